@@ -1,0 +1,63 @@
+# One .venv and one Cargo target folder behind every target. CI calls these and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUILT := $(VENV)/.built
+RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
+
+.PHONY: demo test test-long test-services check fmt bench fuzz vectors docs build clean
+
+demo: build ## build, then run the main job on real readings
+	$(BIN)/omsgrain demo
+
+test: build ## all tests, under ten minutes on two cores
+	cargo test --release --locked -q -p omsgrain-core
+	$(BIN)/python -m pytest
+
+test-long: build ## the same tests at the sizes that the issues name
+	cargo test --release --locked -q -p omsgrain-core
+	$(BIN)/python -m pytest --long
+
+test-services: build ## what needs servers from Debian's packages
+	$(BIN)/python -m pytest --services -m services
+
+check: build ## format, lints, types, stubs, layers, file lengths, generated docs
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -q -- -D warnings
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy python/omsgrain tests benches
+	$(BIN)/python -m mypy.stubtest omsgrain._core --mypy-config-file pyproject.toml
+	$(BIN)/python tests/layers.py
+	$(BIN)/python tests/lengths.py
+	$(BIN)/python docs/make_fields.py --check
+
+fmt: build ## format everything
+	cargo fmt --all
+	$(BIN)/ruff format -q .
+	$(BIN)/ruff check -q --fix .
+
+bench: build ## measure against peers; writes benches/results
+	$(BIN)/pip install -q --disable-pip-version-check '.[bench]' --no-build-isolation
+	$(BIN)/python -m benches
+
+fuzz: ## each fuzz target for a minute
+	cd rust/fuzz && ./run.sh 60
+
+vectors: build ## make the test vectors anew with the oracle, then check them with the core
+	$(BIN)/python test_vectors/make.py
+	$(BIN)/omsgrain vectors test_vectors
+
+docs: build ## the generated pages
+	$(BIN)/python docs/make_fields.py
+
+build: $(BUILT)
+
+$(BUILT): pyproject.toml $(RUST)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
+	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) target python/omsgrain/*.so

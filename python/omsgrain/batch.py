@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many grains at once: on all cores, in the order they came, bad ones named by position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from omsgrain import _core
+from omsgrain.errors import OmsError, SchemaError
+from omsgrain.grain import Grain, options
+from omsgrain.header import as_bytes
+
+OnError = Literal["raise", "collect"]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemError:
+    """One item of a batch that was refused.
+
+    Attributes:
+        index: its position in the input, from 0.
+        line: its line, from 1, if the input came by lines.
+        error: why.
+    """
+
+    index: int
+    line: int | None
+    error: OmsError
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWarning:
+    """A warning about one item of a batch: position from 0, line from 1, and what looks wrong."""
+
+    index: int
+    line: int | None
+    message: str
+
+
+class GrainBatch:
+    """The good grains of a batch, and what was refused. Iterate for (address, blob) pairs."""
+
+    __slots__ = ("_batch", "errors", "warnings")
+
+    def __init__(self, batch: _core.Batch) -> None:
+        self._batch = batch
+        self.errors = [ItemError(*item) for item in batch.errors()]
+        self.warnings = [ItemWarning(*item) for item in batch.warnings()]
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        return (self._batch.item(i) for i in range(len(self._batch)))
+
+    @property
+    def addresses(self) -> list[str]:
+        """The address of each good grain."""
+        return self._batch.addresses()
+
+    @property
+    def digests(self) -> list[bytes]:
+        """The same, as 32 bytes each."""
+        return self._batch.digests()
+
+    @property
+    def blobs(self) -> list[bytes]:
+        """The blob of each good grain."""
+        return self._batch.blobs()
+
+    @property
+    def indices(self) -> list[int]:
+        """The position in the input of each good grain."""
+        return self._batch.indices()
+
+    def __repr__(self) -> str:
+        return f"<GrainBatch of {len(self)}, {len(self.errors)} refused>"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeBatch:
+    """The grains that could be read, their positions in the input, and what was refused."""
+
+    grains: list[Grain]
+    indices: list[int]
+    errors: list[ItemError]
+
+    def __len__(self) -> int:
+        return len(self.grains)
+
+    def __iter__(self) -> Iterator[Grain]:
+        return iter(self.grains)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """How many pairs were verified, and which were not."""
+
+    verified: int
+    errors: list[ItemError]
+
+
+def stops(errors: OnError) -> bool:
+    """Whether the first bad item ends the call.
+
+    Raises:
+        SchemaError: neither "raise" nor "collect".
+    """
+    if errors not in ("raise", "collect"):
+        raise SchemaError("unknown way to treat errors", expected='"raise" or "collect"')
+    return errors == "raise"
+
+
+def encode_many(
+    dicts: Iterable[Mapping[str, Any]], *, errors: OnError = "raise", **kwargs: Any
+) -> GrainBatch:
+    """Encode many grains; options as for `encode`.
+
+    Args:
+        dicts: fields by full name.
+        errors: "raise" stops at the first bad item; "collect" keeps the good ones.
+        **kwargs: the options of `encode`.
+
+    Raises:
+        OmsError: the first refusal, with errors="raise".
+    """
+    stop = stops(errors)
+    batch = GrainBatch(_core.encode_many(dicts, options(**kwargs), stop))
+    _raise_first(batch.errors, stop)
+    return batch
+
+
+def encode_jsonl(
+    data_or_path: bytes | bytearray | memoryview | str | PathLike[str],
+    *,
+    errors: OnError = "raise",
+    **kwargs: Any,
+) -> GrainBatch:
+    """Encode JSON lines, without making Python objects of them; options as for `encode`.
+
+    Args:
+        data_or_path: bytes are the lines themselves; a str or a path names a file.
+        errors: "raise" or "collect".
+        **kwargs: the options of `encode`.
+
+    Raises:
+        OmsError: the first refusal, with its line, with errors="raise".
+        OSError: the file cannot be read.
+    """
+    stop = stops(errors)
+    given = isinstance(data_or_path, bytes | bytearray | memoryview)
+    data = bytes(data_or_path) if given else Path(data_or_path).read_bytes()  # type: ignore[arg-type]
+    batch = GrainBatch(_core.encode_jsonl(data, options(**kwargs)))
+    _raise_first(batch.errors, stop)
+    return batch
+
+
+def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeBatch:
+    """Read many blobs, strictly.
+
+    Raises:
+        OmsError: the first refusal, with errors="raise".
+    """
+    stop = stops(errors)
+    given = [as_bytes(blob) for blob in blobs]
+    batch = DecodeBatch([], [], [])
+    for i, parts in enumerate(_core.decode_many(given)):
+        if isinstance(parts, OmsError):
+            batch.errors.append(ItemError(i, None, parts))
+        else:
+            batch.grains.append(Grain._of(given[i], *parts))
+            batch.indices.append(i)
+    _raise_first(batch.errors, stop)
+    return batch
+
+
+def address_many(blobs: Iterable[bytes]) -> list[str]:
+    """The content address of each blob."""
+    return _core.address_many([as_bytes(blob) for blob in blobs])
+
+
+def verify_many(
+    pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
+) -> VerifyReport:
+    """Check (blob, address) pairs in full: address, canonical form, schema.
+
+    Raises:
+        OmsError: the first refusal, with errors="raise".
+    """
+    stop = stops(errors)
+    given = [(as_bytes(blob), address) for blob, address in pairs]
+    bad = [ItemError(i, None, error) for i, error in _core.verify_many(given)]
+    _raise_first(bad, stop)
+    return VerifyReport(len(given) - len(bad), bad)
+
+
+def _raise_first(bad: list[ItemError], stop: bool) -> None:
+    if stop and bad:
+        raise bad[0].error

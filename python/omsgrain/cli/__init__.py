@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: one file a command group, each loaded only when it is called.
+
+`main` is the only place where an exception becomes a message and an exit code. Results go to
+stdout, everything said about them to stderr; with ``--json`` both are JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from omsgrain.cli import output
+
+#: Command -> the module of this package that holds it.
+COMMANDS = {
+    "ingest": "ingest",
+    "get": "show",
+    "show": "show",
+    "verify": "verify",
+    "vectors": "vectors",
+    "stats": "stats",
+    "demo": "demo",
+}
+
+COMPLETION = (
+    'Shell completion: eval "$(_OMSGRAIN_COMPLETE=bash_source omsgrain)" (or zsh_source); '
+    "for fish: _OMSGRAIN_COMPLETE=fish_source omsgrain | source."
+)
+INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPIPE
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is needed, so that ``--version`` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of a grain's life."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module."""
+        if (module := COMMANDS.get(cmd_name)) is None:
+            return None
+        command = getattr(import_module(f"omsgrain.cli.{module}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run, and turn a closed pipe or Ctrl-C into an exit code before click sees it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return output.close_stdout(PIPE_CLOSED)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            return INTERRUPTED
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        import omsgrain
+
+        click.echo(f"omsgrain {omsgrain.__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=COMPLETION,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 99},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def omsgrain() -> None:
+    """Git objects for agent memory: memory grains (OMS 1.2) and their store."""
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line and return its exit code; nothing but a bug passes as an exception."""
+    options = args[: list(args).index("--")] if "--" in args else args
+    try:
+        result = omsgrain.main(list(args), prog_name="omsgrain", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return output.close_stdout(PIPE_CLOSED)
+    except click.Abort:
+        return INTERRUPTED
+    except Exception as error:
+        if (code := output.report(error, as_json="--json" in options)) is None:
+            raise
+        return code
+    return result if isinstance(result, int) else 0
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))

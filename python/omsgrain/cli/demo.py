@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain demo``: real sensor readings and a robot's mission, from JSON to verified grains."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omsgrain.cli import output
+
+if TYPE_CHECKING:
+    from omsgrain import Grain, GrainStore
+
+WEATHER, MISSION = "seattle-weather.csv", "mission.jsonl"
+PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets flipped
+
+
+class Story:
+    """Tells the demo step by step and remembers whether each claim held."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.checks: list[dict[str, Any]] = []
+        self.console = output.console()
+        self.quiet = quiet
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that was claimed held."""
+        return all(check["held"] for check in self.checks)
+
+    def step(self, title: str) -> None:
+        """Begin a step."""
+        if not self.quiet:
+            self.console.print()
+            self.console.print(f"── {title}", style="bold")
+
+    def say(self, text: str) -> None:
+        """Say what happened."""
+        if not self.quiet:
+            self.console.print(output.safe(text), soft_wrap=True)
+
+    def check(self, claim: str, held: bool) -> None:
+        """State a claim and whether it held."""
+        self.checks.append({"claim": claim, "held": held})
+        if not self.quiet:
+            mark, style = ("✓", "green") if held else ("✗ DOES NOT HOLD:", "red")
+            self.console.print(f"{mark} {claim}", style=style, soft_wrap=True)
+
+
+@click.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default="examples",
+    show_default=True,
+    help=f"Where {WEATHER} and {MISSION} are.",
+)
+@output.json_option
+def demo(directory: Path | None, data: Path, as_json: bool) -> int:
+    """Ingest, read back, explain, verify and tamper, in DIRECTORY (which must not exist yet).
+
+    Without DIRECTORY a temporary one is used and removed. Exit 0 only if every claim held.
+    """
+    if directory is not None and directory.exists():
+        raise click.UsageError(f"{str(directory)!r} exists; the demo wants a fresh directory")
+    story = Story(quiet=as_json)
+    with ExitStack() as stack:
+        if directory is None:
+            temporary = tempfile.TemporaryDirectory(prefix="omsgrain-demo-")
+            directory = Path(stack.enter_context(temporary)) / "memory.omsg"
+        _tell(story, directory, data)
+    if as_json:
+        output.emit({"ok": story.ok, "checks": story.checks})
+    return 0 if story.ok else 1
+
+
+def _tell(story: Story, directory: Path, data: Path) -> None:
+    import omsgrain as og
+
+    with og.open(directory) as store:
+        count = _ingest(story, store, data)
+        reading = _read_back(story, store, count)
+    _explain(story, reading)
+    _verify(story, directory, count)
+    _tamper(story, reading)
+    story.step("Done")
+    held = sum(check["held"] for check in story.checks)
+    story.say(f"{held} of {len(story.checks)} claims held.")
+
+
+def _ingest(story: Story, store: GrainStore, data: Path) -> int:
+    from omsgrain import ops
+    from omsgrain.cli.weather import observations
+
+    story.step(f"Ingest: daily weather of Seattle 2012-2015 (NOAA), {data / WEATHER}")
+    readings = list(observations(data / WEATHER))
+    start = time.perf_counter()
+    report = store.put_many(readings)
+    story.say(f"{report.stored} observations from Python dicts, durable {_since(start)}.")
+    story.check("every reading is a grain of its own", report.stored == len(readings))
+
+    story.step(f"Ingest: a small robot's mission, {data / MISSION}")
+    stored = duplicates = 0
+    for again in (False, True):
+        with (data / MISSION).open("rb") as stream:
+            for step in ops.ingest(store, stream, name=MISSION):
+                stored += step.stored
+                duplicates += step.duplicates
+        if not again:
+            story.say(f"{stored} beliefs, goals, actions, events and others, as JSON lines.")
+    story.check(
+        f"the same lines again store nothing: {duplicates} duplicates",
+        stored == duplicates and stored > 0,
+    )
+    story.check("the store holds exactly these grains", len(store) == len(readings) + stored)
+    return len(readings) + stored
+
+
+def _read_back(story: Story, store: GrainStore, count: int) -> Grain:
+    story.step("Read back")
+    types: dict[str, int] = {}
+    coldest: tuple[float, str] | None = None
+    for grain in store:
+        types[grain.type] = types.get(grain.type, 0) + 1
+        if grain.get("observer_id") == "seattle/thermometer":
+            degrees = float(grain["object"]["temp_min"]["value"])
+            coldest = min(coldest or (degrees, grain.address), (degrees, grain.address))
+    for name, number in sorted(types.items(), key=lambda item: -item[1]):
+        story.say(f"{number:>6}  {name}")
+    story.check(
+        "all grains came back, of all ten types", sum(types.values()) == count and len(types) == 10
+    )
+    assert coldest is not None  # the weather file has thermometer readings, or ingest had raised
+    story.say(f"The coldest reading, {coldest[0]} °C, is grain {coldest[1]}.")
+    return store.get(coldest[1])
+
+
+def _explain(story: Story, reading: Grain) -> None:
+    from omsgrain import ops
+    from omsgrain.cli.show import dump, print_explanation
+
+    story.step("What its bytes say")
+    explanation = ops.explain(reading.blob)
+    if not story.quiet:
+        print_explanation(story.console, explanation)
+        story.console.print()
+        for line in dump(explanation):
+            story.console.print(line, soft_wrap=True)
+    covered = sum(part.size for part in explanation.header) + sum(
+        field.end - field.offset for field in explanation.fields
+    )
+    story.check(
+        "every byte is explained: 9 of header, 1 of map, the fields",
+        covered == len(reading.blob) - 1,
+    )
+
+
+def _verify(story: Story, directory: Path, count: int) -> None:
+    from omsgrain import ops
+
+    story.step("Verify everything: address, canonical form, schema")
+    start = time.perf_counter()
+    good = ops.verify(directory).verified
+    story.say(f"Read from the disk and hashed anew {_since(start)}.")
+    story.check(f"{good} of {count} grains verified", good == count)
+
+
+def _since(start: float) -> str:
+    return f"in {time.perf_counter() - start:.2f} s"
+
+
+def _tamper(story: Story, reading: Grain) -> None:
+    import omsgrain as og
+
+    story.step("Flip one bit of one byte")
+    at = reading.blob.index(PLACE)
+    flipped = bytearray(reading.blob)
+    flipped[at] ^= 1
+    was, now = reading.blob[at], flipped[at]
+    story.say(f"Byte {at}: {was:02x} becomes {now:02x}; 'Seattle' now reads 'Reattle'.")
+    try:
+        og.verify(bytes(flipped), reading.address)
+        found = "nothing"
+    except og.OmsError as error:
+        story.say(str(error))
+        found = error.code
+    story.check("the address tells: ERR_INTEGRITY", found == "ERR_INTEGRITY")
+    story.check("the grain in hand is untouched", og.address(reading.blob) == reading.address)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain ingest``: put grains into a store."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from omsgrain.cli import output
+
+if TYPE_CHECKING:
+    from omsgrain.errors import OmsError
+    from omsgrain.ops import Step
+
+SHOWN = 10  # warnings and rejects printed one by one; the rest are counted
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all inputs came to so far."""
+
+    consumed: int = 0
+    stored: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    warnings: int = 0
+    seconds: float = 0.0
+    reject_files: list[str] = field(default_factory=list)
+    first_reject: OmsError | None = None
+
+    def add(self, step: Step) -> None:
+        """Count one step."""
+        self.consumed += step.consumed
+        self.stored += step.stored
+        self.duplicates += step.duplicates
+        self.rejected += len(step.rejected)
+        self.warnings += len(step.warnings)
+        if step.rejected and self.first_reject is None:
+            self.first_reject = step.rejected[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts as JSON-ready values."""
+        rate = round((self.stored + self.duplicates) / self.seconds) if self.seconds else 0
+        return {
+            "stored": self.stored,
+            "duplicates": self.duplicates,
+            "rejected": self.rejected,
+            "warnings": self.warnings,
+            "bytes": self.consumed,
+            "seconds": round(self.seconds, 3),
+            "grains_per_second": rate,
+            "reject_files": self.reject_files,
+        }
+
+
+class Rejects:
+    """The rejects of one input as JSON lines; the file is made at the first of them."""
+
+    def __init__(self, path: Path, tally: Tally, *, numbered: bool) -> None:
+        self._path = path
+        self._tally = tally
+        self._numbered = numbered
+        self._file: Any = None
+
+    def write(self, name: str, errors: list[OmsError]) -> None:
+        """Append one line an error: the input's name, then code, line and message."""
+        if errors and self._file is None:
+            self._file = self._create()
+            self._tally.reject_files.append(self._file.name)
+        for error in errors:
+            self._file.write(output.dumps({"input": name, **error.to_dict()}) + "\n")
+
+    def _create(self) -> Any:
+        number, path = 1, self._path
+        while True:  # "x" never destroys what is there
+            try:
+                return path.open("x", encoding="utf-8")
+            except FileExistsError:
+                if not self._numbered:
+                    raise
+            number += 1
+            path = self._path.with_name(f"{self._path.name.removesuffix('.jsonl')}.{number}.jsonl")
+
+    def close(self) -> None:
+        """Close the file, if there was a reject."""
+        if self._file is not None:
+            self._file.close()
+
+
+@click.command()
+@click.argument("store", type=click.Path(path_type=Path))
+@click.argument(
+    "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["auto", "json", "jsonl", "blob"]),
+    default="auto",
+    show_default=True,
+    help="What the input is; auto looks at its first bytes.",
+)
+@click.option(
+    "--errors",
+    type=click.Choice(["raise", "collect"]),
+    default="raise",
+    show_default=True,
+    help="At a bad grain: stop, or go on and write it to FILE.rejects.jsonl.",
+)
+@click.option(
+    "--rejects",
+    "rejects_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all rejects to this new file (needed with stdin).",
+)
+@click.option("--encoding", type=click.Choice(["msgpack", "cbor"]), help="Codec of the grains.")
+@click.option("--compress", is_flag=True, help="Compress payloads with zstd.")
+@click.option(
+    "--sensitivity",
+    type=click.Choice(["public", "internal", "pii", "phi"]),
+    help="The least level; tags may raise it.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["extended", "standard", "lightweight"]),
+    help="Limits of size and depth.",
+)
+@output.json_option
+def ingest(
+    store: Path,
+    files: tuple[str, ...],
+    form: Any,
+    errors: Any,
+    rejects_path: Path | None,
+    as_json: bool,
+    **encode_options: Any,
+) -> int:
+    """Put grains from FILES (or stdin, -) into STORE, which is made if it is not there.
+
+    JSON (an object or an array), JSON lines, or a grain's blob. Lines go in by chunks of 8 MiB.
+    With --errors raise, nothing of the chunk with the bad grain is stored; with collect, the exit
+    code is that of the first reject.
+    """
+    inputs = files or ("-",)
+    if "-" in inputs and not files and sys.stdin.isatty():
+        raise click.UsageError("no FILES, and stdin is a terminal; to type grains, give '-'")
+    if errors == "collect" and rejects_path is None and "-" in inputs:
+        raise click.UsageError("--errors collect needs --rejects PATH when it reads stdin")
+    if rejects_path is not None and errors != "collect":
+        raise click.UsageError("--rejects goes with --errors collect")
+    if rejects_path is not None and rejects_path.exists():
+        raise click.UsageError(f"{str(rejects_path)!r} exists; rejects go to a new file")
+    given = {name: value for name, value in encode_options.items() if value}
+    tally = Tally()
+    try:
+        _ingest(store, inputs, form, errors, given, rejects_path, tally, as_json)
+    except BaseException:
+        if as_json:
+            output.emit(tally.to_dict())
+        elif tally.stored:
+            click.echo(f"Stopped; {tally.stored} stored until then.", err=True)
+        raise
+    _print(tally, as_json)
+    return 0 if tally.first_reject is None else tally.first_reject.exit_code
+
+
+def _ingest(
+    store: Path,
+    inputs: tuple[str, ...],
+    form: Any,
+    errors: Any,
+    options: Any,
+    rejects_path: Path | None,
+    tally: Tally,
+    as_json: bool,
+) -> None:
+    import omsgrain as og
+    from omsgrain import ops
+
+    sizes = [Path(name).stat().st_size for name in inputs if name != "-"]
+    total = sum(sizes) if len(sizes) == len(inputs) and all(sizes) else None
+    start = time.perf_counter()
+    try:
+        with ExitStack() as stack:
+            grains = stack.enter_context(og.open(store))
+            advance = stack.enter_context(output.progress(total, "bytes", as_json))
+            common = None
+            if rejects_path is not None:
+                common = Rejects(rejects_path, tally, numbered=False)
+                stack.callback(common.close)
+            for name in inputs:
+                rejects = common or Rejects(Path(f"{name}.rejects.jsonl"), tally, numbered=True)
+                stack.callback(rejects.close)
+                with _opened(name) as stream:
+                    for step in ops.ingest(
+                        grains, stream, name=name, format=form, errors=errors, options=options
+                    ):
+                        _warn(name, step, tally)
+                        tally.add(step)
+                        rejects.write(name, step.rejected)
+                        advance(step.consumed)
+    finally:
+        tally.seconds = time.perf_counter() - start
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    with Path(name).open("rb") as stream:
+        yield stream
+
+
+def _warn(name: str, step: Step, tally: Tally) -> None:
+    for line, text in step.warnings[: max(0, SHOWN - tally.warnings)]:
+        click.echo(output.safe(f"Warning: {name}, line {line}: {text}"), err=True)
+    for error in step.rejected[: max(0, SHOWN - tally.rejected)]:
+        click.echo(output.safe(f"Rejected: {name}: {error}"), err=True)
+
+
+def _print(tally: Tally, as_json: bool) -> None:
+    if as_json:
+        output.emit(tally.to_dict())
+        return
+    if tally.warnings > SHOWN:
+        click.echo(f"… and {tally.warnings - SHOWN} more warnings", err=True)
+    if tally.rejected > SHOWN:
+        click.echo(f"… and {tally.rejected - SHOWN} more rejects", err=True)
+    counts = tally.to_dict()
+    click.echo(
+        f"{tally.stored} stored, {tally.duplicates} duplicates, {tally.rejected} rejected, "
+        f"{tally.seconds:.2f} s, {counts['grains_per_second']} grains/s"
+    )
+    for path in tally.reject_files:
+        click.echo(f"rejects: {path}")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands print with: JSON, errors, consoles, progress."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omsgrain.errors import OmsError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OS_ERROR, USAGE_ERROR = 1, 2
+PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
+
+# Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls.
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def json_option(command: F) -> F:
+    """The ``--json`` that every command has."""
+    text = "One JSON document on stdout; an error is JSON on stderr."
+    return click.option("--json", "as_json", is_flag=True, help=text)(command)
+
+
+def safe(text: str) -> str:
+    """The text with active characters escaped: a grain must not drive the reader's terminal."""
+    return _ACTIVE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON text, non-ASCII letters as they are, active characters escaped."""
+    return safe(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def emit(value: Any, indent: int | None = None) -> None:
+    """Print JSON to stdout, in UTF-8 whatever the locale is."""
+    click.echo((dumps(value, indent) + "\n").encode(), nl=False)
+
+
+def console(err: bool = False) -> Console:
+    """A rich console without markup: what a grain says is never taken for a style."""
+    from rich.console import Console
+
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() else PLAIN_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def progress(total: int | None, unit: str, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr if that is a terminal; yields the function that advances it."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    with Progress(*columns, console=console(err=True), transient=True) as bar:
+        task = bar.add_task(unit if unit != "bytes" else "reading", total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def report(error: Exception, *, as_json: bool) -> int | None:
+    """Print the error to stderr and return the exit code; None if it is not one we know."""
+    if isinstance(error, OmsError):
+        text, values, code = str(error), error.to_dict(), error.exit_code
+    elif isinstance(error, click.ClickException):
+        if not as_json:
+            error.show()
+            return error.exit_code
+        values = {"code": "USAGE", "message": error.format_message()}
+        text, code = error.format_message(), error.exit_code
+    elif isinstance(error, OSError):
+        name = errno.errorcode.get(error.errno or 0, "OS")
+        text = error.strerror or str(error) or name
+        if error.filename is not None:
+            text += f": {os.fspath(error.filename)!r}"
+        values, code = {"code": name, "message": text}, OS_ERROR
+    else:
+        return None
+    if as_json:
+        click.echo(dumps({"error": values}), err=True)
+    else:
+        click.echo(f"Error: {safe(text)}", err=True)
+    return code
+
+
+def close_stdout(code: int) -> int:
+    """Point stdout nowhere, so that the flush at exit does not complain about a closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

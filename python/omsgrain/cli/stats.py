@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain stats``: what is in a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from omsgrain.cli import output
+
+
+@click.command()
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@output.json_option
+def stats(store: Path, as_json: bool) -> None:
+    """Count the grains of STORE and the bytes that they take."""
+    from omsgrain import ops
+
+    values = ops.stats(store)
+    if as_json:
+        output.emit(values)
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        click.echo(f"{name.replace('_', ' '):<{width}}  {value}")

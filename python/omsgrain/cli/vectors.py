@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain vectors``: run a directory of test vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from omsgrain.cli import output
+
+DISAGREES = 1
+
+
+@click.command()
+@click.argument(
+    "directory",
+    default="test_vectors",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@output.json_option
+def vectors(directory: Path, as_json: bool) -> int:
+    """Run the test vectors under DIRECTORY and print a table; exit 0 only if all agree."""
+    from rich.table import Table
+
+    from omsgrain import ops
+
+    outcomes = list(ops.run_vectors(directory))
+    wrong = [outcome for outcome in outcomes if not outcome.agrees]
+    if as_json:
+        output.emit(
+            {
+                "vectors": len(outcomes),
+                "agree": len(outcomes) - len(wrong),
+                "disagree": [{"id": o.id, "problem": o.problem} for o in wrong],
+            }
+        )
+        return DISAGREES if wrong else 0
+    table = Table("vector", "expected", "result", box=None, pad_edge=False)
+    for outcome in outcomes:
+        expected = outcome.expected if len(outcome.expected) < 64 else outcome.expected[:16] + "…"
+        result = "agrees" if outcome.agrees else f"DISAGREES: {outcome.problem}"
+        table.add_row(*map(output.safe, (outcome.id, expected, result)))
+    output.console().print(table)
+    click.echo(
+        f"{len(outcomes)} vectors, {len(outcomes) - len(wrong)} agree, {len(wrong)} disagree"
+    )
+    return DISAGREES if wrong else 0

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One grain: its exact blob, read when it is asked for."""
+
+from __future__ import annotations
+
+import base64
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from omsgrain import _core
+from omsgrain.errors import OmsWarning, SchemaError
+from omsgrain.header import SENSITIVITIES, Header, as_bytes
+
+Encoding = Literal["msgpack", "cbor"]
+Profile = Literal["extended", "standard", "lightweight"]
+Sensitivity = int | Literal["public", "internal", "pii", "phi"]
+
+_SHOWN = 60  # characters of a value in a repr
+
+
+def options(
+    encoding: Encoding = "msgpack",
+    compress: bool = False,
+    sensitivity: Sensitivity | None = None,
+    keep_type_name: bool = False,
+    type_byte: int | None = None,
+    profile: Profile = "extended",
+) -> tuple[str, bool, int, bool, int | None, str]:
+    """Check the options of `encode` and bring them into the core's order.
+
+    Raises:
+        SchemaError: an option has a value that it cannot have.
+    """
+    if encoding not in ("msgpack", "cbor"):
+        raise SchemaError("unknown encoding", expected='"msgpack" or "cbor"')
+    if profile not in ("extended", "standard", "lightweight"):
+        raise SchemaError("unknown profile", expected='"extended", "standard" or "lightweight"')
+    if isinstance(sensitivity, str) and sensitivity in SENSITIVITIES:
+        sensitivity = SENSITIVITIES.index(sensitivity)
+    level = 0 if sensitivity is None else sensitivity
+    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= 3:
+        raise SchemaError("unknown sensitivity", expected=f"0 to 3 or one of {SENSITIVITIES}")
+    if type_byte is not None and not 0 <= type_byte <= 255:
+        raise SchemaError("type_byte is not a byte", expected="0 to 255", found=str(type_byte))
+    return (encoding, bool(compress), level, bool(keep_type_name), type_byte, profile)
+
+
+def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
+    """Write a grain as its one canonical blob. Spec: OMS §4.9.
+
+    Args:
+        fields: the grain by full field names; ``type`` and ``created_at`` among them.
+        **kwargs: ``encoding`` "msgpack" or "cbor"; ``compress`` with zstd; ``sensitivity`` 0 to 3
+            or its name, the least level (tags may raise it); ``keep_type_name`` writes an older
+            type name as it is given; ``type_byte`` writes an opaque grain; ``profile`` "extended"
+            (1 MiB), "standard" (32 KiB) or "lightweight" (512 B).
+
+    Returns:
+        Nine bytes of header and the payload.
+
+    Raises:
+        SchemaError: a field is missing, of the wrong kind, or not allowed (and its kin
+            NoTypeError, UnknownTypeError, EmptyError, RangeError).
+        CorruptError: nested too deep, or two keys that are one in NFC.
+        FloatInvalidError: NaN or infinite.
+        TooLargeError: larger than the profile allows.
+
+    What looks like a mistake, such as a field name one edit off, is given as an `OmsWarning`.
+    """
+    blob, notes = _core.encode(fields, options(**kwargs))
+    for note in notes:
+        warnings.warn(note, OmsWarning, stacklevel=2)
+    return blob
+
+
+def make(fields: Mapping[str, Any], **kwargs: Any) -> Grain:
+    """Encode fields and give the grain; options as for `encode`. Warnings stay on the grain."""
+    blob, _ = _core.encode(fields, options(**kwargs))
+    return Grain(blob)
+
+
+def address(blob: bytes) -> str:
+    """The content address of a blob: SHA-256 as 64 lower-case hex digits. Spec: OMS §5."""
+    return _core.address(as_bytes(blob))
+
+
+def verify(blob: bytes, address: str | None = None) -> Header:
+    """Check that a blob is the canonical form of a valid grain, and has the given address.
+
+    Returns:
+        The header of the verified blob.
+
+    Raises:
+        IntegrityError: the blob has another address.
+        HashFormatError, HashLengthError: the address is malformed.
+        OmsError: any refusal of the format.
+    """
+    return Header(*_core.verify(as_bytes(blob), address))
+
+
+class Grain(Mapping[str, Any]):
+    """A memory grain: immutable, equal to another if the blobs are equal.
+
+    It keeps the exact blob it came from, and is a read-only mapping of the fields by full name.
+    The fields are read from the blob when they are first asked for.
+
+    Attributes:
+        blob: the bytes. Nothing ever re-encodes them.
+        warnings: what is allowed but looks like a mistake.
+    """
+
+    __slots__ = ("_address", "_fields", "_header", "_type", "blob", "warnings")
+
+    blob: bytes
+    warnings: tuple[str, ...]
+
+    def __init__(self, blob: bytes) -> None:
+        """Read and check a blob.
+
+        Raises:
+            OmsError: any refusal of the format.
+        """
+        blob = as_bytes(blob)
+        header, name, notes = _core.check(blob)
+        self._fill(blob, header, name, notes, None)
+
+    @classmethod
+    def _of(
+        cls,
+        blob: bytes,
+        header: tuple[int, int, int, int, int],
+        name: str | None,
+        notes: list[str],
+        fields: dict[str, Any] | None,
+    ) -> Grain:
+        """A grain of parts that the core has checked (or that the lenient reader made)."""
+        grain = cls.__new__(cls)
+        grain._fill(blob, header, name, notes, fields)
+        return grain
+
+    def _fill(
+        self,
+        blob: bytes,
+        header: tuple[int, int, int, int, int],
+        name: str | None,
+        notes: list[str],
+        fields: dict[str, Any] | None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "blob", blob)
+        put(self, "_header", header)
+        put(self, "_type", name)
+        put(self, "warnings", tuple(notes))
+        put(self, "_fields", fields)
+        put(self, "_address", None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a grain is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a grain is immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Grain, (self.blob,))
+
+    @property
+    def address(self) -> str:
+        """The content address, 64 hex digits."""
+        if self._address is None:
+            object.__setattr__(self, "_address", _core.address(self.blob))
+        return str(self._address)
+
+    @property
+    def header(self) -> Header:
+        """The nine bytes before the payload."""
+        return Header(*self._header)
+
+    @property
+    def type(self) -> str:
+        """The type by its 1.2 name; of an opaque grain its own name, or its byte in hex."""
+        if self._type is not None:
+            return str(self._type)
+        own = self.fields.get("type")
+        return own if isinstance(own, str) else f"0x{self.header.type_byte:02x}"
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields by full name, read-only. ``type`` is the name that stands in the blob."""
+        if self._fields is None:
+            object.__setattr__(self, "_fields", _core.decode(self.blob))
+        return MappingProxyType(self._fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a fresh dict, which `encode(..., keep_type_name=True)` takes back."""
+        return _copy(self.fields)
+
+    def to_json(self) -> str:
+        """The fields as one line of JSON; bytes stand as ``{"$bytes": base64}``."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, default=_json_bytes)
+
+    def upgrade(self) -> Grain:
+        """The same grain with 1.2 names: another blob and another address, unless it has them.
+
+        A grain that is not canonical, read with ``strict=False``, becomes canonical.
+        """
+        header = self.header
+        if self._type is None:
+            return self
+        return make(
+            self.to_dict(),
+            encoding=header.encoding,
+            compress=header.compressed,
+            sensitivity=header.sensitivity,
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __eq__(self, other: object) -> bool:
+        return self.blob == other.blob if isinstance(other, Grain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.blob)
+
+    def __repr__(self) -> str:
+        """A line for a person: type, start of the address, and what the grain says."""
+        says = ("subject", "relation", "object", "content", "description", "observer_id")
+        shown = [f"{name}={_short(self.fields[name])}" for name in says if name in self.fields]
+        return f"<{self.type} {self.address[:12]} {' '.join(shown)}>".replace(" >", ">")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value
+
+
+def _json_bytes(value: object) -> dict[str, str]:
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode("ascii")}
+    raise TypeError(f"a grain holds no {type(value).__name__}")
+
+
+def decode(blob: bytes, strict: bool = True) -> Grain:
+    """Read a blob. Spec: OMS §4.10.
+
+    Args:
+        blob: header and payload.
+        strict: refuse everything that the writer would not write. ``False`` reads what another
+            writer made wrongly, for inspection: the refusal stands in ``warnings``, and the store
+            does not take such a grain.
+
+    Raises:
+        OmsError: the refusal, with code, reason and byte offset.
+    """
+    if strict:
+        return Grain(blob)
+    from omsgrain.lenient import read_leniently
+
+    return read_leniently(as_bytes(blob))

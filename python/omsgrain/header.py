@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nine bytes before a payload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omsgrain import _core
+
+SENSITIVITIES = ("public", "internal", "pii", "phi")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a blob says of itself before its payload. Spec: OMS §3.
+
+    Attributes:
+        version: always 1.
+        flags: the eight flag bits.
+        type_byte: 1 to 10 for the ten types; others are opaque.
+        ns_hash: a routing hint: the first two bytes of SHA-256 over the namespace.
+        created_at: a routing hint: whole seconds since 1970.
+    """
+
+    version: int
+    flags: int
+    type_byte: int
+    ns_hash: int
+    created_at: int
+
+    @property
+    def signed(self) -> bool:
+        """Whether the blob stands in a COSE_Sign1 envelope."""
+        return bool(self.flags & 1)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the payload is sealed."""
+        return bool(self.flags & 2)
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the payload is a zstd frame."""
+        return bool(self.flags & 4)
+
+    @property
+    def has_content_refs(self) -> bool:
+        """Whether content_refs is present and not empty."""
+        return bool(self.flags & 8)
+
+    @property
+    def has_embedding_refs(self) -> bool:
+        """Whether embedding_refs is present and not empty."""
+        return bool(self.flags & 16)
+
+    @property
+    def encoding(self) -> str:
+        """"msgpack" or "cbor"."""
+        return "cbor" if self.flags & 32 else "msgpack"
+
+    @property
+    def sensitivity(self) -> int:
+        """0 public, 1 internal, 2 pii, 3 phi."""
+        return self.flags >> 6
+
+
+def as_bytes(blob: bytes | bytearray | memoryview) -> bytes:
+    """The bytes of a blob, without a copy if they are bytes already.
+
+    Raises:
+        TypeError: something else; ``bytes(5)`` would quietly make five zeros of it.
+    """
+    if isinstance(blob, bytes):
+        return blob
+    if isinstance(blob, bytearray | memoryview):
+        return bytes(blob)
+    raise TypeError(f"a blob is bytes, not {type(blob).__name__}")
+
+
+def read_header(blob: bytes) -> Header:
+    """Read the header of a blob without looking at its payload.
+
+    Raises:
+        TooShortError: fewer than ten bytes.
+        VersionError: the first byte is not 1.
+    """
+    return Header(*_core.header(as_bytes(blob)))

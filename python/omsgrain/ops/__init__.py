@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs, each written once: no printing, no sockets, no environment.
+
+The command line calls them now; the HTTP and MCP services are to call the same.
+"""
+
+from omsgrain.ops.explain import Explanation, explain
+from omsgrain.ops.ingest import EncodeOptions, Step, ingest
+from omsgrain.ops.lookup import get, stats
+from omsgrain.ops.plain import plain
+from omsgrain.ops.vectors import Outcome, run_vector, run_vectors
+from omsgrain.ops.verify import Failure, Verified, verify
+
+__all__ = [
+    "EncodeOptions",
+    "Explanation",
+    "Failure",
+    "Outcome",
+    "Step",
+    "Verified",
+    "explain",
+    "get",
+    "ingest",
+    "plain",
+    "run_vector",
+    "run_vectors",
+    "stats",
+    "verify",
+]

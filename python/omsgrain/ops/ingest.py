@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put grains into a store from JSON, JSON lines or a blob, a few MiB at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
+
+import omsgrain as og
+from omsgrain.errors import OmsError, SchemaError, UnsupportedError
+from omsgrain.intake import intakes
+from omsgrain.ops.source import BLANK, PEEK, Format, Lines, detect, document_lines, json_lines
+
+if TYPE_CHECKING:
+    from omsgrain.batch import GrainBatch, ItemError
+    from omsgrain.engine import GrainStore
+
+BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
+
+
+class EncodeOptions(TypedDict, total=False):
+    """How JSON is to be written; what is absent is as in ``encode``."""
+
+    encoding: Literal["msgpack", "cbor"]
+    compress: bool
+    sensitivity: Literal["public", "internal", "pii", "phi"]
+    profile: Literal["extended", "standard", "lightweight"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one chunk of the input came to; it is durable when the step is yielded.
+
+    Attributes:
+        consumed: bytes of the input.
+        stored: grains that are new in the store.
+        duplicates: grains that were there already.
+        rejected: one error for each grain refused, with its line where there are lines.
+        warnings: line and text of what is allowed but looks like a mistake.
+    """
+
+    consumed: int
+    stored: int = 0
+    duplicates: int = 0
+    rejected: list[OmsError] = field(default_factory=list)
+    warnings: list[tuple[int, str]] = field(default_factory=list)
+
+
+def ingest(
+    store: GrainStore,
+    stream: BinaryIO,
+    *,
+    name: str = "",
+    format: Format = "auto",
+    errors: Literal["raise", "collect"] = "raise",
+    options: EncodeOptions | None = None,
+) -> Iterator[Step]:
+    """Store what the stream holds; nothing happens until the steps are taken.
+
+    Args:
+        store: where to.
+        stream: bytes.
+        name: the file's name, a hint for ``auto``.
+        format: what the bytes are; ``auto`` looks at the first of them.
+        errors: ``raise`` stops at the first bad grain, and of its chunk (8 MiB of lines, so most
+            often of the file) nothing is stored; ``collect`` goes on and reports each.
+        options: how to write JSON.
+
+    Raises:
+        OmsError: the first bad grain with ``errors="raise"``; in both cases what concerns the
+            whole input.
+    """
+    head = stream.read(PEEK)
+    kind = detect(head, name) if format == "auto" else format
+    if kind == "blob":
+        yield _blob(store, head + stream.read(BLOB_LIMIT), errors, options)
+        return
+    chunks = json_lines(stream, head) if kind == "jsonl" else document_lines(stream, head)
+    for lines in chunks:
+        yield _lines(store, lines, errors, options or {})
+
+
+def _blob(
+    store: GrainStore, blob: bytes, errors: Literal["raise", "collect"], options: object
+) -> Step:
+    if options:
+        raise UnsupportedError("a blob is stored as it is; options of encoding do not apply")
+    report = store.put_many([blob], errors=errors)
+    rejected = [item.error for item in report.errors]
+    return Step(len(blob), report.stored, report.duplicates, rejected)
+
+
+def _lines(
+    store: GrainStore, lines: Lines, errors: Literal["raise", "collect"], options: EncodeOptions
+) -> Step:
+    batch = og.encode_jsonl(lines.data, errors="collect", **options)
+    rejected = {item.index: item.error for item in batch.errors}
+    for error in rejected.values():
+        lines.place(error)
+    if errors == "raise" and rejected:
+        raise rejected[min(rejected)]
+    if errors == "raise" and lines.error is not None:
+        raise lines.error
+    try:
+        report = store.put_many(batch, errors=errors, batch_size=max(1, len(batch)))
+    except SchemaError:
+        (intake,) = intakes(batch, len(batch))
+        raise _place(lines, batch, intake.errors[0]) from None
+    for item in report.errors:
+        rejected[batch.indices[item.index]] = _place(lines, batch, item)
+    refused = [rejected[index] for index in sorted(rejected)]
+    if lines.error is not None:
+        refused.append(lines.error)
+    warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
+    return Step(lines.consumed, report.stored, report.duplicates, refused, warnings)
+
+
+def _place(lines: Lines, batch: GrainBatch, item: ItemError) -> OmsError:
+    """Name the line of a grain that was encoded but may not be put; rare, so looked up late."""
+    rows = lines.data.split(b"\n")
+    given = [row for row, text in enumerate(rows, 1) if text.strip(BLANK)]
+    item.error.line = given[batch.indices[item.index]]
+    lines.place(item.error)
+    return item.error

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cut an input into whole lines of JSON, a few MiB at a time, and remember where each stood.
+
+A JSON document is cut into its elements, one a line, without parsing them: the core's JSON
+reader stays the only judge of what an element says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+from omsgrain.errors import FormatError, OmsError, TooLargeError
+
+Format = Literal["auto", "json", "jsonl", "blob"]
+
+CHUNK = 8 << 20  # whole lines of about this size are encoded at once
+LONGEST_LINE = 16 << 20  # a grain of 1 MiB written in \u escapes takes 6 MiB of JSON
+PEEK = 64 << 10
+BLANK = b" \t\r\n\f"  # a line of these alone is no item
+
+_BOM = b"\xef\xbb\xbf"
+_SPACE = b" \t\r\n"
+# A string, a bracket, a comma, a line's end; a quote alone opens a string that is not closed.
+_TOKEN = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|["\[\]{},\n]')
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some whole lines, and what went wrong after them.
+
+    Attributes:
+        data: the lines, one JSON value each.
+        numbers: the line of the source on which each begins.
+        shifts: what makes an offset in the data one in the source: for each line, or one for all.
+        consumed: bytes of the source that they took.
+        error: what follows them in the source could not be taken as lines.
+    """
+
+    data: bytes
+    numbers: Sequence[int]
+    shifts: Sequence[int]
+    consumed: int
+    error: OmsError | None = None
+
+    def place(self, error: OmsError) -> None:
+        """Say where in the source the error is, instead of where in these lines."""
+        if error.line is None:
+            return
+        row = error.line - 1
+        error.line = self.numbers[row]
+        if error.offset is not None:
+            error.offset += self.shifts[row if len(self.shifts) > 1 else 0]
+
+
+def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:
+    """What an input that begins so (and is called so) is."""
+    if head[:1] == b"\x01":
+        return "blob"
+    named_lines = name.lower().endswith((".jsonl", ".ndjson"))
+    text = head.removeprefix(_BOM).lstrip(_SPACE)
+    if named_lines or not text:
+        return "jsonl"
+    if text[:1] == b"[":
+        return "json"
+    if text[:1] != b"{":
+        raise FormatError("neither JSON nor a grain blob", expected="{, [ or byte 01")
+    first, newline, _ = text.partition(b"\n")
+    return "json" if newline and not first.rstrip(_SPACE).endswith(b"}") else "jsonl"
+
+
+def json_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
+    """JSONL in chunks of whole lines; memory stays bounded whatever the file holds."""
+    data, line, base = head, 1, 0
+    while data := data + stream.read(max(0, CHUNK - len(data))):
+        tail = b"" if data.endswith(b"\n") else stream.readline(LONGEST_LINE)
+        data += tail
+        error: OmsError | None = None
+        consumed = len(data)
+        if len(tail) == LONGEST_LINE and not tail.endswith(b"\n"):
+            consumed += _skip_line(stream)
+            data = data[: data.rfind(b"\n") + 1]
+            error = TooLargeError("the line is too long", expected=f"at most {LONGEST_LINE} bytes")
+        count = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+        if error is not None:
+            error.line = line + count
+        yield Lines(data, range(line, line + count), (base,), consumed, error)
+        line += count + (error is not None)
+        base += consumed
+        data = b""
+
+
+def _skip_line(stream: BinaryIO) -> int:
+    skipped = 0
+    while piece := stream.readline(CHUNK):
+        skipped += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return skipped
+
+
+def document_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
+    """The elements of a JSON array, or the one object, as lines."""
+    document = head + stream.read()
+    parts: list[bytes] = []
+    numbers: list[int] = []
+    shifts: list[int] = []
+    size = consumed = 0
+    error: OmsError | None = None
+    try:
+        for line, start, text in _elements(document):
+            parts.append(text.replace(b"\n", b" "))
+            numbers.append(line)
+            shifts.append(start - size)
+            size += len(text) + 1
+            if size >= CHUNK:
+                taken = start + len(text) - consumed
+                yield Lines(b"\n".join(parts), numbers, shifts, taken)
+                parts, numbers, shifts, size, consumed = [], [], [], 0, consumed + taken
+    except FormatError as broken:
+        error = broken
+    yield Lines(b"\n".join(parts), numbers, shifts, len(document) - consumed, error)
+
+
+def _elements(document: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Line, start and text of each element; only brackets, commas and strings are looked at."""
+    opener = document.removeprefix(_BOM).lstrip(_SPACE)[:1]
+    if opener not in (b"[", b"{"):
+        raise FormatError("neither a JSON object nor an array of them", line=1)
+    is_array, closer = opener == b"[", b"]" if opener == b"[" else b"}"
+    depth, line, start, first_line, wanted = 0, 1, 0, 1, False
+    for match in _TOKEN.finditer(document):
+        token, at, end = match[0], match.start(), match.end()
+        if token == b"\n":
+            line += 1
+            continue
+        if token == b'"':
+            raise FormatError("a string does not end on its line", line=line, offset=at)
+        elif token in (b"[", b"{"):
+            depth += 1
+            if depth == 1:
+                start, first_line = end if is_array else at, line
+        elif token in (b"]", b"}"):
+            depth -= 1
+        if depth > 0 and not (depth == 1 and is_array and token == b","):
+            continue
+        if depth == 0 and token != closer:
+            raise FormatError("a bracket does not match", line=line, offset=at)
+        text = document[start : at if is_array else end]
+        body = text.lstrip(_SPACE)
+        if body:
+            space = len(text) - len(body)
+            yield first_line + text[:space].count(b"\n"), start + space, body.rstrip(_SPACE)
+        elif wanted or token == b",":
+            raise FormatError("an element is missing", line=line, offset=at)
+        if depth == 0:
+            if document[end:].strip(_SPACE):
+                raise FormatError("text after the end of the document", line=line, offset=end)
+            return
+        start, first_line, wanted = end, line, True
+    raise FormatError("the document ends before it is complete", line=line)

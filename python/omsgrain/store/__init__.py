@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where grains are kept: the contract, the tables, LMDB on disk, dicts in memory."""

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The LMDB environment under a store: opened once a process, shared, growing, safe over a fork.
+
+LMDB must not be opened twice in one process (its file locks belong to the process, and the first
+close drops them), so handles on the same file share one ``Environment`` and count its users.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import lmdb
+
+from omsgrain.errors import StoreError
+from omsgrain.store.gate import Gate
+from omsgrain.store.opening import DATA_FILE, failure, identity, open_tables, prepare
+
+if TYPE_CHECKING:
+    from lmdb import Transaction, _Database
+
+    from omsgrain.store.tables import Table
+
+__all__ = ["Environment", "acquire"]
+
+T = TypeVar("T")
+
+FIRST_MAP = 64 << 20
+LARGEST_STEP = 4 << 30
+MAX_READERS = 1_024
+MAX_TABLES = 64
+FORK_PATIENCE = 5.0
+
+
+class Environment:
+    """One open LMDB file.
+
+    Attributes:
+        path: the store's directory.
+        readonly: no handle may write.
+        durable: every commit is synced to the disk before it returns.
+        tables: LMDB's handles. Opening the file again changes them, so look them up in each
+            transaction.
+    """
+
+    tables: dict[Table, _Database]
+
+    def __init__(self, path: Path, *, readonly: bool, durable: bool) -> None:
+        self.path = path
+        self.readonly = readonly
+        self.durable = durable
+        self.users = 0
+        self._gate = Gate()
+        self._refusal: str | None = None
+        self._writing = threading.Lock()
+        self._writer: int | None = None
+        self._open(FIRST_MAP if identity(path) is None else 0)
+        self.identity = identity(path)
+
+    def begin(self, *, write: bool = False) -> Transaction[bytes]:
+        """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``."""
+        while True:
+            self.check()
+            self._gate.enter()
+            try:
+                self.check()
+                return self._env.begin(write=write)
+            except lmdb.MapResizedError:
+                self.done()
+                self._resize(0)  # another process let the file grow: take its size
+            except lmdb.Error as error:
+                self.done()
+                raise failure(self.path, "read the store", error) from error
+            except BaseException:
+                self.done()
+                raise
+
+    def done(self) -> None:
+        """Say that a transaction has ended."""
+        self._gate.leave()
+
+    def write(self, work: Callable[[Transaction[bytes]], T]) -> T:
+        """Run ``work`` in a write transaction, again after each time the map was too small.
+
+        The writers of a process wait here for each other; those of other processes wait in LMDB.
+        """
+        self.check()
+        if self.readonly:
+            raise StoreError(f"the store {str(self.path)!r} is open for reading only")
+        if self._writer == threading.get_ident():
+            raise StoreError("a write transaction inside another one of the same thread")
+        with self._writing:
+            self._writer = threading.get_ident()
+            try:
+                while True:
+                    try:
+                        return self._write_once(work)
+                    except lmdb.MapFullError:
+                        size = self.map_size()
+                        self._resize(size + min(size, LARGEST_STEP))
+            finally:
+                self._writer = None
+
+    def _write_once(self, work: Callable[[Transaction[bytes]], T]) -> T:
+        txn = self.begin(write=True)
+        try:
+            if identity(self.path) != self.identity:
+                txn.abort()
+                raise StoreError(f"the files of the store {str(self.path)!r} are gone")
+            with txn:
+                return work(txn)  # committed on the way out
+        except lmdb.MapFullError:
+            raise
+        except lmdb.Error as error:
+            raise failure(self.path, "write to the store", error) from error
+        finally:
+            self.done()
+
+    def map_size(self) -> int:
+        """Return the size of the memory map."""
+        return self._env.info()["map_size"]
+
+    def file_size(self) -> int:
+        """Return the size of the data file."""
+        try:
+            return os.stat(self.path / DATA_FILE).st_size
+        except OSError as error:
+            raise failure(self.path, "read the store", error) from error
+
+    def sync(self) -> None:
+        """Sync to the disk what was committed without."""
+        self.check()
+        self._gate.enter()
+        try:
+            self._env.sync(True)
+        except lmdb.Error as error:
+            raise failure(self.path, "sync the store", error) from error
+        finally:
+            self.done()
+
+    def strengthen(self, *, readonly: bool, durable: bool) -> None:
+        """Open the file again if a further handle needs more than the others asked for."""
+        wanted = (self.readonly and readonly, self.durable or durable)
+        before = (self.readonly, self.durable)
+        if wanted == before:
+            return
+        with self._gate.alone():
+            self._close()
+            self.readonly, self.durable = wanted
+            try:
+                self._open(0)
+            except StoreError:
+                self.readonly, self.durable = before
+                self._open(0)
+                raise
+
+    def check(self) -> None:
+        """Raise StoreError if the environment can no longer be used."""
+        if self._refusal is not None:
+            raise StoreError(self._refusal)
+
+    def _resize(self, size: int) -> None:
+        with self._gate.alone():
+            self.check()
+            try:
+                self._env.set_mapsize(size)
+            except (lmdb.Error, OverflowError) as error:
+                # LMDB has let go of the old map: only opening again gives a whole environment.
+                self._env.close()
+                self._open(0)
+                raise failure(self.path, f"map {size} bytes for the store", error) from error
+
+    def _open(self, map_size: int) -> None:
+        try:
+            self._env = lmdb.open(
+                str(self.path),
+                map_size=map_size,  # 0: as large as the file says
+                readonly=self.readonly,
+                sync=self.durable,
+                create=False,
+                mode=0o666,  # the umask decides
+                max_dbs=MAX_TABLES,
+                max_readers=MAX_READERS,
+                max_spare_txns=0,  # a cached transaction's slot would not outlive a fork
+            )
+            try:
+                self._env.reader_check()  # frees the slots of readers that were killed
+                self.tables = open_tables(self._env, self.path, readonly=self.readonly)
+            except BaseException:
+                self._env.close()
+                raise
+        except (lmdb.Error, OSError) as error:
+            self._refusal = f"the store {str(self.path)!r} could not be opened again"
+            raise failure(self.path, "open the store", error) from error
+        self._refusal = None
+
+    def _close(self) -> None:
+        try:
+            if not (self.durable or self.readonly):
+                self._env.sync(True)
+        except lmdb.Error as error:
+            raise failure(self.path, "sync the store", error) from error
+        finally:
+            self._env.close()
+
+    def release(self) -> None:
+        """Say that a handle is closed; the last one closes the file."""
+        with _lock:
+            if _shared.get(self.identity) is not self:
+                return  # inherited over a fork: the parent's to close
+            self.users -= 1
+            if self.users:
+                return
+            with self._gate.alone():
+                self._refusal = "the store is closed"
+                del _shared[self.identity]
+                self._close()
+
+    def before_fork(self) -> bool:
+        """Wait for a moment without transactions, which a child could not end; not for long."""
+        return self._gate.shut(FORK_PATIENCE)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._gate.open()
+
+    def after_fork_in_child(self) -> None:
+        """Refuse all further use, and let go of the file so that the child may open it anew."""
+        self._refusal = "the store was opened before a fork; open it again in this process"
+        if not self._gate.inside:
+            self._env.close()
+
+
+_shared: dict[tuple[int, int] | None, Environment] = {}
+_lock = threading.RLock()  # re-entered when the garbage collector closes a handle inside
+
+
+def acquire(path: Path, *, readonly: bool, durable: bool) -> Environment:
+    """Open the environment at the path, or share the one this process has open already.
+
+    Raises:
+        StoreError: there is no store and none can be made, or it cannot be opened.
+    """
+    with _lock:
+        prepare(path, readonly=readonly)
+        env = _shared.get(identity(path))
+        if env is None:
+            env = Environment(path, readonly=readonly, durable=durable)
+            _shared[env.identity] = env
+        else:
+            env.strengthen(readonly=readonly, durable=durable)
+        env.users += 1
+        return env
+
+
+_still: list[Environment] = []  # those that stand still for the fork under way
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _still.extend(env for env in _shared.values() if env.before_fork())
+
+
+def _after_fork_in_parent() -> None:
+    for env in _still:
+        env.after_fork_in_parent()
+    _still.clear()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    for env in _shared.values():
+        env.after_fork_in_child()
+    _still.clear()
+    _shared.clear()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gate that transactions pass side by side, and a change of the memory map passes alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omsgrain.errors import StoreError
+
+__all__ = ["Gate"]
+
+PATIENCE = 30.0
+"""Seconds to wait for other threads' transactions; they are short, so longer is a mistake."""
+
+
+class Gate:
+    """Counts who is inside. Moving or closing the map under a transaction would crash LMDB."""
+
+    __slots__ = ("_changed", "_inside", "_lock", "_shut")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._inside = 0
+        self._shut = False
+
+    @property
+    def inside(self) -> int:
+        """How many transactions are open."""
+        return self._inside
+
+    def enter(self) -> None:
+        """Go in; waits while somebody is alone inside."""
+        with self._lock:
+            while self._shut:
+                self._changed.wait()
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Go out again."""
+        with self._lock:
+            self._inside -= 1
+            if self._shut:
+                self._changed.notify_all()
+
+    def shut(self, patience: float) -> bool:
+        """Let nobody in and wait until all are out.
+
+        Returns:
+            False if somebody stayed inside for ``patience`` seconds; the gate is open again.
+        """
+        with self._lock:
+            while self._shut:
+                self._changed.wait()
+            self._shut = True
+            alone = self._changed.wait_for(lambda: not self._inside, patience)
+            if not alone:
+                self._reopen()
+            return alone
+
+    def open(self) -> None:
+        """Let everybody in again."""
+        with self._lock:
+            self._reopen()
+
+    def _reopen(self) -> None:
+        self._shut = False
+        self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be alone inside for the length of a ``with`` block.
+
+        Raises:
+            StoreError: another transaction of this process does not end.
+        """
+        if not self.shut(PATIENCE):
+            raise StoreError(
+                "a transaction in this process stays open",
+                expected="transactions that end before the next write or close",
+            )
+        try:
+            yield
+        finally:
+            self.open()

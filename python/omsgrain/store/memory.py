@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store in dicts: the same contract, nothing kept. For tests and for small passing things."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, TypeVar
+
+from omsgrain.errors import StoreError
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, StoreStats, Writer
+
+__all__ = ["MemoryStore"]
+
+T = TypeVar("T")
+
+
+class _Head(NamedTuple):
+    """What is committed: rows after it are a writer's own until it commits."""
+
+    seq: int = 0
+    blob_bytes: int = 0
+
+
+class MemoryStore:
+    """A ``Store`` in memory."""
+
+    readonly = False
+
+    def __init__(self) -> None:
+        self._blobs: list[bytes] = []  # blob of sequence number n at n - 1
+        self._seqs: dict[bytes, int] = {}
+        self._head = _Head()
+        self._writing = threading.Lock()
+        self._writer: int | None = None
+        self._closed = False
+
+    def read(self) -> AbstractContextManager[Reader]:
+        """Open a snapshot."""
+        self._check_open()
+        return nullcontext(_MemoryReader(self._blobs, self._seqs, self._head))
+
+    def write(self, work: Callable[[Writer], T]) -> T:
+        """Run ``work`` in a write transaction; an exception takes back what it wrote."""
+        if self._writer == threading.get_ident():
+            raise StoreError("a write transaction inside another one of the same thread")
+        with self._writing:
+            self._check_open()
+            self._writer = threading.get_ident()
+            writer = _MemoryWriter(self._blobs, self._seqs, self._head)
+            try:
+                result = work(writer)
+            except BaseException:
+                writer.take_back(self._head.seq)
+                raise
+            finally:
+                self._writer = None
+            self._head = writer.head
+            return result
+
+    def sync(self) -> None:
+        """Nothing to do: memory is as durable as it gets."""
+        self._check_open()
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds."""
+        self._check_open()
+        head = self._head
+        return StoreStats(grains=head.seq, blob_bytes=head.blob_bytes, last_seq=head.seq)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._closed = True
+        self._blobs, self._seqs = [], {}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")
+
+
+class _MemoryReader:
+    """Rows up to the head that was committed when the snapshot was taken."""
+
+    def __init__(self, blobs: list[bytes], seqs: dict[bytes, int], head: _Head) -> None:
+        self._blobs = blobs
+        self._seqs = seqs
+        self.head = head
+
+    def count(self) -> int:
+        return self.head.seq
+
+    def last_seq(self) -> int:
+        return self.head.seq
+
+    def get(self, digest: bytes) -> bytes | None:
+        seq = self.find([digest])[0]
+        return None if seq is None else self._blobs[seq - 1]
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        found = [self._seqs.get(digest) for digest in digests]
+        return [seq if seq is not None and seq <= self.head.seq else None for seq in found]
+
+    def page(
+        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
+    ) -> list[tuple[int, bytes]]:
+        rows: list[tuple[int, bytes]] = []
+        for seq in range(after + 1, min(after + grains, self.head.seq) + 1):
+            if size <= 0:
+                break
+            blob = self._blobs[seq - 1]
+            size -= len(blob)
+            rows.append((seq, blob))
+        return rows
+
+
+class _MemoryWriter(_MemoryReader):
+    """Appends to the live rows; readers do not look beyond their head."""
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        seq, blob_bytes = self.head
+        flags = []
+        for digest, blob in items:
+            new = digest not in self._seqs
+            flags.append(new)
+            if new:
+                seq, blob_bytes = seq + 1, blob_bytes + len(blob)
+                self._blobs.append(bytes(blob))
+                self._seqs[digest] = seq
+        self.head = _Head(seq, blob_bytes)
+        return flags
+
+    def take_back(self, seq: int) -> None:
+        del self._blobs[seq:]
+        for digest in [d for d, s in self._seqs.items() if s > seq]:
+            del self._seqs[digest]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is there a store at this path, may we have it, and if it is new: make it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from omsgrain.errors import StoreError
+from omsgrain.store.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, META, TABLES, Table
+
+if TYPE_CHECKING:
+    from lmdb import Environment, Transaction, _Database
+
+__all__ = ["DATA_FILE", "LOCK_FILE", "failure", "identity", "open_tables", "prepare"]
+
+DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
+
+
+def failure(path: Path, doing: str, error: BaseException) -> StoreError:
+    """Make the StoreError for something that LMDB or the operating system refused."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return StoreError(f"could not {doing} {str(path)!r}", found=reason)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells the store's file from any other on this machine; None if there is none."""
+    try:
+        stat = os.stat(path / DATA_FILE)
+    except OSError:
+        return None
+    return (stat.st_dev, stat.st_ino)
+
+
+def prepare(path: Path, *, readonly: bool) -> None:
+    """See that LMDB finds a store at the path, or an empty directory to make one in.
+
+    A directory with anything else in it is left alone, so that a wrong path cannot litter it.
+
+    Raises:
+        StoreError: nothing there, or something that is no store, or no permission.
+    """
+    try:
+        if not path.exists():
+            if readonly:
+                raise StoreError(f"there is no store at {str(path)!r}")
+            if not path.parent.is_dir():
+                raise StoreError(f"the directory {str(path.parent)!r} does not exist")
+            path.mkdir(exist_ok=True)
+        if not path.is_dir():
+            raise StoreError(f"{str(path)!r} is not a store", expected="a directory")
+        names = {entry.name for entry in path.iterdir()}
+    except OSError as error:
+        raise failure(path, "open the store", error) from error
+    if DATA_FILE not in names and (readonly or names - {LOCK_FILE}):
+        raise StoreError(f"{str(path)!r} is not a store", expected=f"a file {DATA_FILE} in it")
+
+
+def open_tables(env: Environment, path: Path, *, readonly: bool) -> dict[Table, _Database]:
+    """Open every table; in a new store make them first.
+
+    Raises:
+        StoreError: another program's file, or a format this version does not know.
+        lmdb.Error: the file is damaged, full or not writable.
+    """
+    if readonly:
+        with env.begin() as txn:
+            if not _is_store(env, txn, path):
+                raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
+        return {table: env.open_db(table.name, create=False) for table in TABLES}
+    # py-lmdb ends every read transaction with an abort, which would close handles opened in it;
+    # nothing is written, and so nothing synced, where all tables exist.
+    with env.begin(write=True) as txn:
+        new = not _is_store(env, txn, path)
+        tables = {table: env.open_db(table.name, txn=txn) for table in TABLES}
+        if new:
+            txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=tables[META])
+    if new:
+        _sync_names(path)
+    return tables
+
+
+def _is_store(env: Environment, txn: Transaction[bytes], path: Path) -> bool:
+    """Tell a store from an empty file; refuse anything else."""
+    if not env.stat()["entries"]:
+        return False
+    try:
+        record = txn.get(FORMAT_RECORD, db=env.open_db(META.name, txn=txn, create=False))
+    except (lmdb.NotFoundError, lmdb.IncompatibleError):
+        record = None
+    if record is None or len(record) != FORMAT_VALUE.size:
+        raise StoreError(f"{str(path)!r} is not a store", found="an LMDB file of another program")
+    (found,) = FORMAT_VALUE.unpack(record)
+    if found > FORMAT:
+        raise StoreError(
+            f"{str(path)!r} was written by a newer version of omsgrain",
+            expected=f"store format {FORMAT} or older",
+            found=f"store format {found}",
+        )
+    return True
+
+
+def _sync_names(path: Path) -> None:
+    """Make the new directory's entries durable; without them a power cut could take the store."""
+    if os.name != "posix":
+        return  # elsewhere a directory cannot be opened to be synced
+    for directory in (path, path.parent):
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Content addresses: SHA-256 of the whole blob, as 64 lower-case hex digits. Spec: OMS §5
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::{Code, Error, Result};
+
+/// An address as bytes.
+pub type Digest = [u8; 32];
+
+/// SHA-256.
+pub fn sha256(bytes: &[u8]) -> Digest {
+    Sha256::digest(bytes).into()
+}
+
+/// An address as text.
+pub fn to_hex(digest: &Digest) -> String {
+    let mut out = [0u8; 64];
+    write_hex(digest, &mut out);
+    out.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// An address as text, into a buffer.
+pub fn write_hex(digest: &Digest, out: &mut [u8; 64]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (pair, byte) in out.chunks_exact_mut(2).zip(digest) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+/// Reads an address.
+///
+/// # Errors
+/// `ERR_HASH_LENGTH`, `ERR_HASH_FORMAT` (upper case is refused too).
+pub fn parse(text: &str) -> Result<Digest> {
+    if text.chars().count() != 64 {
+        return Err(Error::new(Code::HashLength, "not the length of a content address")
+            .expected("64 characters")
+            .found(text.chars().count().to_string()));
+    }
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    let wrong = || Error::new(Code::HashFormat, "not a content address").expected("digits 0-9 and a-f");
+    if text.len() != 64 {
+        return Err(wrong());
+    }
+    let mut out = [0; 32];
+    for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let (high, low) = (digit(pair[0]), digit(pair[1]));
+        *byte = high.zip(low).map(|(high, low)| high << 4 | low).ok_or_else(wrong)?;
+    }
+    Ok(out)
+}
+
+/// Checks that a blob has this address, in constant time, and returns its digest.
+///
+/// # Errors
+/// `ERR_INTEGRITY`, with both addresses.
+pub fn verify(blob: &[u8], expected: &Digest) -> Result<Digest> {
+    let actual = sha256(blob);
+    if bool::from(actual.ct_eq(expected)) {
+        return Ok(actual);
+    }
+    Err(Error::new(Code::Integrity, "the blob has another address")
+        .expected(to_hex(expected))
+        .found(to_hex(&actual)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_both_ways() {
+        let digest = sha256(b"");
+        let text = to_hex(&digest);
+        assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(parse(&text).unwrap(), digest);
+        assert_eq!(parse(&text.to_uppercase()).unwrap_err().code(), Code::HashFormat);
+        assert_eq!(parse(&"é".repeat(64)).unwrap_err().code(), Code::HashFormat);
+        assert_eq!(parse(&"é".repeat(32)).unwrap_err().code(), Code::HashLength);
+        assert_eq!(parse(&text[1..]).unwrap_err().code(), Code::HashLength);
+    }
+
+    #[test]
+    fn verify_names_both_addresses() {
+        assert!(verify(b"", &sha256(b"")).is_ok());
+        let refused = verify(b"x", &sha256(b"")).unwrap_err();
+        assert_eq!(refused.code(), Code::Integrity);
+        assert_eq!(refused.expectation(), Some(to_hex(&sha256(b"")).as_str()));
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many grains at once, on all cores, in the order they came. A bad one is reported by its
+//! position and takes nothing along.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+use crate::address::{self, Digest};
+use crate::{Error, Header, Result, decode};
+
+/// Below this many bytes of work, threads cost more than they bring.
+const PARALLEL_FROM: usize = 64 << 10;
+
+/// One item that was refused.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Its position in the input.
+    pub index: usize,
+    /// Its line, counted from 1, if the input came by lines.
+    pub line: Option<usize>,
+    /// Why.
+    pub error: Error,
+}
+
+/// A warning about one item.
+#[derive(Clone, Debug)]
+pub struct Warned {
+    /// Its position in the input.
+    pub index: usize,
+    /// Its line, counted from 1, if the input came by lines.
+    pub line: Option<usize>,
+    /// What looks wrong.
+    pub message: String,
+}
+
+/// The good grains of a batch, one behind the other, and what was refused.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// All blobs.
+    pub bytes: Vec<u8>,
+    /// Where each ends.
+    pub ends: Vec<usize>,
+    /// The address of each, after [`Batch::hash`].
+    pub digests: Vec<Digest>,
+    /// The input position of each.
+    pub indices: Vec<usize>,
+    /// What was refused, in order.
+    pub refused: Vec<Refused>,
+    /// What looks wrong, in order.
+    pub warned: Vec<Warned>,
+}
+
+impl Batch {
+    /// How many good grains there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no good grain.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// One blob.
+    pub fn blob(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.bytes[start..self.ends[i]]
+    }
+
+    /// Takes one item that `encode` appends to the bytes it is given.
+    pub fn add(
+        &mut self,
+        index: usize,
+        line: Option<usize>,
+        encode: impl FnOnce(&mut Vec<u8>, &mut Vec<String>) -> Result<()>,
+    ) {
+        let mut messages = Vec::new();
+        match encode(&mut self.bytes, &mut messages) {
+            Ok(()) => {
+                self.ends.push(self.bytes.len());
+                self.indices.push(index);
+            }
+            Err(error) => self.refused.push(Refused { index, line, error }),
+        }
+        self.warned.extend(messages.into_iter().map(|message| Warned { index, line, message }));
+    }
+
+    /// Computes the addresses.
+    pub fn hash(&mut self) {
+        let this = &*self;
+        let digests = on_all_cores(this.bytes.len(), this.len(), |i| address::sha256(this.blob(i)));
+        self.digests = digests;
+    }
+
+    /// Computes the addresses on this thread alone.
+    pub(crate) fn hash_here(&mut self) {
+        let digests = (0..self.len()).map(|i| address::sha256(self.blob(i))).collect();
+        self.digests = digests;
+    }
+
+    /// Appends a batch whose items come after these.
+    pub fn append(&mut self, other: Batch, items_before: usize, lines_before: usize) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+        self.digests.extend_from_slice(&other.digests);
+        self.indices.extend(other.indices.iter().map(|i| items_before + i));
+        let line = |line: Option<usize>| line.map(|line| lines_before + line);
+        self.refused.extend(other.refused.into_iter().map(|r| Refused {
+            index: items_before + r.index,
+            line: line(r.line),
+            error: r.error,
+        }));
+        self.warned.extend(other.warned.into_iter().map(|w| Warned {
+            index: items_before + w.index,
+            line: line(w.line),
+            message: w.message,
+        }));
+    }
+}
+
+/// The address of each blob.
+pub fn address_many(blobs: &[&[u8]]) -> Vec<Digest> {
+    on_all_cores(total(blobs), blobs.len(), |i| address::sha256(blobs[i]))
+}
+
+/// Checks each blob in full, and that it has the address beside it.
+pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
+    let size = pairs.iter().map(|(blob, _)| blob.len()).sum();
+    on_all_cores(size, pairs.len(), |i| {
+        let (blob, expected) = &pairs[i];
+        address::verify(blob, expected)?;
+        decode::verify(blob)
+    })
+}
+
+/// Bytes in all.
+pub fn total(blobs: &[&[u8]]) -> usize {
+    blobs.iter().map(|blob| blob.len()).sum()
+}
+
+/// Calls `work` for 0..count; in parallel if there are enough bytes to share.
+pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    match pool() {
+        Some(pool) if bytes >= PARALLEL_FROM => {
+            pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect())
+        }
+        _ => (0..count).map(work).collect(),
+    }
+}
+
+/// The threads of this process. After a fork the child has none of its parent's threads and would
+/// wait for them for ever, so each process makes its own.
+pub(crate) fn pool() -> Option<Arc<ThreadPool>> {
+    static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+    let mut held = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let here = std::process::id();
+    match &*held {
+        Some((process, pool)) if *process == here => Some(Arc::clone(pool)),
+        _ => {
+            let pool = Arc::new(rayon::ThreadPoolBuilder::new().build().ok()?);
+            // Dropping the parent's pool here would wait for threads that are not in this process.
+            if let Some(parent) = held.replace((here, Arc::clone(&pool))) {
+                std::mem::forget(parent);
+            }
+            Some(pool)
+        }
+    }
+}

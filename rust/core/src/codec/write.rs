@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writing any node in canonical form: NFC, sorted keys, no nulls in maps. Spec: OMS §4
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::{Wire, check_depth, twice};
+use crate::registry::{Kind, Nested};
+use crate::value::{Node, View};
+use crate::{Code, Error, Result, text};
+
+/// Writes any node below the payload map. `depth` is the depth of the node if it is a container.
+///
+/// # Errors
+/// What a grain cannot hold, with the path to it.
+pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, max: usize) -> Result<()> {
+    match node.view()? {
+        View::Null => W::nil(out),
+        View::Bool(b) => W::bool(out, b),
+        View::Int(i) => W::int(out, i),
+        View::UInt(u) => W::uint(out, u),
+        View::Float(f) => write_float::<W>(out, f)?,
+        View::Str(s) => W::str(out, &text::nfc(s)?),
+        View::Bytes(b) => W::bytes(out, &b),
+        View::Instant(_) => {
+            return Err(Error::new(Code::Schema, "a datetime stands where no datetime field is")
+                .expected("an RFC 3339 string or ms since 1970"));
+        }
+        View::List => write_list::<W, N>(out, node, depth, max, None)?,
+        View::Map => write_map::<W, N>(out, node, depth, max, None)?,
+    }
+    Ok(())
+}
+
+/// Writes a finite float.
+///
+/// # Errors
+/// `ERR_FLOAT_INVALID` for NaN and infinities.
+#[inline]
+pub fn write_float<W: Wire>(out: &mut Vec<u8>, value: f64) -> Result<()> {
+    if !value.is_finite() {
+        return Err(Error::new(Code::FloatInvalid, "a float is NaN or infinite"));
+    }
+    W::float(out, value);
+    Ok(())
+}
+
+/// Writes a list; its maps are entries of `table`, if one is given.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_list<W: Wire, N: Node>(
+    out: &mut Vec<u8>,
+    node: &N,
+    depth: usize,
+    max: usize,
+    table: Option<&'static Nested>,
+) -> Result<()> {
+    check_depth(depth, max)?;
+    let len = node.list_len();
+    W::array(out, len);
+    let mut i = 0;
+    node.each_item(&mut |item| {
+        let written = match table {
+            Some(_) if matches!(item.view()?, View::Map) => {
+                write_map::<W, N>(out, &item, depth + 1, max, table)
+            }
+            _ => write::<W, N>(out, &item, depth + 1, max),
+        };
+        i += 1;
+        written.map_err(|e| e.in_index(i - 1))
+    })?;
+    if i == len { Ok(()) } else { Err(Error::new(Code::Corrupt, "a list changed while it was read")) }
+}
+
+/// A map entry behind the rank of its key.
+type Ranked<N> = (u64, WireKey<<N as Node>::Key>, N);
+
+fn write_map<W: Wire, N: Node>(
+    out: &mut Vec<u8>,
+    node: &N,
+    depth: usize,
+    max: usize,
+    table: Option<&'static Nested>,
+) -> Result<()> {
+    check_depth(depth, max)?;
+    let mut entries: SmallVec<[Ranked<N>; 8]> = SmallVec::new();
+    node.each_entry(&mut |key, value| {
+        if !value.is_null() {
+            let key = WireKey::new(key, |name| table?.by_name(name).map(|f| f.short))?;
+            entries.push((W::rank(key.as_str().as_bytes()), key, value));
+        }
+        Ok(())
+    })?;
+    entries.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| W::order(a.1.as_str().as_bytes(), b.1.as_str().as_bytes()))
+    });
+    W::map(out, entries.len());
+    let mut last: Option<&str> = None;
+    for (_, key, value) in &entries {
+        let key = key.as_str();
+        if last == Some(key) {
+            return Err(twice(key));
+        }
+        last = Some(key);
+        W::str(out, key);
+        let field = table.and_then(|t| t.by_short(key));
+        match (field.map(|f| f.kind), value.view()?) {
+            (Some(Kind::Float64), View::Int(i)) => W::float(out, i as f64),
+            (Some(Kind::Float64), View::UInt(u)) => W::float(out, u as f64),
+            _ => write::<W, N>(out, value, depth + 1, max)
+                .map_err(|e| e.in_key(field.map_or(key, |f| f.name)))?,
+        }
+    }
+    Ok(())
+}
+
+/// A map key as it is written.
+#[derive(Debug)]
+pub enum WireKey<K> {
+    /// The short key of a known name.
+    Short(&'static str),
+    /// The name as given.
+    Given(K),
+    /// The name, brought to NFC.
+    Composed(String),
+}
+
+impl<K: AsRef<str>> WireKey<K> {
+    /// The key for a name that `short` may know.
+    ///
+    /// # Errors
+    /// `ERR_CORRUPT` for a byte order mark.
+    #[inline]
+    pub fn new(key: K, short: impl FnOnce(&str) -> Option<&'static str>) -> Result<Self> {
+        let composed = match text::nfc(key.as_ref())? {
+            Cow::Owned(name) => Some(name),
+            Cow::Borrowed(_) => None,
+        };
+        let name = composed.as_deref().unwrap_or_else(|| key.as_ref());
+        if let Some(short) = short(name) {
+            return Ok(WireKey::Short(short));
+        }
+        Ok(composed.map_or_else(|| WireKey::Given(key), WireKey::Composed))
+    }
+
+    /// The text.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        match self {
+            WireKey::Short(key) => key,
+            WireKey::Given(key) => key.as_ref(),
+            WireKey::Composed(key) => key,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a blob to its fields: what is accepted is exactly what the writer writes. Spec: OMS §4.10
+
+use std::borrow::Cow;
+
+use crate::codec::cbor::Cbor;
+use crate::codec::msgpack::Msgpack;
+use crate::codec::{EXTENDED, Encoding, Profile, RawEntry, WireKey, read_map};
+use crate::fields::{Entry, Fields, Side};
+use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN, SIGNED};
+use crate::registry::{self, Field, GrainType, UNKNOWN};
+use crate::value::Value;
+use crate::{Code, Error, Result, compress, validate};
+
+/// One field of a grain that was read.
+#[derive(Debug)]
+pub struct Item<'p> {
+    /// The field of the table, or [`UNKNOWN`].
+    pub id: u8,
+    /// The key on the wire.
+    pub key: &'p str,
+    /// A 1.1 field whose sense is the opposite of today's.
+    pub negate: bool,
+    /// The value.
+    pub value: Value<'p>,
+}
+
+impl Item<'_> {
+    /// The row of the table, if the field is known. (A domain profile's row rules a field, but
+    /// does not rename it.)
+    pub fn field(&self) -> Option<&'static Field> {
+        (self.id != UNKNOWN).then(|| registry::field(self.id))
+    }
+
+    /// The full name, of 1.2.
+    pub fn name(&self) -> &str {
+        self.field().map_or(self.key, |f| f.name)
+    }
+}
+
+/// A grain that was read and found good.
+#[derive(Debug)]
+pub struct Decoded<'p> {
+    /// The nine bytes.
+    pub header: Header,
+    /// The type; none if the grain is opaque.
+    pub grain_type: Option<&'static GrainType>,
+    /// The fields, in the order of the payload.
+    pub items: Vec<Item<'p>>,
+    /// What is allowed but looks wrong.
+    pub warnings: Vec<String>,
+}
+
+/// Checks size, version and flags of a blob and gives its plain payload.
+///
+/// # Errors
+/// `ERR_TOO_SHORT`, `ERR_TOO_LARGE`, `ERR_VERSION`, `ERR_UNKNOWN_TYPE`, `ERR_SIGNED_MISMATCH`
+/// (a signed grain comes in its envelope), `ERR_KEY` (a sealed grain), `ERR_CORRUPT`.
+pub fn open(blob: &[u8]) -> Result<(Header, Cow<'_, [u8]>)> {
+    open_within(blob, EXTENDED)
+}
+
+fn open_within(blob: &[u8], profile: Profile) -> Result<(Header, Cow<'_, [u8]>)> {
+    let header = Header::read(blob)?;
+    if blob.len() > profile.max_size {
+        return Err(Error::new(Code::TooLarge, "larger than a grain may be")
+            .expected(format!("at most {} bytes", profile.max_size))
+            .found(blob.len().to_string()));
+    }
+    if header.type_byte == 0 {
+        return Err(Error::new(Code::UnknownType, "type byte 0 means nothing").expected("1 to 255").at(2));
+    }
+    if header.has(SIGNED) {
+        return Err(Error::new(Code::SignedMismatch, "the signed bit is set, but there is no envelope").at(1));
+    }
+    if header.has(ENCRYPTED) {
+        return Err(Error::new(Code::Key, "the grain is sealed, and there is no key to open it").at(1));
+    }
+    let payload = &blob[LEN..];
+    let payload = if header.has(COMPRESSED) {
+        compress::decompress(payload, profile.max_size - LEN).map_err(|e| e.shifted(LEN))?
+    } else {
+        Cow::Borrowed(payload)
+    };
+    Ok((header, payload))
+}
+
+/// Reads the payload that [`open`] gave.
+///
+/// # Errors
+/// All refusals of the format, with the byte offset (of a compressed blob: as if it were not).
+pub fn read<'p>(header: Header, payload: &'p [u8]) -> Result<Decoded<'p>> {
+    let depth = EXTENDED.max_depth;
+    let raw = match header.encoding() {
+        Encoding::Msgpack => read_map::<Msgpack>(payload, depth),
+        Encoding::Cbor => read_map::<Cbor>(payload, depth),
+    };
+    raw.and_then(|raw| check(header, raw))
+        .map_err(|e| e.shifted(LEN))
+        .and_then(|(decoded, facts)| header.check(&facts).map(|()| decoded))
+        .map_err(|e| e.at(LEN))
+}
+
+fn check(header: Header, raw: Vec<RawEntry<'_>>) -> Result<(Decoded<'_>, crate::header::Facts)> {
+    let mut warnings = Vec::new();
+    let mut fields: Fields<&str, &Value<'_>> = Fields::new(Side::Read);
+    for entry in &raw {
+        let id = registry::by_short(entry.key, 0);
+        let field = (id != UNKNOWN).then(|| registry::field(id));
+        let (key, offset) = (WireKey::Given(entry.key), Some(entry.offset));
+        fields.push(Entry { key, id, field, negate: false, offset, node: &entry.value })?;
+    }
+    fields.resolve(Some(header.type_byte))?;
+    let facts = validate::validate(&mut fields, EXTENDED, &mut warnings)?;
+    let grain_type = fields.grain_type;
+    let found: Vec<_> = fields.entries.iter().map(|e| (e.id, e.negate)).collect();
+    drop(fields);
+    let items = raw
+        .into_iter()
+        .zip(found)
+        .map(|(entry, (id, negate))| Item { id, key: entry.key, negate, value: entry.value })
+        .collect();
+    Ok((Decoded { header, grain_type, items, warnings }, facts))
+}
+
+/// Checks a blob in full, without keeping anything of it.
+///
+/// # Errors
+/// As [`open`] and [`read`].
+pub fn verify(blob: &[u8]) -> Result<Header> {
+    let (header, payload) = open(blob)?;
+    read(header, &payload)?;
+    Ok(header)
+}

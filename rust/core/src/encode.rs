@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From fields to the one blob that says them: gather, validate, compact, write, head.
+//! Spec: OMS §4.9
+
+use smallvec::SmallVec;
+
+use crate::check;
+use crate::codec::cbor::Cbor;
+use crate::codec::msgpack::Msgpack;
+use crate::codec::{self, EXTENDED, Encoding, Profile, Wire};
+use crate::fields::{Entry, Fields, gather};
+use crate::header::{COMPRESSED, LEN};
+use crate::registry::{Kind, id};
+use crate::value::{Node, View};
+use crate::{Code, Error, Result, compress, validate};
+
+/// How a grain is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The wire format.
+    pub encoding: Encoding,
+    /// Pack the payload with zstd.
+    pub compress: bool,
+    /// The least sensitivity; the tags may ask for more.
+    pub sensitivity: u8,
+    /// Keep an older type name instead of writing today's.
+    pub keep_type_name: bool,
+    /// Write an opaque grain with this byte.
+    pub type_byte: Option<u8>,
+    /// Limits.
+    pub profile: Profile,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            encoding: Encoding::Msgpack,
+            compress: false,
+            sensitivity: 0,
+            keep_type_name: false,
+            type_byte: None,
+            profile: EXTENDED,
+        }
+    }
+}
+
+/// The blob of a grain.
+///
+/// # Errors
+/// The first rule that is broken, with the path to it.
+pub fn encode<N: Node>(node: &N, options: &Options) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(512);
+    encode_into(node, options, &mut out, &mut Vec::new())?;
+    Ok(out)
+}
+
+/// Appends the blob of a grain to `out`, which stays as it was on an error.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_into<N: Node>(
+    node: &N,
+    options: &Options,
+    out: &mut Vec<u8>,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let (start, warned) = (out.len(), warnings.len());
+    let written = append(node, options, out, warnings);
+    if written.is_err() {
+        out.truncate(start);
+        warnings.truncate(warned);
+    }
+    written
+}
+
+fn append<N: Node>(node: &N, options: &Options, out: &mut Vec<u8>, warnings: &mut Vec<String>) -> Result<()> {
+    if options.type_byte == Some(0) {
+        return Err(Error::new(Code::UnknownType, "type byte 0 means nothing").expected("1 to 255"));
+    }
+    let mut fields = gather(node, options.type_byte)?;
+    let facts = validate::validate(&mut fields, options.profile, warnings)?;
+    let mut header = facts.header(fields.type_byte, options.encoding, options.sensitivity);
+    let start = out.len();
+    out.extend_from_slice(&header.to_bytes());
+    match options.encoding {
+        Encoding::Msgpack => payload::<Msgpack, N>(&fields, options, start, out)?,
+        Encoding::Cbor => payload::<Cbor, N>(&fields, options, start, out)?,
+    }
+    check_size(out.len() - start, options.profile)?;
+    if options.compress {
+        header.flags |= COMPRESSED;
+        let frame = compress::compress(&out[start + LEN..])?;
+        out.truncate(start);
+        out.extend_from_slice(&header.to_bytes());
+        out.extend_from_slice(&frame);
+        check_size(out.len() - start, options.profile)?;
+    }
+    Ok(())
+}
+
+fn check_size(size: usize, profile: Profile) -> Result<()> {
+    if size <= profile.max_size {
+        return Ok(());
+    }
+    Err(Error::new(Code::TooLarge, "larger than a grain may be")
+        .expected(format!("at most {} bytes", profile.max_size))
+        .found(format!("{size} or more")))
+}
+
+fn payload<W: Wire, N: Node>(
+    fields: &Fields<N::Key, N>,
+    options: &Options,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let entries = &fields.entries;
+    let mut order: SmallVec<[(u64, u32); 24]> =
+        entries.iter().zip(0..).map(|(e, i)| (W::rank(e.key.as_str().as_bytes()), i)).collect();
+    let key = |i: u32| entries[i as usize].key.as_str();
+    order.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| W::order(key(a.1).as_bytes(), key(b.1).as_bytes()))
+    });
+    W::map(out, entries.len());
+    let mut last: Option<&str> = None;
+    for (_, i) in &order {
+        let entry = &entries[*i as usize];
+        if last == Some(key(*i)) {
+            return Err(codec::twice(key(*i)));
+        }
+        last = Some(key(*i));
+        W::str(out, key(*i));
+        value::<W, N>(fields, entry, options, out).map_err(|e| entry.place(e))?;
+        // What is too large is refused before all of it has been written.
+        check_size(out.len() - start, options.profile)?;
+    }
+    Ok(())
+}
+
+fn value<W: Wire, N: Node>(
+    fields: &Fields<N::Key, N>,
+    entry: &Entry<N::Key, N>,
+    options: &Options,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let max = options.profile.max_depth;
+    let Some(field) = entry.field else { return codec::write::<W, N>(out, &entry.node, 2, max) };
+    match (field.kind, entry.node.view()?) {
+        (_, View::Bool(b)) if entry.negate => W::bool(out, !b),
+        (_, View::Instant(ms)) if field.kind == Kind::Datetime => W::int(out, ms),
+        // An opaque grain has no schema: nothing but an instant is changed.
+        _ if fields.grain_type.is_none() => match field.nested {
+            Some(_) if entry.node.list_len() > 0 => nested::<W, N>(entry, out, max)?,
+            _ => codec::write::<W, N>(out, &entry.node, 2, max)?,
+        },
+        (Kind::Float64, View::Int(i)) => W::float(out, i as f64),
+        (Kind::Float64, View::UInt(u)) => W::float(out, u as f64),
+        (Kind::Datetime, view) => W::int(out, check::millis(&view)?),
+        (_, View::List) if field.nested.is_some() => nested::<W, N>(entry, out, max)?,
+        (_, View::Str(name)) if entry.id == id::TYPE => {
+            W::str(
+                out,
+                match fields.grain_type {
+                    Some(t) if !options.keep_type_name => t.name,
+                    _ => name,
+                },
+            );
+        }
+        _ => codec::write::<W, N>(out, &entry.node, 2, max)?,
+    }
+    Ok(())
+}
+
+fn nested<W: Wire, N: Node>(entry: &Entry<N::Key, N>, out: &mut Vec<u8>, max: usize) -> Result<()> {
+    codec::write_list::<W, N>(out, &entry.node, 2, max, entry.field.and_then(|f| f.nested))
+}

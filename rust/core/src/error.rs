@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One error, with a stable code and the place where it happened.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// What a fallible function of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+macro_rules! codes {
+    ($($name:ident = $text:literal),+ $(,)?) => {
+        /// The stable codes of the format (Spec: OMS errors) that the core can give.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code { $(#[doc = $text] $name),+ }
+
+        impl Code {
+            /// Every code, for tables and tests.
+            pub const ALL: &'static [Code] = &[$(Code::$name),+];
+
+            /// The code as the specification writes it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    TooShort = "ERR_TOO_SHORT",
+    TooLarge = "ERR_TOO_LARGE",
+    Version = "ERR_VERSION",
+    Corrupt = "ERR_CORRUPT",
+    NotMap = "ERR_NOT_MAP",
+    NoType = "ERR_NO_TYPE",
+    UnknownType = "ERR_UNKNOWN_TYPE",
+    Schema = "ERR_SCHEMA",
+    Empty = "ERR_EMPTY",
+    Range = "ERR_RANGE",
+    FloatInvalid = "ERR_FLOAT_INVALID",
+    Integrity = "ERR_INTEGRITY",
+    HashFormat = "ERR_HASH_FORMAT",
+    HashLength = "ERR_HASH_LENGTH",
+    SignedMismatch = "ERR_SIGNED_MISMATCH",
+    SensitivityMismatch = "ERR_SENSITIVITY_MISMATCH",
+    Did = "ERR_DID",
+    Key = "ERR_KEY",
+    Format = "ERR_FORMAT",
+    Unsupported = "ERR_UNSUPPORTED",
+}
+
+/// A refusal. Boxed, so that a `Result` stays small on the way that succeeds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Detail>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Detail {
+    code: Code,
+    message: Cow<'static, str>,
+    /// Innermost segment first: each level adds its own on the way out.
+    path: Vec<String>,
+    offset: Option<usize>,
+    expected: Option<Cow<'static, str>>,
+    found: Option<Cow<'static, str>>,
+}
+
+impl Error {
+    /// An error with a code and one sentence, which must not hold content of the grain.
+    #[cold]
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        let (path, offset, expected, found) = (Vec::new(), None, None, None);
+        Error(Box::new(Detail { code, message, path, offset, expected, found }))
+    }
+
+    /// Says what would have been right.
+    #[must_use]
+    pub fn expected(mut self, what: impl Into<Cow<'static, str>>) -> Self {
+        self.0.expected = Some(what.into());
+        self
+    }
+
+    /// Says what was there instead: a kind, a size, a number; never personal content.
+    #[must_use]
+    pub fn found(mut self, what: impl Into<Cow<'static, str>>) -> Self {
+        self.0.found = Some(what.into());
+        self
+    }
+
+    /// Adds the map key around what was refused. A key that does not look like a name may be
+    /// personal (an e-mail address, say) and is shown as "…".
+    #[must_use]
+    pub fn in_key(mut self, key: &str) -> Self {
+        let shown = if is_plain_name(key) { key.replace('~', "~0") } else { "…".to_owned() };
+        self.0.path.push(shown);
+        self
+    }
+
+    /// Adds the array position around what was refused.
+    #[must_use]
+    pub fn in_index(mut self, index: usize) -> Self {
+        self.0.path.push(index.to_string());
+        self
+    }
+
+    /// Sets the byte offset, unless a deeper place was already named.
+    #[must_use]
+    pub fn at(mut self, offset: usize) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Moves the byte offset, for errors of a part that was read by itself.
+    #[must_use]
+    pub fn shifted(mut self, by: usize) -> Self {
+        self.0.offset = self.0.offset.map(|offset| offset + by);
+        self
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The sentence, without code and place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Where, as a JSON pointer.
+    pub fn pointer(&self) -> Option<String> {
+        let path = &self.0.path;
+        (!path.is_empty()).then(|| path.iter().rev().fold(String::new(), |all, s| all + "/" + s))
+    }
+
+    /// Where, as a byte offset.
+    pub fn offset(&self) -> Option<usize> {
+        self.0.offset
+    }
+
+    /// What would have been right.
+    pub fn expectation(&self) -> Option<&str> {
+        self.0.expected.as_deref()
+    }
+
+    /// What was found instead.
+    pub fn finding(&self) -> Option<&str> {
+        self.0.found.as_deref()
+    }
+}
+
+/// Whether a key reads as an identifier, so that showing it gives nothing away.
+fn is_plain_name(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:$".contains(&b))
+}
+
+/// A string as an error may show it: never the content.
+pub fn shown(text: &str) -> String {
+    format!("a string of {} bytes", text.len())
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code().as_str(), self.message())?;
+        if let Some(pointer) = self.pointer() {
+            write!(f, " (at {pointer})")?;
+        }
+        if let Some(offset) = self.offset() {
+            write!(f, " (byte {offset})")?;
+        }
+        if let Some(expected) = self.expectation() {
+            write!(f, "; expected {expected}")?;
+        }
+        if let Some(found) = self.finding() {
+            write!(f, "; found {found}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}

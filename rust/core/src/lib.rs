@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory grains (OMS 1.2): from fields to canonical bytes and their address, and back.
+//!
+//! The modules stand in the order of the flow:
+//!
+//! ```text
+//! value ─▶ fields ─▶ validate ─▶ compact ─▶ codec ─▶ header ─▶ address
+//!            └───────────── encode / decode ─────────────┘
+//!                           batch · jsonl: many at once
+//! ```
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod error;
+mod perfect;
+pub mod registry;
+
+pub mod address;
+pub mod check;
+pub mod codec;
+pub mod compress;
+pub mod datetime;
+pub mod decode;
+pub mod encode;
+pub mod expand;
+pub mod fields;
+pub mod header;
+pub mod profiles;
+pub mod text;
+pub mod validate;
+pub mod value;
+pub mod warn;
+
+#[cfg(feature = "batch")]
+pub mod batch;
+#[cfg(feature = "json")]
+pub mod json;
+#[cfg(all(feature = "batch", feature = "json"))]
+pub mod jsonl;
+
+pub use error::{Code, Error, Result};
+pub use header::Header;
+pub use value::{Node, Value, View};

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the tags of a grain ask for: sensitivity, and domain profiles. Spec: OMS §13, domain profiles
+
+use smallvec::SmallVec;
+
+use crate::fields::Fields;
+use crate::registry::{self, PROFILES, Profile, UNKNOWN, id};
+use crate::value::{Node, View};
+use crate::{Code, Error, Result};
+
+/// What structural_tags say.
+#[derive(Debug, Default)]
+pub struct Tags {
+    /// The least sensitivity of the header.
+    pub sensitivity: u8,
+    /// Whether there is a `phi:` tag.
+    pub phi: bool,
+    /// Declared profiles.
+    pub profiles: SmallVec<[&'static Profile; 2]>,
+    /// Names behind `phi:` or `profile:` that nobody knows.
+    pub unknown: Vec<String>,
+}
+
+const PII: u8 = 2;
+const PHI: u8 = 3;
+
+/// Reads structural_tags.
+///
+/// # Errors
+/// The source's own.
+pub fn read_tags<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Tags> {
+    let mut tags = Tags::default();
+    let Some(entry) = fields.get(id::STRUCTURAL_TAGS) else { return Ok(tags) };
+    let read = entry.node.each_item(&mut |item| {
+        if let View::Str(tag) = item.view()? {
+            tags.read(tag);
+        }
+        Ok(())
+    });
+    read.map_err(|e| entry.place(e))?;
+    Ok(tags)
+}
+
+impl Tags {
+    fn read(&mut self, tag: &str) {
+        let Some((prefix, name)) = tag.split_once(':') else { return };
+        let level = match prefix {
+            "phi" => PHI,
+            "pii" | "sec" | "legal" => PII,
+            "reg" => 1,
+            _ => 0,
+        };
+        self.sensitivity = self.sensitivity.max(level);
+        if prefix == "phi" {
+            self.phi = true;
+            if !registry::PHI_TAGS.contains(&name) {
+                self.unknown.push("structural_tags: a phi: tag that is not known".to_owned());
+            }
+        } else if prefix == "profile" {
+            match PROFILES.iter().find(|p| p.name == name) {
+                Some(profile) => self.profiles.push(profile),
+                None => self.unknown.push("structural_tags: a profile: tag that is not known".to_owned()),
+            }
+        }
+    }
+}
+
+/// Gives the fields of declared profiles the row that rules them.
+pub fn apply<K: AsRef<str>, N: Node>(fields: &mut Fields<K, N>, tags: &Tags) {
+    for profile in &tags.profiles {
+        for entry in fields.entries.iter_mut().filter(|e| e.id == UNKNOWN) {
+            let key = entry.key.as_str();
+            if key.starts_with(profile.prefix) {
+                entry.field = profile.fields.iter().find(|f| f.name == key);
+            }
+        }
+    }
+}
+
+/// The rules that hold when a grain is written. Those about export hold at export.
+///
+/// # Errors
+/// `ERR_SCHEMA`.
+pub fn check<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, tags: &Tags) -> Result<()> {
+    if !tags.profiles.iter().any(|p| p.name == "healthcare") {
+        return Ok(());
+    }
+    if tags.phi && fields.get(id::PROCESSING_BASIS).is_none() {
+        return Err(Error::new(Code::Schema, "health information needs a processing_basis")
+            .in_key("processing_basis"));
+    }
+    let Some(license) = fields.text(id::LICENSE)? else { return Ok(()) };
+    let open = registry::OPEN_LICENSES.iter().any(|known| match known.strip_suffix('-') {
+        Some(_) => license.starts_with(known),
+        None => license == *known,
+    });
+    if open {
+        return Err(
+            Error::new(Code::Schema, "a health record does not carry an open licence").in_key("license")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is allowed, but looks like a mistake.
+
+use crate::Result;
+use crate::fields::Fields;
+use crate::profiles::Tags;
+use crate::registry::{FIELDS, Field, MG_RELATIONS, OBSERVATION, id};
+use crate::value::{Node, View};
+
+/// Appends the warnings of a grain.
+///
+/// # Errors
+/// The source's own.
+pub fn collect<K: AsRef<str>, N: Node>(
+    fields: &Fields<K, N>,
+    tags: &Tags,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    warnings.extend(tags.unknown.iter().cloned());
+    for entry in &fields.entries {
+        let Some(spec) = entry.field else {
+            if let Some(near) = nearest(entry.key.as_str(), tags) {
+                warnings.push(format!("unknown field {:?}: did you mean {near:?}?", entry.key.as_str()));
+            }
+            continue;
+        };
+        if spec.listed.is_empty() {
+            continue;
+        }
+        if let View::Str(value) = entry.node.view()?
+            && !spec.listed.contains(&value)
+            && let Some(near) = spec.listed.iter().find(|known| one_edit(known, value))
+        {
+            warnings.push(format!("{}: did you mean {near:?}?", spec.name));
+        }
+    }
+    if let Some(relation) = fields.text(id::RELATION)?
+        && relation.starts_with("mg:")
+        && !MG_RELATIONS.contains(&relation)
+    {
+        warnings.push("relation: not one of the mg: relations".to_owned());
+    }
+    if fields.type_byte == OBSERVATION {
+        observer(fields, warnings)?;
+    }
+    Ok(())
+}
+
+fn observer<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, warnings: &mut Vec<String>) -> Result<()> {
+    let Some(kind) = fields.text(id::OBSERVER_TYPE)? else { return Ok(()) };
+    let listed = FIELDS[usize::from(id::OBSERVER_TYPE)].listed;
+    let thinks = ["llm", "reflector", "classifier", "detector"].contains(&kind);
+    if thinks && fields.get(id::OBSERVER_MODEL).is_none() {
+        warnings.push(format!("observer_model is missing for an observer of type {kind:?}"));
+    }
+    if !listed.contains(&kind) && !kind.contains(':') {
+        warnings.push("observer_type: a custom type wants a prefix, such as \"lab:spectrometer\"".to_owned());
+    }
+    Ok(())
+}
+
+/// The known field that a name is one edit away from.
+fn nearest(name: &str, tags: &Tags) -> Option<&'static str> {
+    let near = |f: &&'static Field| one_edit(f.name, name);
+    if name.contains(':') {
+        // A prefixed name is meant; only a declared profile says what it may be.
+        return tags.profiles.iter().flat_map(|p| p.fields).find(near).map(|f| f.name);
+    }
+    FIELDS.iter().find(near).map(|f| f.name)
+}
+
+/// Whether one insertion, deletion, substitution or swap of neighbours makes `b` of `a`.
+fn one_edit(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a == b || a.len().abs_diff(b.len()) > 1 || a.len().min(b.len()) < 3 {
+        return false;
+    }
+    let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[head..], &b[head..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
+    match (a, b) {
+        ([_], []) | ([], [_]) | ([_], [_]) => true,
+        ([x, y], [u, v]) => x == v && y == u,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_edit;
+
+    #[test]
+    fn edits() {
+        for near in ["confidnce", "confidencee", "confidance", "cofnidence", "onfidence"] {
+            assert!(one_edit("confidence", near), "{near}");
+        }
+        for far in ["confidence", "confdnce", "x", "", "confidence_level", "noc"] {
+            assert!(!one_edit("confidence", far), "{far}");
+        }
+        assert!(one_edit("aaab", "aaaab"));
+    }
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the seeds of each fuzz target from test_vectors: `python seeds.py`.
+
+Files are named by their content, so that running this again adds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+VECTORS = HERE.parent.parent / "test_vectors"
+HEADER = 9
+COMPRESSED, CBOR = 4, 32
+PROFILES = ("extended", "standard", "lightweight")
+LEVELS = ("public", "internal", "pii", "phi")
+DATETIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ][^\"]{1,30}")
+MORE_DATETIMES = (
+    "1970-01-01T00:00:00Z",
+    "2026-01-15t11:00:00.5+01:00",
+    "2016-12-31T23:59:60Z",
+    "0000-02-29 23:59:59.999999-23:59",
+)
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield the target and the bytes of each seed."""
+    for text in MORE_DATETIMES:
+        yield "datetime", text.encode()
+    for path in sorted(VECTORS.rglob("*.json")):
+        source = path.read_text(encoding="utf-8")
+        vector = json.loads(source)
+        for text in DATETIME.findall(source):
+            yield "datetime", text.encode()
+        blob_hex = vector.get("blob_hex") or vector.get("stages", {}).get("blob_hex")
+        if blob_hex:
+            yield from _of_blob(bytes.fromhex(blob_hex))
+        given = vector.get("input_json")
+        if given is None and "input" in vector:
+            given = json.dumps(vector["input"], ensure_ascii=False)
+        if given is not None:
+            yield "json_encode", _choice(vector.get("options", {})) + given.encode()
+
+
+def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
+    yield "decode", blob
+    yield "header", blob[: HEADER + 1]
+    if len(blob) > HEADER and not blob[1] & COMPRESSED:
+        yield "cbor_map" if blob[1] & CBOR else "msgpack_map", blob[HEADER:]
+
+
+def _choice(options: dict[str, Any]) -> bytes:
+    """The two bytes that fuzz_targets/json_encode.rs reads as options."""
+    level = options.get("sensitivity", 0)
+    type_byte = options.get("type_byte")
+    choice = (
+        (options.get("encoding") == "cbor")
+        | options.get("compress", False) << 1
+        | options.get("keep_type_name", False) << 2
+        | (type_byte is not None) << 3
+        | PROFILES.index(options.get("profile", "extended")) << 4
+        | (level if isinstance(level, int) else LEVELS.index(level)) << 6
+    )
+    return bytes([choice, type_byte or 0])
+
+
+def main() -> None:
+    """Write the seeds that are not there."""
+    for target, data in seeds():
+        folder = HERE / "corpus" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / sha256(data).hexdigest()[:16]).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

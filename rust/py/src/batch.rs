@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Encoding many: one arena of blobs, from which Python takes what it asks for.
+
+use omsgrain_core::batch::Batch as Core;
+use omsgrain_core::encode::encode_into;
+use omsgrain_core::jsonl;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+
+use crate::error::{exception, interrupt};
+use crate::functions::{PyOptions, hex};
+use crate::node::Object;
+
+/// (position, line, exception)
+type Refused = (usize, Option<usize>, Py<PyAny>);
+
+/// The good grains of a batch, and what was refused.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct Batch(Core);
+
+#[pymethods]
+impl Batch {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The addresses, as hex.
+    fn addresses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.digests.iter().map(|digest| hex(py, digest)))
+    }
+
+    /// The addresses, as 32 bytes each.
+    fn digests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.digests.iter().map(|digest| PyBytes::new(py, digest)))
+    }
+
+    /// The blobs.
+    fn blobs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, (0..self.0.len()).map(|i| PyBytes::new(py, self.0.blob(i))))
+    }
+
+    /// One address and blob.
+    fn item<'py>(&self, py: Python<'py>, i: usize) -> PyResult<(Bound<'py, PyString>, Bound<'py, PyBytes>)> {
+        let digest = self.0.digests.get(i).ok_or_else(|| PyIndexError::new_err("no such grain"))?;
+        Ok((hex(py, digest), PyBytes::new(py, self.0.blob(i))))
+    }
+
+    /// The input position of each good grain.
+    fn indices(&self) -> Vec<usize> {
+        self.0.indices.clone()
+    }
+
+    /// (position, line, exception) of each that was refused.
+    fn errors(&self, py: Python<'_>) -> PyResult<Vec<Refused>> {
+        self.0.refused.iter().map(|r| Ok((r.index, r.line, exception(py, &r.error, r.line)?))).collect()
+    }
+
+    /// (position, line, message) of each warning.
+    fn warnings(&self) -> Vec<(usize, Option<usize>, String)> {
+        self.0.warned.iter().map(|w| (w.index, w.line, w.message.clone())).collect()
+    }
+}
+
+/// Encodes many fields-objects. Python objects are read under the GIL; hashing is done without.
+#[pyfunction]
+pub fn encode_many(
+    py: Python<'_>,
+    items: &Bound<'_, PyAny>,
+    options: PyOptions,
+    stop: bool,
+) -> PyResult<Batch> {
+    let options = options.options()?;
+    let mut batch = Core::default();
+    for (i, item) in items.try_iter()?.enumerate() {
+        let node = Object(item?);
+        batch.add(i, None, |out, warnings| encode_into(&node, &options, out, warnings));
+        if let Some(interrupt) = interrupt() {
+            return Err(interrupt);
+        }
+        if stop && !batch.refused.is_empty() {
+            break;
+        }
+    }
+    py.detach(|| batch.hash());
+    Ok(Batch(batch))
+}
+
+/// Encodes JSON lines, without the GIL.
+#[pyfunction]
+pub fn encode_jsonl(py: Python<'_>, text: &Bound<'_, PyBytes>, options: PyOptions) -> PyResult<Batch> {
+    let options = options.options()?;
+    let text = text.as_bytes();
+    Ok(Batch(py.detach(|| jsonl::encode_jsonl(text, &options))))
+}

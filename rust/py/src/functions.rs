@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One grain, or a list of them. The GIL is released where the work is worth it.
+
+use omsgrain_core::address as hash;
+use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
+use omsgrain_core::encode::{Options, encode_into};
+use omsgrain_core::{Error, Header, batch, decode as read, registry};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::error::{exception, raise};
+use crate::node::Object;
+use crate::object;
+
+/// Below this many bytes, releasing the GIL costs more than it gives; CPython's hashlib has the
+/// same bound.
+const RELEASE_FROM: usize = 2048;
+
+/// (version, flags, type byte, ns_hash, created_at)
+pub type HeaderTuple = (u8, u8, u8, u16, u32);
+
+fn header_tuple(header: Header) -> HeaderTuple {
+    (omsgrain_core::header::VERSION, header.flags, header.type_byte, header.ns_hash, header.created_at)
+}
+
+/// The options of a call, which Python has named: (encoding, compress, sensitivity,
+/// keep_type_name, type_byte, profile).
+#[derive(FromPyObject)]
+pub struct PyOptions(String, bool, u8, bool, Option<u8>, String);
+
+impl PyOptions {
+    pub fn options(&self) -> PyResult<Options> {
+        let encoding = match self.0.as_str() {
+            "msgpack" => Encoding::Msgpack,
+            "cbor" => Encoding::Cbor,
+            _ => return Err(PyValueError::new_err("encoding is \"msgpack\" or \"cbor\"")),
+        };
+        let profile = match self.5.as_str() {
+            "extended" => EXTENDED,
+            "standard" => STANDARD,
+            "lightweight" => LIGHTWEIGHT,
+            _ => {
+                return Err(PyValueError::new_err(
+                    "profile is \"extended\", \"standard\" or \"lightweight\"",
+                ));
+            }
+        };
+        Ok(Options {
+            encoding,
+            compress: self.1,
+            sensitivity: self.2,
+            keep_type_name: self.3,
+            type_byte: self.4,
+            profile,
+        })
+    }
+}
+
+/// The blob of some fields, and warnings.
+#[pyfunction]
+pub fn encode<'py>(
+    py: Python<'py>,
+    fields: Bound<'py, PyAny>,
+    options: PyOptions,
+) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
+    let (mut out, mut warnings) = (Vec::with_capacity(512), Vec::new());
+    encode_into(&Object(fields), &options.options()?, &mut out, &mut warnings).map_err(|e| raise(py, &e))?;
+    Ok((PyBytes::new(py, &out), warnings))
+}
+
+/// Checks a blob: its header, the type's 1.2 name (None if opaque), and warnings.
+#[pyfunction]
+pub fn check<'py>(
+    py: Python<'py>,
+    blob: &Bound<'py, PyBytes>,
+) -> PyResult<(HeaderTuple, Option<&'static str>, Vec<String>)> {
+    let work = || {
+        let (header, payload) = read::open(blob.as_bytes())?;
+        let decoded = read::read(header, &payload)?;
+        Ok((header, decoded.grain_type.map(|t| t.name), decoded.warnings))
+    };
+    let (header, name, warnings) = work().map_err(|e: Error| raise(py, &e))?;
+    Ok((header_tuple(header), name, warnings))
+}
+
+/// The fields of a blob, by full name.
+#[pyfunction]
+pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyDict>> {
+    let (header, payload) = read::open(blob.as_bytes()).map_err(|e| raise(py, &e))?;
+    let decoded = read::read(header, &payload).map_err(|e| raise(py, &e))?;
+    object::fields(py, &decoded)
+}
+
+/// What Python builds a `Grain` of.
+type Parts<'py> = (HeaderTuple, Option<&'static str>, Vec<String>, Bound<'py, PyDict>);
+
+/// For each blob its parts, or the exception.
+#[pyfunction]
+pub fn decode_many<'py>(py: Python<'py>, blobs: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
+    let out = PyList::empty(py);
+    // By the thousand, so that the trees of a large batch do not all stand in memory at once.
+    for part in blobs.chunks(1024) {
+        let views: Vec<&[u8]> = part.iter().map(|blob| blob.as_bytes()).collect();
+        let size = batch::total(&views);
+        let opened: Vec<_> = views.iter().map(|blob| read::open(blob)).collect();
+        let decoded = py.detach(|| {
+            batch::on_all_cores(size, opened.len(), |i| match &opened[i] {
+                Ok((header, payload)) => read::read(*header, payload),
+                Err(refused) => Err(refused.clone()),
+            })
+        });
+        for one in decoded {
+            match one {
+                Ok(decoded) => {
+                    let fields = object::fields(py, &decoded)?;
+                    let name = decoded.grain_type.map(|t| t.name);
+                    let parts: Parts<'_> = (header_tuple(decoded.header), name, decoded.warnings, fields);
+                    out.append(parts)?;
+                }
+                Err(refused) => out.append(exception(py, &refused, None)?)?,
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The header of a blob, without its payload.
+#[pyfunction]
+pub fn header(py: Python<'_>, blob: &Bound<'_, PyBytes>) -> PyResult<HeaderTuple> {
+    Header::read(blob.as_bytes()).map(header_tuple).map_err(|e| raise(py, &e))
+}
+
+/// The content address of a blob, or of any bytes.
+#[pyfunction]
+pub fn address<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> Bound<'py, PyString> {
+    let bytes = blob.as_bytes();
+    let digest =
+        if bytes.len() < RELEASE_FROM { hash::sha256(bytes) } else { py.detach(|| hash::sha256(bytes)) };
+    hex(py, &digest)
+}
+
+/// An address as a Python string, without a Rust string in between.
+pub fn hex<'py>(py: Python<'py>, digest: &hash::Digest) -> Bound<'py, PyString> {
+    let mut text = [0u8; 64];
+    hash::write_hex(digest, &mut text);
+    PyString::new(py, std::str::from_utf8(&text).unwrap_or_default())
+}
+
+/// The 32 bytes of an address.
+#[pyfunction]
+pub fn parse_address<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyBytes>> {
+    hash::parse(text).map(|digest| PyBytes::new(py, &digest)).map_err(|e| raise(py, &e))
+}
+
+/// The addresses of many blobs.
+#[pyfunction]
+pub fn address_many<'py>(py: Python<'py>, blobs: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
+    let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
+    let digests = py.detach(|| batch::address_many(&views));
+    PyList::new(py, digests.iter().map(|digest| hex(py, digest)))
+}
+
+/// Checks a blob in full, and its address if one is given.
+#[pyfunction]
+#[pyo3(signature = (blob, address = None))]
+pub fn verify(py: Python<'_>, blob: &Bound<'_, PyBytes>, address: Option<&str>) -> PyResult<HeaderTuple> {
+    let bytes = blob.as_bytes();
+    let work = || {
+        if let Some(text) = address {
+            hash::verify(bytes, &hash::parse(text)?)?;
+        }
+        read::verify(bytes)
+    };
+    work().map(header_tuple).map_err(|e| raise(py, &e))
+}
+
+/// Checks (blob, address) pairs: (position, exception) of each that is not good.
+#[pyfunction]
+pub fn verify_many<'py>(
+    py: Python<'py>,
+    pairs: Vec<(Bound<'py, PyBytes>, String)>,
+) -> PyResult<Vec<(usize, Py<PyAny>)>> {
+    let mut refused: Vec<(usize, Error)> = Vec::new();
+    let mut views: Vec<(&[u8], hash::Digest)> = Vec::with_capacity(pairs.len());
+    let mut places = Vec::with_capacity(pairs.len());
+    for (i, (blob, text)) in pairs.iter().enumerate() {
+        match hash::parse(text) {
+            Ok(digest) => {
+                views.push((blob.as_bytes(), digest));
+                places.push(i);
+            }
+            Err(error) => refused.push((i, error)),
+        }
+    }
+    let verdicts = py.detach(|| batch::verify_many(&views));
+    let bad = places.iter().zip(verdicts).filter_map(|(i, v)| v.err().map(|error| (*i, error)));
+    refused.extend(bad);
+    refused.sort_by_key(|(i, _)| *i);
+    refused.iter().map(|(i, error)| Ok((*i, exception(py, error, None)?))).collect()
+}
+
+/// The registry, as JSON with the keys of registry.toml.
+#[pyfunction]
+pub fn registry_json() -> &'static str {
+    registry::JSON
+}

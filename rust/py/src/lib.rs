@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `omsgrain._core`: the binding lists what Python can call; the work is in `omsgrain-core`.
+
+mod batch;
+mod error;
+mod functions;
+mod node;
+mod object;
+
+/// The Rust core of omsgrain. Private: use `omsgrain`.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::batch::{Batch, encode_jsonl, encode_many};
+    #[pymodule_export]
+    use crate::functions::{
+        address, address_many, check, decode, decode_many, encode, header, parse_address, registry_json,
+        verify, verify_many,
+    };
+
+    /// The version, from Cargo.toml: the one place where it stands.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Whether this is a slow build for debugging.
+    #[pymodule_export]
+    const DEBUG: bool = cfg!(debug_assertions);
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and fixtures of the suite: how much is run, and the same examples every time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("long", parent=settings.get_profile("default"), max_examples=2000)
+
+_OPT_IN = {"long": "--long", "services": "--services"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How many seeded examples a test runs."""
+
+    grains: int
+    noise: int
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("omsgrain")
+    group.addoption("--long", action="store_true", help="run the big counts and the long tests")
+    group.addoption("--services", action="store_true", help="run tests that need a server")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.getoption("--long") else "default")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left: dict[str, list[pytest.Item]] = {}
+    kept: list[pytest.Item] = []
+    for item in items:
+        closed = [m for m, option in _OPT_IN.items() if not config.getoption(option)]
+        marker = next((m for m in closed if item.get_closest_marker(m)), None)
+        (kept if marker is None else left.setdefault(marker, [])).append(item)
+    config.stash[_LEFT] = {marker: len(away) for marker, away in left.items()}
+    if left:
+        config.hook.pytest_deselected(items=[item for away in left.values() for item in away])
+        items[:] = kept
+
+
+_LEFT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    left = config.stash.get(_LEFT, {})
+    counts = [f"{left.get(m, 0)} tests to {option}" for m, option in _OPT_IN.items()]
+    if not config.getoption("--long"):
+        counts.append("the big counts to --long")
+    terminalreporter.write_line("left: " + ", ".join(counts))
+
+
+@pytest.fixture(scope="session")
+def scale(pytestconfig: pytest.Config) -> Scale:
+    """The counts of this run."""
+    if pytestconfig.getoption("--long"):
+        return Scale(grains=100_000, noise=1_000_000)
+    return Scale(grains=2_000, noise=20_000)

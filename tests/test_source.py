@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cutting an input into lines: every element once, on its right line, whatever its size."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omsgrain.errors import FormatError, TooLargeError
+from omsgrain.ops import source
+from omsgrain.ops.source import Lines, detect, document_lines, json_lines
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=12,
+)
+
+
+def read(data: bytes, *, lines: bool) -> list[Lines]:
+    stream = BytesIO(data)
+    head = stream.read(source.PEEK)
+    return list(json_lines(stream, head) if lines else document_lines(stream, head))
+
+
+def elements(data: bytes) -> list[tuple[int, Any]]:
+    out = []
+    for chunk in read(data, lines=False):
+        assert chunk.error is None
+        texts = chunk.data.split(b"\n") if chunk.data else []
+        out += [(n, json.loads(text)) for n, text in zip(chunk.numbers, texts, strict=True)]
+    return out
+
+
+@given(st.lists(JSON, max_size=6), st.sampled_from([None, 0, 2]), st.booleans())
+def test_elements_are_what_json_says(values: list[Any], indent: int | None, ascii: bool) -> None:
+    text = json.dumps(values, indent=indent, ensure_ascii=ascii)
+    assert [value for _, value in elements(text.encode())] == values
+
+
+@given(st.dictionaries(st.text(max_size=4), JSON, max_size=4), st.sampled_from([None, 2]))
+def test_one_object(value: dict[str, Any], indent: int | None) -> None:
+    text = "\n " + json.dumps(value, indent=indent) + "\n"
+    assert elements(text.encode()) == [(2, value)]
+
+
+def test_lines_of_elements() -> None:
+    text = b'[\n  {"a": 1},\n\n  {\n    "b": 2\n  }, {"c": "]}"}\n]\n'
+    assert elements(text) == [(2, {"a": 1}), (4, {"b": 2}), (6, {"c": "]}"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"[1,\n", 2), (b"[1,\n]", 2), (b"[,1]", 1), (b"[1]\n[2]", 1), (b"[1}", 1), (b'["a]', 1),
+        (b'["a\nb"]', 1), (b"{\n} x", 2), (b"{", 1), (b"x {}", 1), (b"", 1), (b"5", 1),
+        (b"[1,,2]", 1),
+    ],
+)  # fmt: skip
+def test_broken_documents(text: bytes, line: int) -> None:
+    error = read(text, lines=False)[-1].error
+    assert isinstance(error, FormatError)
+    assert error.line == line
+
+
+def test_what_stood_before_the_break_is_kept() -> None:
+    (chunk,) = read(b'[{"a": 1}, {"b": 2', lines=False)
+    assert chunk.data == b'{"a": 1}'
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_chunks(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
+    monkeypatch.setattr(source, "CHUNK", 64)
+    monkeypatch.setattr(source, "PEEK", 16)
+    rows = [json.dumps({"n": n, "x": "é" * (n % 40)}, ensure_ascii=False) for n in range(200)]
+    text = "\n".join(rows) if lines else "[\n" + ",\n".join(rows) + "\n]"
+    data = text.encode()
+    chunks = read(data, lines=lines)
+    assert len(chunks) > 20
+    numbers = [n for chunk in chunks for n in chunk.numbers]
+    assert numbers == list(range(1, 201) if lines else range(2, 202))
+    assert sum(chunk.consumed for chunk in chunks) == len(data)
+    got = [row for chunk in chunks for row in chunk.data.decode().split("\n") if row]
+    assert got == rows
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_places_in_the_source(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
+    monkeypatch.setattr(source, "CHUNK", 64)
+    monkeypatch.setattr(source, "PEEK", 16)
+    rows = [json.dumps({"n": n, "here": "@"}) for n in range(50)]
+    data = ("\n".join(rows) if lines else "[\n" + ",\n\n".join(rows) + "]").encode()
+    for chunk in read(data, lines=lines):
+        at = -1
+        for row, text in enumerate(chunk.data.split(b"\n"), 1):
+            at = chunk.data.find(b"@", at + 1)
+            if not text:
+                continue
+            error = FormatError("", line=row, offset=at)
+            chunk.place(error)
+            assert error.offset is not None and error.line is not None
+            assert data[error.offset : error.offset + 1] == b"@"
+            assert data[: error.offset].count(b"\n") + 1 == error.line
+
+
+def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "CHUNK", 16)
+    monkeypatch.setattr(source, "PEEK", 4)
+    monkeypatch.setattr(source, "LONGEST_LINE", 64)
+    data = b'{"a": 1}\n' + b'{"b": "' + b"x" * 500 + b'"}\n' + b'{"c": 3}\n'
+    chunks = read(data, lines=True)
+    assert [c.data for c in chunks if c.data] == [b'{"a": 1}\n', b'{"c": 3}\n']
+    (error,) = [c.error for c in chunks if c.error]
+    assert isinstance(error, TooLargeError)
+    assert error.line == 2
+    assert [n for c in chunks for n in c.numbers] == [1, 3]
+    assert sum(c.consumed for c in chunks) == len(data)
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "kind"),
+    [
+        (b"\x01\x00", "", "blob"), (b"\x01\x00", "x.jsonl", "blob"), (b"", "", "jsonl"),
+        (b" \n", "", "jsonl"), (b" [", "", "json"), (b'{"a": 1}\n{"a"', "", "jsonl"),
+        (b'{"a": 1}', "", "jsonl"), (b'{\n  "a"', "", "json"), (b'{"a": 1,\n "b"', "", "json"),
+        (b'{"a": 1,\n "b"', "x.JSONL", "jsonl"), (b"\xef\xbb\xbf{}", "", "jsonl"),
+        (b"\xef\xbb\xbf[", "", "json"), (b"junk", "x.ndjson", "jsonl"),
+    ],
+)  # fmt: skip
+def test_detect(head: bytes, name: str, kind: str) -> None:
+    assert detect(head, name) == kind
+
+
+@pytest.mark.parametrize("head", [b"junk", b"\xd2\x84", b"MG\x01", b"\xff\xfe{\0", b"\0"])
+def test_detect_refuses(head: bytes) -> None:
+    with pytest.raises(FormatError):
+        detect(head)

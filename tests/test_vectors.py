@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vectors: all agree, none has been changed, and the runner notices when one does not."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omsgrain import errors, registry
+from omsgrain.ops import run_vector, run_vectors
+
+VECTORS = Path(__file__).parent.parent / "test_vectors"
+OF_THE_FORMAT = {
+    code
+    for code, error in errors.BY_CODE.items()
+    if issubclass(error, errors.BlobError | errors.SchemaError | errors.AddressError)
+}
+
+
+def load(name: str) -> dict[str, Any]:
+    vector: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+    return vector
+
+
+def test_all_agree() -> None:
+    outcomes = list(run_vectors(VECTORS))
+    assert [outcome for outcome in outcomes if not outcome.agrees] == []
+    ids = {outcome.id for outcome in outcomes}
+    assert len(ids) == len(outcomes)
+    expected = {outcome.expected for outcome in outcomes}
+    assert OF_THE_FORMAT | {"ERR_DID", "ERR_KEY", "ERR_FORMAT"} <= expected
+    for kind in registry.TYPES:
+        for encoding in ("msgpack", "cbor"):
+            assert any(f"-{kind.name}-{encoding}" in id for id in ids)
+
+
+def test_they_are_what_the_oracle_gives() -> None:
+    """Frozen, complete, and nothing beside what the sources give."""
+    command = [sys.executable, str(VECTORS / "make.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", [
+    ("address",), ("stages", "payload_hex"), ("stages", "header_hex"), ("stages", "blob_hex"),
+    ("stages", "compacted", "s"), ("decoded", "subject"), ("input", "subject"), ("id",),
+])  # fmt: skip
+def test_a_changed_vector_disagrees(path: tuple[str, ...]) -> None:
+    vector = load("oms/007-belief")
+    assert run_vector(vector, vector["id"]).agrees
+    changed = copy.deepcopy(vector)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    text = inner[path[-1]]
+    inner[path[-1]] = ("0" if text[0] != "0" else "1") + text[1:]
+    assert not run_vector(changed, vector["id"]).agrees
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("oms/007-belief", {"surprise": 1}), ("oms/007-belief", {"options": {"surprise": 1}}),
+        ("oms/007-belief", {"expect_error": "ERR_SCHEMA"}), ("oms/007-belief", {"decoded": {}}),
+        ("oms/007-belief", {"blob_hex": "00"}), ("oms/007-belief", {"stages": {}}),
+        ("flags/030-compressed-raw", {"address": "0" * 64}),
+        ("flags/030-compressed-raw", {"blob_hex": "xyz"}),
+        ("refusals/read/004-version-0", {"expect_error": "ERR_CORRUPT"}),
+        ("refusals/write/104-subject-empty", {"expect_error": "ERR_CORRUPT"}),
+        ("refusals/write/301-not-json", {"input_json": "{}"}),
+    ],
+)  # fmt: skip
+def test_a_wrong_vector_disagrees(name: str, changes: dict[str, Any]) -> None:
+    assert not run_vector(load(name) | changes, name).agrees
+
+
+def test_one_is_not_one_point_nought() -> None:
+    vector = load("types/001-belief-msgpack")
+    vector["decoded"]["success_count"] = float(vector["decoded"]["success_count"])
+    assert not run_vector(vector, vector["id"]).agrees
+
+
+def test_a_directory_without_vectors(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFoundError):
+        list(run_vectors(tmp_path))
+    (tmp_path / "x.json").write_text("{")
+    (outcome,) = run_vectors(tmp_path)
+    assert not outcome.agrees
