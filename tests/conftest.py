@@ -59,10 +59,12 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     left = config.stash.get(_LEFT, {})
-    counts = [f"{left.get(m, 0)} tests to {option}" for m, option in _OPT_IN.items()]
+    closed = [(m, option) for m, option in _OPT_IN.items() if not config.getoption(option)]
+    counts = [f"{left.get(m, 0)} tests to {option}" for m, option in closed]
     if not config.getoption("--long"):
         counts.append("the big counts to --long")
-    terminalreporter.write_line("left: " + ", ".join(counts))
+    if counts:
+        terminalreporter.write_line("left: " + ", ".join(counts))
 
 
 @pytest.fixture(scope="session")

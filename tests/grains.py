@@ -70,6 +70,8 @@ _KINDS: tuple[tuple[Make, str], ...] = (
     (flag, "requires_human_review consolidated strict thinking_redacted is_withdrawal"),
     (array(tag), "structural_tags"),
     (random_value, "agreed_content"),
+    (array(one_of("active", "failed")), "allowed_transitions"),
+    (array(lambda rng: rng.randbytes(7)), "supersession_auth"),
     (one_of("shared", "", "robots/naïve", "robots/nai\u0308ve"), "namespace"),
     (one_of("user_explicit", "axiomatic", "x:elsewhere"), "source_type"),
     (one_of("state", "observation"), "temporal_type"),
@@ -190,6 +192,8 @@ _PROFILES: dict[str, dict[str, Make]] = {
     "science": {"sci:p_value": fraction, "sci:preregistered": flag},
     "consumer": {"con:sentiment": fraction, "con:ccpa_opted_out": flag},
 }
+
+PROFILE_FIELDS = {name for makes in _PROFILES.values() for name in makes}
 
 #: 1.2 name -> the older names.
 OLDER: dict[str, list[str]] = {new: [o for o, n in OLD_NAMES.items() if n == new] for new in TYPES}

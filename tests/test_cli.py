@@ -23,7 +23,7 @@ USAGE = 2
 class Shell:
     """Runs command lines in this process and keeps what the last one printed."""
 
-    def __init__(self, capfdbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capture = capfdbinary
         self._monkeypatch = monkeypatch
         self.out = self.err = b""
@@ -47,7 +47,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(capfdbinary: Any, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(capfdbinary, monkeypatch)
 
 

@@ -7,6 +7,7 @@ stdout, everything said about them to stderr; with ``--json`` both are JSON.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -30,7 +31,6 @@ COMPLETION = (
     'Shell completion: eval "$(_OMSGRAIN_COMPLETE=bash_source omsgrain)" (or zsh_source); '
     "for fish: _OMSGRAIN_COMPLETE=fish_source omsgrain | source."
 )
-INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 
 
 class LazyGroup(click.Group):
@@ -49,14 +49,13 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run, and turn a closed pipe or Ctrl-C into an exit code before click sees it."""
+        """Run, and treat a closed pipe and Ctrl-C here, before click does it its own way."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            return output.close_stdout(PIPE_CLOSED)
+            return output.close_stdout()
         except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            return INTERRUPTED
+            raise click.Abort from None
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -91,9 +90,7 @@ def run(args: Sequence[str]) -> int:
         result = omsgrain.main(list(args), prog_name="omsgrain", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        return output.close_stdout(PIPE_CLOSED)
-    except click.Abort:
-        return INTERRUPTED
+        return output.close_stdout()
     except Exception as error:
         if (code := output.report(error, as_json="--json" in options)) is None:
             raise
@@ -103,4 +100,7 @@ def run(args: Sequence[str]) -> int:
 
 def main() -> None:
     """The console script."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as in `omsgrain ... >&-`
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
     sys.exit(run(sys.argv[1:]))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OS_ERROR, USAGE_ERROR = 1, 2
+OS_ERROR = 1
+INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
 
 # Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls.
@@ -90,6 +91,9 @@ def report(error: Exception, *, as_json: bool) -> int | None:
             return error.exit_code
         values = {"code": "USAGE", "message": error.format_message()}
         text, code = error.format_message(), error.exit_code
+    elif isinstance(error, click.Abort):
+        text, code = "interrupted", INTERRUPTED
+        values = {"code": "INTERRUPTED", "message": text}
     elif isinstance(error, OSError):
         name = errno.errorcode.get(error.errno or 0, "OS")
         text = error.strerror or str(error) or name
@@ -105,7 +109,7 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     return code
 
 
-def close_stdout(code: int) -> int:
+def close_stdout() -> int:
     """Point stdout nowhere, so that the flush at exit does not complain about a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code
+    return PIPE_CLOSED

@@ -23,8 +23,10 @@ BLANK = b" \t\r\n\f"  # a line of these alone is no item
 
 _BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
-# A string, a bracket, a comma, a line's end; a quote alone opens a string that is not closed.
-_TOKEN = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|["\[\]{},\n]')
+_STRING = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+# All up to the next bracket (or comma) outside strings; a quote stops it if its string has no end.
+_TO_BRACKET = re.compile(rb'[^"\[\]{}]*(?:%s[^"\[\]{}]*)*' % _STRING)
+_TO_COMMA = re.compile(rb'[^"\[\]{},]*(?:%s[^"\[\]{},]*)*' % _STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,39 +127,44 @@ def document_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
 
 
 def _elements(document: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Line, start and text of each element; only brackets, commas and strings are looked at."""
-    opener = document.removeprefix(_BOM).lstrip(_SPACE)[:1]
+    """Line, start and text of each element; only brackets, commas and quotes are looked at."""
+    at = len(document) - len(document.removeprefix(_BOM).lstrip(_SPACE))
+    opener = document[at : at + 1]
     if opener not in (b"[", b"{"):
         raise FormatError("neither a JSON object nor an array of them", line=1)
     is_array, closer = opener == b"[", b"]" if opener == b"[" else b"}"
-    depth, line, start, first_line, wanted = 0, 1, 0, 1, False
-    for match in _TOKEN.finditer(document):
-        token, at, end = match[0], match.start(), match.end()
-        if token == b"\n":
-            line += 1
-            continue
-        if token == b'"':
-            raise FormatError("a string does not end on its line", line=line, offset=at)
-        elif token in (b"[", b"{"):
+    start, at = at + is_array, at + 1
+    depth, line, counted, after_comma = 1, 1, 0, False
+    while True:
+        run = (_TO_COMMA if is_array and depth == 1 else _TO_BRACKET).match(document, at)
+        at = at if run is None else run.end()
+        token = document[at : at + 1]
+        if token in (b"", b'"'):
+            raise _broken(document, at, "the document or a string has no end")
+        if token in (b"[", b"{"):
             depth += 1
-            if depth == 1:
-                start, first_line = end if is_array else at, line
-        elif token in (b"]", b"}"):
+        elif token != b",":
             depth -= 1
-        if depth > 0 and not (depth == 1 and is_array and token == b","):
+        if depth > 0 and token != b",":
+            at += 1
             continue
         if depth == 0 and token != closer:
-            raise FormatError("a bracket does not match", line=line, offset=at)
-        text = document[start : at if is_array else end]
-        body = text.lstrip(_SPACE)
+            raise _broken(document, at, "a bracket does not match")
+        text = document[start : at if is_array else at + 1]
+        body = text.strip(_SPACE)
         if body:
-            space = len(text) - len(body)
-            yield first_line + text[:space].count(b"\n"), start + space, body.rstrip(_SPACE)
-        elif wanted or token == b",":
-            raise FormatError("an element is missing", line=line, offset=at)
+            first = start + len(text) - len(text.lstrip(_SPACE))
+            line, counted = line + document.count(b"\n", counted, first), first
+            yield line, first, body
+        elif after_comma or token == b",":
+            raise _broken(document, at, "an element is missing")
+        at += 1
         if depth == 0:
-            if document[end:].strip(_SPACE):
-                raise FormatError("text after the end of the document", line=line, offset=end)
-            return
-        start, first_line, wanted = end, line, True
-    raise FormatError("the document ends before it is complete", line=line)
+            break
+        start, after_comma = at, True
+    if document[at:].strip(_SPACE):
+        raise _broken(document, at, "text after the end of the document")
+
+
+def _broken(document: bytes, at: int, message: str) -> FormatError:
+    return FormatError(message, line=1 + document.count(b"\n", 0, at), offset=at)

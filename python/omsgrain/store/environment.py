@@ -70,7 +70,7 @@ class Environment:
                 return self._env.begin(write=write)
             except lmdb.MapResizedError:
                 self.done()
-                self._resize(0)  # another process let the file grow: take its size
+                self._resize(grow=False)  # another process let the file grow: take its size
             except lmdb.Error as error:
                 self.done()
                 raise failure(self.path, "read the store", error) from error
@@ -99,8 +99,7 @@ class Environment:
                     try:
                         return self._write_once(work)
                     except lmdb.MapFullError:
-                        size = self.map_size()
-                        self._resize(size + min(size, LARGEST_STEP))
+                        self._resize(grow=True)
             finally:
                 self._writer = None
 
@@ -120,7 +119,7 @@ class Environment:
             self.done()
 
     def map_size(self) -> int:
-        """Return the size of the memory map."""
+        """Return the size of the memory map; ask inside a transaction, lest it move meanwhile."""
         return self._env.info()["map_size"]
 
     def file_size(self) -> int:
@@ -162,22 +161,24 @@ class Environment:
         if self._refusal is not None:
             raise StoreError(self._refusal)
 
-    def _resize(self, size: int) -> None:
+    def _resize(self, *, grow: bool) -> None:
         with self._gate.alone():
             self.check()
+            size = self.map_size()
+            size = size + min(size, LARGEST_STEP) if grow else 0  # 0: as large as the file says
             try:
                 self._env.set_mapsize(size)
             except (lmdb.Error, OverflowError) as error:
                 # LMDB has let go of the old map: only opening again gives a whole environment.
                 self._env.close()
                 self._open(0)
-                raise failure(self.path, f"map {size} bytes for the store", error) from error
+                raise failure(self.path, "map more memory for the store", error) from error
 
     def _open(self, map_size: int) -> None:
         try:
             self._env = lmdb.open(
                 str(self.path),
-                map_size=map_size,  # 0: as large as the file says
+                map_size=map_size,
                 readonly=self.readonly,
                 sync=self.durable,
                 create=False,
@@ -188,7 +189,7 @@ class Environment:
             )
             try:
                 self._env.reader_check()  # frees the slots of readers that were killed
-                self.tables = open_tables(self._env, self.path, readonly=self.readonly)
+                self.tables = self._open_tables()
             except BaseException:
                 self._env.close()
                 raise
@@ -196,6 +197,13 @@ class Environment:
             self._refusal = f"the store {str(self.path)!r} could not be opened again"
             raise failure(self.path, "open the store", error) from error
         self._refusal = None
+
+    def _open_tables(self) -> dict[Table, _Database]:
+        while True:
+            try:
+                return open_tables(self._env, self.path, readonly=self.readonly)
+            except lmdb.MapResizedError:  # another process was growing the file just now
+                self._env.set_mapsize(0)
 
     def _close(self) -> None:
         try:

@@ -78,12 +78,13 @@ class LmdbStore:
         env = self._open_env()
         with _Snapshot(env) as reader:
             grains, (last_seq, blob_bytes) = reader.count(), reader.head()
+            map_bytes = env.map_size()
         return StoreStats(
             grains=grains,
             blob_bytes=blob_bytes,
             last_seq=last_seq,
             file_bytes=env.file_size(),
-            map_bytes=env.map_size(),
+            map_bytes=map_bytes,
             format=FORMAT,
         )
 

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The texts do not lie: examples are run, outputs and tables compared, links followed."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from fences import Fence, fences, table
+from omsgrain import errors, registry
+from omsgrain.header import SENSITIVITIES
+from omsgrain.store import tables
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+RUN = [page for page in PAGES if {f.language for f in fences(page)} & {"python", "console"}]
+DESIGN, ERRORS = ROOT / "docs/design.md", ROOT / "docs/errors.md"
+COMMAND = "$ omsgrain "
+# What differs from run to run: how long it took.
+TIMING = re.compile(r"[\d.]+ s, \d+ grains/s")
+FIELDS = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1}
+BELIEF: dict[str, Any] = FIELDS | {"created_at": 1768471200123}
+
+
+def run_python(page: Path, block: Fence, names: dict[str, Any]) -> None:
+    if ">>> " not in block.text:
+        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+        return
+    test = doctest.DocTestParser().get_doctest(
+        block.text, names, page.name, str(page), block.line - 1
+    )
+    said: list[str] = []
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    result = runner.run(test, out=said.append, clear_globs=False)
+    names.update(test.globs)
+    assert not result.failed, "".join(said)
+
+
+def run_console(block: Fence) -> None:
+    """Run each command and compare what it says, stdout and stderr as a terminal mixes them."""
+    for part in re.split(r"^(?=\$ )", block.text, flags=re.MULTILINE)[1:]:
+        line, expected = part.split("\n", 1)
+        assert line.startswith(COMMAND), line
+        arguments = shlex.split(line.removeprefix(COMMAND), comments=True)
+        done = subprocess.run(
+            [sys.executable, "-c", "from omsgrain.cli import main; main()", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONUTF8": "1"},
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+        said, shown = (
+            [row.rstrip() for row in TIMING.sub("TIME", text).strip().split("\n")]
+            for text in (done.stdout, expected)
+        )
+        assert said == shown, line
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in fences(page):
+        if block.language == "python":
+            run_python(page, block, names)
+        elif block.language == "console":
+            run_console(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        headings = re.findall(r"^#+ (.+)$", there.read_text("utf-8"), re.MULTILINE)
+        slugs = [re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings]
+        assert not anchor or anchor in slugs, target
+
+
+def test_readme_names_its_two_commands() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert "git objects for agent memory" in text.split("\n\n")[1]
+    assert "make demo" in text
+    assert "make test" in text
+
+
+def test_contributing_names_what_exists() -> None:
+    page = ROOT / "CONTRIBUTING.md"
+    for _, places in table(page, "to change", "open"):
+        for place in re.split("[`, ]+", places):
+            assert (ROOT / place).exists(), place
+    targets = {row[0].removeprefix("make ") for row in table(page, "target", "what it does")}
+    phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert phony is not None
+    assert targets == set(phony[1].split())
+
+
+def test_changelog_begins_with_the_format() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert "## [Unreleased]\n\n### Format\n" in text
+
+
+def test_error_codes() -> None:
+    rows = [row[:3] for row in table(ERRORS, "code", "class", "exit code", "when")]
+    known = sorted(errors.BY_CODE.values(), key=lambda cls: cls.exit_code)
+    assert rows == [[cls.code, cls.__name__, str(cls.exit_code)] for cls in known]
+
+
+def test_error_groups() -> None:
+    rows = [row[:2] for row in table(ERRORS, "class", "exit code", "catches")]
+    groups = [
+        cls
+        for cls in vars(errors).values()
+        if isinstance(cls, type) and issubclass(cls, og.OmsError) and "code" not in vars(cls)
+    ]
+    assert rows == [[cls.__name__, str(cls.exit_code)] for cls in groups]
+
+
+def test_header_layout() -> None:
+    blob = og.encode(BELIEF | {"namespace": "n"}, encoding="cbor", sensitivity=2)
+    header = og.read_header(blob)
+    end = 0
+    for offset, size, name, _ in table(DESIGN, "offset", "size", "field", "holds"):
+        assert int(offset) == end
+        end += int(size)
+        assert int.from_bytes(blob[int(offset) : end], "big") == getattr(header, name), name
+    assert blob[end] >> 5 == 5  # the payload begins there: a CBOR map
+
+
+def test_flag_bits() -> None:
+    bits = {name: bit for bit, name, _ in table(DESIGN, "bit", "name", "set when")}
+    low, high = map(int, bits.pop("sensitivity").split("-"))
+    assert 1 << (high - low + 1) == len(SENSITIVITIES)
+    for level in range(len(SENSITIVITIES)):
+        blob = og.encode(BELIEF, sensitivity=level)
+        assert blob[1] == level << low
+        assert og.read_header(blob).sensitivity == level
+    assert [int(bit) for bit in bits.values()] == list(range(low))
+    nothing = og.Header(1, 0, 1, 0, 0)
+    for name, bit in bits.items():
+        header = og.Header(1, 1 << int(bit), 1, 0, 0)
+        differ = {n for n in bits if getattr(header, n) != getattr(nothing, n)}
+        assert differ == {name}
+    content = {"content_refs": [{"uri": "file:a.png", "modality": "image"}]}
+    vector = {"embedding_refs": [{"vector_id": "v", "model": "m", "dimensions": 3}]}
+    for name, blob in {
+        "compressed": og.encode(BELIEF, compress=True),
+        "has_content_refs": og.encode(BELIEF | content),
+        "has_embedding_refs": og.encode(BELIEF | vector),
+        "encoding": og.encode(BELIEF, encoding="cbor"),
+    }.items():
+        assert blob[1] == 1 << int(bits[name]), name
+    for name, code in {"signed": "ERR_SIGNED_MISMATCH", "encrypted": "ERR_KEY"}.items():
+        blob = og.encode(BELIEF)
+        with pytest.raises(og.OmsError) as caught:
+            og.decode(blob[:1] + bytes([1 << int(bits[name])]) + blob[2:])
+        assert caught.value.code == code
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A belief of this depth, its own map counted."""
+    value: Any = "x"
+    for _ in range(depth - 1):
+        value = {"k": value}
+    return BELIEF | {"object": value}
+
+
+def test_limits() -> None:
+    for name, size, depth, fields in table(DESIGN, "profile", "bytes", "depth", "fields"):
+        profile: Any = name
+        og.encode(nested(int(depth)), profile=profile)
+        with pytest.raises(errors.CorruptError):
+            og.encode(nested(int(depth) + 1), profile=profile)
+        text = "x" * (int(size) // 2)
+        text += "x" * (int(size) - len(og.encode(BELIEF | {"object": text})))
+        text = text[len(og.encode(BELIEF | {"object": text})) - int(size) :]
+        assert len(og.encode(BELIEF | {"object": text}, profile=profile)) == int(size)
+        with pytest.raises(errors.TooLargeError):
+            og.encode(BELIEF | {"object": text + "x"}, profile=profile)
+        if fields != "all":
+            assert set(re.findall(r"\w+", fields)) == set(registry.LIGHTWEIGHT)
+
+
+def test_tables_of_the_store() -> None:
+    rows = [row[:2] for row in table(DESIGN, "table", "life", "key", "value")]
+    assert rows == [[each.name.decode(), each.life.name] for each in tables.TABLES]
+    records = {row[0]: int(row[1]) for row in table(DESIGN, "record of `meta-0", "size", "value")}
+    assert records == {
+        tables.FORMAT_RECORD.decode(): tables.FORMAT_VALUE.size,
+        tables.HEAD_RECORD.decode(): tables.HEAD.size,
+    }
+    assert f"format of the store, now {tables.FORMAT};" in DESIGN.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("start", "attribute"),
+    [("**S1.", "supersede_only"), ("- A field of the index layer", "index_layer")],
+)
+def test_listed_fields(start: str, attribute: str) -> None:
+    """A passage of the design that lists fields lists them all."""
+    text = DESIGN.read_text("utf-8")
+    passage = re.split(r"\n\n|\n- ", text[text.index(start) :])[0]
+    names = {field.name for field in registry.FIELDS}
+    listed = set(re.findall(r"`(\w+)`", passage)) & names
+    assert listed == {f.name for f in registry.FIELDS if getattr(f, attribute)}
+
+
+def test_crate_of_the_unicode_version() -> None:
+    lock = (ROOT / "Cargo.lock").read_text("utf-8")
+    pinned = re.search(r'name = "unicode-normalization"\nversion = "([^"]+)"', lock)
+    assert pinned is not None
+    assert f"unicode-normalization {pinned[1]}" in DESIGN.read_text("utf-8")
+
+
+def test_exports_are_sorted_and_complete() -> None:
+    assert og.__all__ == sorted(og.__all__)
+    assert all(hasattr(og, name) for name in og.__all__)
+    own = {
+        name
+        for name, value in vars(og).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("omsgrain")
+    }
+    assert own <= set(og.__all__)
+
+
+def test_import_loads_little() -> None:
+    heavy = {"lmdb", "click", "rich", "cryptography", "pycose", "cbor2", "msgpack"}
+    code = f"import sys, omsgrain; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
