@@ -224,7 +224,7 @@ def random_grain(rng: Random, type_name: str | None = None) -> dict[str, Any]:
         fields |= dict.fromkeys(n for n in rng.sample(_OPTIONAL_NAMES, 3) if n not in fields)
     if OLDER[name] and rng.random() < 0.2:
         fields["type"] = rng.choice(OLDER[name])
-    if fields["type"] in NAMES_1_1 and name in ALIASES and rng.random() < 0.3:
+    if fields["type"] in NAMES_1_1 and name in ALIASES and rng.random() < 0.6:
         fields = _with_old_field_names(rng, fields, ALIASES[name])
     return shuffled(rng, unique_keys(fields))
 
@@ -241,7 +241,7 @@ def _with_old_field_names(
     rng: Random, fields: dict[str, Any], aliases: dict[str, tuple[str, bool]]
 ) -> dict[str, Any]:
     out = dict(fields)
-    for alias, (name, negated) in aliases.items():
+    for alias, (name, negated) in rng.sample(list(aliases.items()), len(aliases)):
         if out.get(name) is not None and rng.random() < 0.5:
             value = out.pop(name)
             out[alias] = not value if negated else value

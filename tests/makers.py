@@ -57,7 +57,7 @@ def fraction(rng: Random) -> float | int:
 
 
 def number(rng: Random) -> float | int:
-    return rng.choice((rng.uniform(0, 1e9), rng.getrandbits(53), 0.25))
+    return rng.choice((rng.uniform(0, 1e9), rng.getrandbits(60), 0.25))
 
 
 def did(rng: Random) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import doctest
-import os
+import io
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import omsgrain as og
 from fences import Fence, fences, table
 from omsgrain import errors, registry
+from omsgrain.cli import run
 from omsgrain.header import SENSITIVITIES
 from omsgrain.store import tables
 
@@ -51,20 +53,13 @@ def run_console(block: Fence) -> None:
     for part in re.split(r"^(?=\$ )", block.text, flags=re.MULTILINE)[1:]:
         line, expected = part.split("\n", 1)
         assert line.startswith(COMMAND), line
-        arguments = shlex.split(line.removeprefix(COMMAND), comments=True)
-        done = subprocess.run(
-            [sys.executable, "-c", "from omsgrain.cli import main; main()", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONUTF8": "1"},
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+        stream = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n", write_through=True)
+        with redirect_stdout(stream), redirect_stderr(stream):
+            run(shlex.split(line.removeprefix(COMMAND), comments=True))
+        stream.seek(0)
         said, shown = (
             [row.rstrip() for row in TIMING.sub("TIME", text).strip().split("\n")]
-            for text in (done.stdout, expected)
+            for text in (stream.read(), expected)
         )
         assert said == shown, line
 

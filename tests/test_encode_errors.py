@@ -31,7 +31,7 @@ KINDS: list[tuple[str, str, list[Any]]] = [
     ("importance", RANGE, [-5e-324, 1.0000000000000002]),
     ("importance", SCHEMA, [False]),
     ("compression_ratio", SCHEMA, ["1", True]),
-    ("compression_ratio", RANGE, [2**53 + 1, -(2**63) + 1]),  # no float64 is equal
+    ("compression_ratio", RANGE, [2**64, -(2**63) - 1]),
     ("progress", SCHEMA, ["1", True]),
     ("progress", FLOAT, [NAN]),
     ("created_at", RANGE, [-1, 2**32 * 1000, 2**63, 2**64 - 1, 2**64, -(2**63) - 1]),

@@ -168,9 +168,10 @@ def test_upgrade_is_the_1_2_grain(scale: Scale) -> None:
 
 
 def test_keys_that_a_sort_may_confuse() -> None:
-    lengths = (0, 1, 2, 7, 8, 9, 15, 16, 17, 23, 24, 25, 254, 255, 256, 257, 300, 65535, 65536)
-    for first, second in product(("a", "b", "\0", "é", "\uffee", "🤖"), repeat=2):
-        for short, long in combinations(lengths, 2):
+    lengths = (0, 1, 2, 7, 8, 9, 16, 23, 24, 254, 255, 256, 257, 300)
+    sizes = [*combinations(lengths, 2), (255, 65536), (65535, 65536)]
+    for first, second in product(("a", "b", "\0", "é", "🤖"), repeat=2):
+        for short, long in sizes:
             keys = [first * short + "x", second * long, first * long, second * short + "\0"]
             fields = {"type": "reasoning", "created_at": 0, "x_map": dict.fromkeys(keys, 0)}
             for encoding in ENCODINGS:

@@ -129,6 +129,9 @@ _MORE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("034-lightweight", "the lightweight profile changes no byte", {
         "type": "belief", "subject": "t-1", "relation": "reads", "object": "22.5", "confidence": 1,
         "created_at": AT, "namespace": "iot"}, {"profile": "lightweight"}),
+    ("035-related-weight", "a weight is a float64 too: an integer given for it becomes one", {
+        **_TRIPLE_EVENT, "related_to": [{"hash": HASH, "relation_type": "causal", "weight": 1}]},
+     {}),
 )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ class Story:
             self.console.print(f"{mark} {claim}", style=style, soft_wrap=True)
 
 
-@click.command()
+@click.command(short_help="See all of it at work on real data.")
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--data",

@@ -33,10 +33,16 @@ class Tally:
     warnings: int = 0
     seconds: float = 0.0
     reject_files: list[str] = field(default_factory=list)
+    first_warnings: list[str] = field(default_factory=list)
     first_reject: OmsError | None = None
 
-    def add(self, step: Step) -> None:
-        """Count one step."""
+    def add(self, name: str, step: Step) -> list[str]:
+        """Count one step of an input; returns what to tell of it."""
+        room = SHOWN - len(self.first_warnings)
+        new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
+        self.first_warnings += new
+        told = [f"Warning: {text}" for text in new]
+        told += [f"Rejected: {name}: {e}" for e in step.rejected[: max(0, SHOWN - self.rejected)]]
         self.consumed += step.consumed
         self.stored += step.stored
         self.duplicates += step.duplicates
@@ -44,6 +50,7 @@ class Tally:
         self.warnings += len(step.warnings)
         if step.rejected and self.first_reject is None:
             self.first_reject = step.rejected[0]
+        return told
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON-ready values."""
@@ -53,6 +60,7 @@ class Tally:
             "duplicates": self.duplicates,
             "rejected": self.rejected,
             "warnings": self.warnings,
+            "first_warnings": self.first_warnings,
             "bytes": self.consumed,
             "seconds": round(self.seconds, 3),
             "grains_per_second": rate,
@@ -94,7 +102,7 @@ class Rejects:
             self._file.close()
 
 
-@click.command()
+@click.command(short_help="Put grains into a store.")
 @click.argument("store", type=click.Path(path_type=Path))
 @click.argument(
     "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
@@ -202,9 +210,10 @@ def _ingest(
                     for step in ops.ingest(
                         grains, stream, name=name, format=form, errors=errors, options=options
                     ):
-                        _warn(name, step, tally)
-                        tally.add(step)
+                        told = tally.add(name, step)
                         rejects.write(name, step.rejected)
+                        for text in () if as_json else told:
+                            click.echo(output.safe(text), err=True)
                         advance(step.consumed)
     finally:
         tally.seconds = time.perf_counter() - start
@@ -217,13 +226,6 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         return
     with Path(name).open("rb") as stream:
         yield stream
-
-
-def _warn(name: str, step: Step, tally: Tally) -> None:
-    for line, text in step.warnings[: max(0, SHOWN - tally.warnings)]:
-        click.echo(output.safe(f"Warning: {name}, line {line}: {text}"), err=True)
-    for error in step.rejected[: max(0, SHOWN - tally.rejected)]:
-        click.echo(output.safe(f"Rejected: {name}: {error}"), err=True)
 
 
 def _print(tally: Tally, as_json: bool) -> None:

@@ -54,9 +54,13 @@ def console(err: bool = False) -> Console:
     """A rich console without markup: what a grain says is never taken for a style."""
     from rich.console import Console
 
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would exit with 1
+
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else PLAIN_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    return Pipe(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ ROW = 16  # bytes on a line of the dump
 VALUE_WIDTH = 72
 
 
-@click.command()
+@click.command(short_help="Print one grain of a store.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @click.argument("address")
 @click.option("--blob", "as_blob", is_flag=True, help="The exact bytes instead of JSON.")
@@ -53,7 +53,7 @@ def get(store: Path, address: str, as_blob: bool, target: Path | None, as_json: 
         file.write(data)
 
 
-@click.command()
+@click.command(short_help="Explain a grain byte by byte.")
 @click.argument("source", metavar="STORE|FILE", type=click.Path(exists=True, path_type=Path))
 @click.argument("address", required=False)
 @click.option("--hex", "with_hex", is_flag=True, help="Add an annotated hex dump.")
@@ -67,7 +67,7 @@ def show(source: Path, address: str | None, with_hex: bool, lenient: bool, as_js
         raise click.UsageError("a store needs an ADDRESS")
     if not source.is_dir() and address is not None:
         raise click.UsageError("a FILE takes no ADDRESS")
-    blob = source.read_bytes() if address is None else ops.get(source, address).blob
+    blob = ops.read_blob(source) if address is None else ops.get(source, address).blob
     explanation = ops.explain(blob, lenient=lenient)
     if as_json:
         values = explanation.to_dict()

@@ -10,7 +10,7 @@ import click
 from omsgrain.cli import output
 
 
-@click.command()
+@click.command(short_help="Count what is in a store.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @output.json_option
 def stats(store: Path, as_json: bool) -> None:

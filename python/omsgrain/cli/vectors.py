@@ -12,7 +12,7 @@ from omsgrain.cli import output
 DISAGREES = 1
 
 
-@click.command()
+@click.command(short_help="Run test vectors.")
 @click.argument(
     "directory",
     default="test_vectors",
@@ -21,8 +21,6 @@ DISAGREES = 1
 @output.json_option
 def vectors(directory: Path, as_json: bool) -> int:
     """Run the test vectors under DIRECTORY and print a table; exit 0 only if all agree."""
-    from rich.table import Table
-
     from omsgrain import ops
 
     outcomes = list(ops.run_vectors(directory))
@@ -36,6 +34,8 @@ def vectors(directory: Path, as_json: bool) -> int:
             }
         )
         return DISAGREES if wrong else 0
+    from rich.table import Table
+
     table = Table("vector", "expected", "result", box=None, pad_edge=False)
     for outcome in outcomes:
         expected = outcome.expected if len(outcome.expected) < 64 else outcome.expected[:16] + "…"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from omsgrain.ops import Failure
 
 
-@click.command()
+@click.command(short_help="Check blobs and stores.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, readable=True, path_type=Path)
 )

@@ -6,7 +6,7 @@ The command line calls them now; the HTTP and MCP services are to call the same.
 
 from omsgrain.ops.explain import Explanation, explain
 from omsgrain.ops.ingest import EncodeOptions, Step, ingest
-from omsgrain.ops.lookup import get, stats
+from omsgrain.ops.lookup import get, read_blob, stats
 from omsgrain.ops.plain import plain
 from omsgrain.ops.vectors import Outcome, run_vector, run_vectors
 from omsgrain.ops.verify import Failure, Verified, verify
@@ -22,6 +22,7 @@ __all__ = [
     "get",
     "ingest",
     "plain",
+    "read_blob",
     "run_vector",
     "run_vectors",
     "stats",

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.intake import intakes
-from omsgrain.ops.source import BLANK, PEEK, Format, Lines, detect, document_lines, json_lines
+from omsgrain.ops import source
+from omsgrain.ops.lookup import BLOB_LIMIT
+from omsgrain.ops.source import Format, Lines
 
 if TYPE_CHECKING:
     from omsgrain.batch import GrainBatch, ItemError
     from omsgrain.engine import GrainStore
-
-BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -71,13 +71,13 @@ def ingest(
         OmsError: the first bad grain with ``errors="raise"``; in both cases what concerns the
             whole input.
     """
-    head = stream.read(PEEK)
-    kind = detect(head, name) if format == "auto" else format
+    head = stream.read(source.PEEK)
+    kind = source.detect(head, name) if format == "auto" else format
     if kind == "blob":
         yield _blob(store, head + stream.read(BLOB_LIMIT), errors, options)
         return
-    chunks = json_lines(stream, head) if kind == "jsonl" else document_lines(stream, head)
-    for lines in chunks:
+    cut = source.json_lines if kind == "jsonl" else source.document_lines
+    for lines in cut(stream, head):
         yield _lines(store, lines, errors, options or {})
 
 
@@ -119,7 +119,7 @@ def _lines(
 def _place(lines: Lines, batch: GrainBatch, item: ItemError) -> OmsError:
     """Name the line of a grain that was encoded but may not be put; rare, so looked up late."""
     rows = lines.data.split(b"\n")
-    given = [row for row, text in enumerate(rows, 1) if text.strip(BLANK)]
+    given = [row for row, text in enumerate(rows, 1) if text.strip(source.BLANK)]
     item.error.line = given[batch.indices[item.index]]
     lines.place(item.error)
     return item.error

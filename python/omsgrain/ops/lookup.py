@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read from a store that exists: one grain, or how much it holds."""
+"""Read what exists: a grain of a store, how much a store holds, a blob in a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
+
+BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
 
 
 def get(store: Path, address: str) -> og.Grain:
@@ -25,3 +27,9 @@ def stats(store: Path) -> dict[str, Any]:
     """Return what the store counts, by name."""
     with og.open(store, readonly=True) as grains:
         return asdict(grains.stats())
+
+
+def read_blob(path: Path) -> bytes:
+    """Return what is in the file, or of a file too large for a grain its beginning."""
+    with path.open("rb") as file:
+        return file.read(BLOB_LIMIT)

@@ -10,6 +10,7 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.ops.lookup import read_blob
 
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
@@ -67,7 +68,7 @@ def _files(files: list[tuple[Path, str | None]]) -> Verified:
     failures = []
     for file, address in files:
         try:
-            og.verify(file.read_bytes(), address)
+            og.verify(read_blob(file), address)
         except OmsError as error:
             failures.append(Failure(str(file), error))
     return Verified(len(files) - len(failures), failures)

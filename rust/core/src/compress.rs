@@ -20,6 +20,37 @@ pub fn compress(payload: &[u8]) -> Result<Vec<u8>> {
         .map_err(|e| Error::new(Code::Unsupported, format!("zstd cannot compress this: {e}")))
 }
 
+/// Whether a zstd frame begins here.
+#[cfg(feature = "zstd")]
+pub fn is_frame(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+/// The length of the zstd frame at the start of `bytes`.
+///
+/// # Errors
+/// `ERR_CORRUPT` if there is none, or it is cut.
+#[cfg(feature = "zstd")]
+pub fn frame_len(bytes: &[u8]) -> Result<usize> {
+    if !is_frame(bytes) {
+        return Err(Error::new(Code::Corrupt, "no zstd frame begins here").at(0));
+    }
+    zstd::zstd_safe::find_frame_compressed_size(bytes)
+        .map_err(|_| Error::new(Code::Corrupt, "the zstd frame is broken").at(0))
+}
+
+/// The size that a zstd frame says it unpacks to.
+///
+/// # Errors
+/// `ERR_CORRUPT` if it does not say.
+#[cfg(feature = "zstd")]
+pub fn content_size(frame: &[u8]) -> Result<usize> {
+    match zstd::zstd_safe::get_frame_content_size(frame) {
+        Ok(Some(size)) => Ok(usize::try_from(size).unwrap_or(usize::MAX)),
+        _ => Err(Error::new(Code::Corrupt, "the zstd frame does not state its content size").at(0)),
+    }
+}
+
 /// The payload in a zstd frame. The size that the frame states is checked before anything is
 /// unpacked, so a bomb costs nothing.
 ///
@@ -27,31 +58,23 @@ pub fn compress(payload: &[u8]) -> Result<Vec<u8>> {
 /// `ERR_CORRUPT`; `ERR_TOO_LARGE` if it would be larger than `max`.
 #[cfg(feature = "zstd")]
 pub fn decompress(frame: &[u8], max: usize) -> Result<Cow<'_, [u8]>> {
-    use zstd::zstd_safe;
-    let corrupt = |message: &'static str| Error::new(Code::Corrupt, message).at(0);
-    if !frame.starts_with(&MAGIC) {
-        return Err(corrupt("the compressed payload is not a zstd frame"));
+    if !is_frame(frame) {
+        return Err(Error::new(Code::Corrupt, "the compressed payload is not a zstd frame").at(0));
     }
-    let Ok(Some(size)) = zstd_safe::get_frame_content_size(frame) else {
-        return Err(corrupt("the zstd frame does not state its content size"));
-    };
-    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    let size = content_size(frame)?;
     if size > max {
         return Err(Error::new(Code::TooLarge, "the payload unpacks to more than a grain may have")
             .expected(format!("at most {max} bytes"))
             .found(size.to_string())
             .at(0));
     }
-    match zstd_safe::find_frame_compressed_size(frame) {
-        Ok(len) if len == frame.len() => {}
-        Ok(len) => {
-            return Err(Error::new(Code::Corrupt, "bytes follow the zstd frame").at(len));
-        }
-        Err(_) => return Err(corrupt("the zstd frame is broken")),
+    let len = frame_len(frame)?;
+    if len != frame.len() {
+        return Err(Error::new(Code::Corrupt, "bytes follow the zstd frame").at(len));
     }
     match zstd::bulk::decompress(frame, size) {
         Ok(payload) if payload.len() == size => Ok(Cow::Owned(payload)),
-        _ => Err(corrupt("the zstd frame is broken")),
+        _ => Err(Error::new(Code::Corrupt, "the zstd frame is broken").at(0)),
     }
 }
 
@@ -70,5 +93,14 @@ pub fn compress(_: &[u8]) -> Result<Vec<u8>> {
 /// Always `ERR_UNSUPPORTED`.
 #[cfg(not(feature = "zstd"))]
 pub fn decompress(_: &[u8], _: usize) -> Result<Cow<'_, [u8]>> {
+    Err(Error::new(Code::Unsupported, "this build has no zstd"))
+}
+
+/// Built without zstd.
+///
+/// # Errors
+/// Always `ERR_UNSUPPORTED`.
+#[cfg(not(feature = "zstd"))]
+pub fn frame_len(_: &[u8]) -> Result<usize> {
     Err(Error::new(Code::Unsupported, "this build has no zstd"))
 }

@@ -22,7 +22,10 @@ pub mod datetime;
 pub mod decode;
 pub mod encode;
 pub mod expand;
+pub mod extent;
 pub mod fields;
+#[cfg(feature = "container")]
+pub mod frames;
 pub mod header;
 pub mod profiles;
 pub mod text;

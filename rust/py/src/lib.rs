@@ -2,6 +2,7 @@
 //! `omsgrain._core`: the binding lists what Python can call; the work is in `omsgrain-core`.
 
 mod batch;
+mod container;
 mod error;
 mod functions;
 mod node;
@@ -12,6 +13,8 @@ mod object;
 mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
+    #[pymodule_export]
+    use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
     use crate::functions::{
         address, address_many, check, decode, decode_many, encode, header, parse_address, registry_json,
