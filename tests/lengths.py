@@ -13,7 +13,9 @@ WARN, LIMIT = 300, 500
 
 def lengths() -> list[tuple[int, Path]]:
     """Lines of each source file, longest first."""
-    files = (p for room in ROOMS for e in ("rs", "py", "pyi") for p in (ROOT / room).rglob(f"*.{e}"))
+    files = (
+        p for room in ROOMS for e in ("rs", "py", "pyi") for p in (ROOT / room).rglob(f"*.{e}")
+    )
     own = (p for p in files if "target" not in p.parts)
     return sorted(((len(p.read_bytes().splitlines()), p) for p in own), reverse=True)
 

@@ -84,3 +84,18 @@ def test_old_field_names_in_a_dict() -> None:
     assert og.encode(sensor) == oracle.encode(minimal("observation"))
     rejected(minimal("goal", sensor_id=5) | {"goal_state": "x"}, SCHEMA)
     og.encode(minimal("goal", sensor_id=5, arguments=5, success="often"))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("input", {"arguments": {"a": 1}, "args": {"b": 1}}),
+        ("content", {"result": 1, "res": 2}),
+        ("is_error", {"success": True, "ok": False}),
+    ],
+)
+def test_two_old_names_of_one_field_in_any_order(name: str, values: dict[str, Any]) -> None:
+    fields = minimal("action", type="tool_call") | values
+    del fields[name]
+    backwards = dict(reversed(fields.items()))
+    assert og.encode(fields) == og.encode(backwards)

@@ -9,12 +9,14 @@ infinities, tags and keys of other types, which a grain never holds.)
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import combinations, product
 from pathlib import Path
 from random import Random
 from typing import Any
+from unicodedata import category, combining, normalize
 
 import cbor2
 import pytest
@@ -176,6 +178,20 @@ def test_keys_that_a_sort_may_confuse() -> None:
             fields = {"type": "reasoning", "created_at": 0, "x_map": dict.fromkeys(keys, 0)}
             for encoding in ENCODINGS:
                 assert og.encode(fields, encoding=encoding) == oracle.encode(fields, encoding)
+
+
+def test_every_character_is_normalized_alike() -> None:
+    """Alone, decomposed, and before marks that compose or change places with it."""
+    assigned = [c for c in map(chr, range(sys.maxunicode + 1)) if category(c) not in ("Cs", "Cn")]
+    changing = [c for c in assigned if normalize("NFD", c) != c or normalize("NFC", c) != c]
+    marks = [c for c in assigned if combining(c)]
+    texts = [*assigned, *(normalize("NFD", c) for c in changing)]
+    texts += [c + "\u0301\u0323" for c in changing]
+    texts += [f"a{mark}\u0301\u0323{mark}\u05b0" for mark in marks]
+    texts = [text for text in texts if not text.startswith("\ufeff")]
+    for start in range(0, len(texts), 50_000):
+        fields = {"type": "reasoning", "created_at": 0, "premises": texts[start : start + 50_000]}
+        assert og.encode(fields) == oracle.encode(fields)
 
 
 def test_one_value_one_address() -> None:

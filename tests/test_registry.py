@@ -58,6 +58,8 @@ NESTED_SAMPLES: dict[str, Any] = {
 def sample(field: Field) -> Any:
     if field.name == "_elided":
         return {"user_id": "sha256:" + ADDRESS}
+    if field.name == "content_blocks":
+        return [{"type": "text"}]
     if field.enum:
         return field.enum[0]
     if field.keys:

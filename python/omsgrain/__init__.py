@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 if _core.DEBUG:
     import warnings
 
-    warnings.warn("omsgrain's core was built for debugging and is slow", RuntimeWarning)
+    text = "omsgrain's core was built for debugging and is slow"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 __all__ = [
     "Action",

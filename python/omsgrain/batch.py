@@ -183,9 +183,7 @@ def address_many(blobs: Iterable[bytes]) -> list[str]:
     return _core.address_many([as_bytes(blob) for blob in blobs])
 
 
-def verify_many(
-    pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
-) -> VerifyReport:
+def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise") -> VerifyReport:
     """Check (blob, address) pairs in full: address, canonical form, schema.
 
     Raises:

@@ -18,6 +18,8 @@ Encoding = Literal["msgpack", "cbor"]
 Profile = Literal["extended", "standard", "lightweight"]
 Sensitivity = int | Literal["public", "internal", "pii", "phi"]
 
+HeaderTuple = tuple[int, int, int, int, int]  # version, flags, type byte, ns_hash, created_at
+
 _SHOWN = 60  # characters of a value in a repr
 
 
@@ -116,6 +118,10 @@ class Grain(Mapping[str, Any]):
 
     blob: bytes
     warnings: tuple[str, ...]
+    _header: HeaderTuple
+    _type: str | None
+    _fields: dict[str, Any] | None
+    _address: str | None
 
     def __init__(self, blob: bytes) -> None:
         """Read and check a blob.
@@ -131,7 +137,7 @@ class Grain(Mapping[str, Any]):
     def _of(
         cls,
         blob: bytes,
-        header: tuple[int, int, int, int, int],
+        header: HeaderTuple,
         name: str | None,
         notes: list[str],
         fields: dict[str, Any] | None,
@@ -144,7 +150,7 @@ class Grain(Mapping[str, Any]):
     def _fill(
         self,
         blob: bytes,
-        header: tuple[int, int, int, int, int],
+        header: HeaderTuple,
         name: str | None,
         notes: list[str],
         fields: dict[str, Any] | None,
@@ -169,9 +175,11 @@ class Grain(Mapping[str, Any]):
     @property
     def address(self) -> str:
         """The content address, 64 hex digits."""
-        if self._address is None:
-            object.__setattr__(self, "_address", _core.address(self.blob))
-        return str(self._address)
+        address = self._address
+        if address is None:
+            address = _core.address(self.blob)
+            object.__setattr__(self, "_address", address)
+        return address
 
     @property
     def header(self) -> Header:
@@ -182,20 +190,22 @@ class Grain(Mapping[str, Any]):
     def type(self) -> str:
         """The type by its 1.2 name; of an opaque grain its own name, or its byte in hex."""
         if self._type is not None:
-            return str(self._type)
+            return self._type
         own = self.fields.get("type")
         return own if isinstance(own, str) else f"0x{self.header.type_byte:02x}"
 
     @property
     def fields(self) -> Mapping[str, Any]:
         """The fields by full name, read-only. ``type`` is the name that stands in the blob."""
-        if self._fields is None:
-            object.__setattr__(self, "_fields", _core.decode(self.blob))
-        return MappingProxyType(self._fields)
+        fields = self._fields
+        if fields is None:
+            fields = _core.decode(self.blob)
+            object.__setattr__(self, "_fields", fields)
+        return MappingProxyType(fields)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a fresh dict, which `encode(..., keep_type_name=True)` takes back."""
-        return _copy(self.fields)
+        return {name: _copy(value) for name, value in self.fields.items()}
 
     def to_json(self) -> str:
         """The fields as one line of JSON; bytes stand as ``{"$bytes": base64}``."""

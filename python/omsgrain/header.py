@@ -55,7 +55,7 @@ class Header:
 
     @property
     def encoding(self) -> str:
-        """"msgpack" or "cbor"."""
+        """The wire format of the payload: "msgpack" or "cbor"."""
         return "cbor" if self.flags & 32 else "msgpack"
 
     @property

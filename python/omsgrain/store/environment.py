@@ -50,6 +50,7 @@ class Environment:
 
     def __init__(self, path: Path, *, readonly: bool, durable: bool) -> None:
         self.path = path
+        self._data_file = str(path / DATA_FILE)
         self.readonly = readonly
         self.durable = durable
         self.users = 0
@@ -57,8 +58,8 @@ class Environment:
         self._refusal: str | None = None
         self._writing = threading.Lock()
         self._writer: int | None = None
-        self._open(FIRST_MAP if identity(path) is None else 0)
-        self.identity = identity(path)
+        self._open(FIRST_MAP if identity(self._data_file) is None else 0)
+        self.identity = identity(self._data_file)
 
     def begin(self, *, write: bool = False) -> Transaction[bytes]:
         """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``."""
@@ -106,7 +107,7 @@ class Environment:
     def _write_once(self, work: Callable[[Transaction[bytes]], T]) -> T:
         txn = self.begin(write=True)
         try:
-            if identity(self.path) != self.identity:
+            if identity(self._data_file) != self.identity:
                 txn.abort()
                 raise StoreError(f"the files of the store {str(self.path)!r} are gone")
             with txn:
@@ -125,7 +126,7 @@ class Environment:
     def file_size(self) -> int:
         """Return the size of the data file."""
         try:
-            return os.stat(self.path / DATA_FILE).st_size
+            return os.stat(self._data_file).st_size
         except OSError as error:
             raise failure(self.path, "read the store", error) from error
 
@@ -254,7 +255,7 @@ def acquire(path: Path, *, readonly: bool, durable: bool) -> Environment:
     """
     with _lock:
         prepare(path, readonly=readonly)
-        env = _shared.get(identity(path))
+        env = _shared.get(identity(str(path / DATA_FILE)))
         if env is None:
             env = Environment(path, readonly=readonly, durable=durable)
             _shared[env.identity] = env

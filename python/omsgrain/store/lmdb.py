@@ -17,10 +17,19 @@ from omsgrain.errors import StoreError
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, StoreStats, Writer
 from omsgrain.store.environment import Environment, acquire
 from omsgrain.store.opening import failure
-from omsgrain.store.tables import ADDRESSES, BLOBS, FORMAT, HEAD, HEAD_RECORD, META, SEQUENCE
+from omsgrain.store.tables import (
+    ADDRESSES,
+    BLOBS,
+    FORMAT,
+    HEAD,
+    HEAD_RECORD,
+    META,
+    SEQUENCE,
+    Table,
+)
 
 if TYPE_CHECKING:
-    from lmdb import Transaction
+    from lmdb import Transaction, _Database
 
 __all__ = ["LmdbStore"]
 
@@ -67,7 +76,7 @@ class LmdbStore:
         env = self._open_env()
         if self._readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
-        return env.write(lambda txn: work(_LmdbWriter(env, txn)))
+        return env.write(lambda txn: work(_LmdbWriter(env.tables, txn)))
 
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""
@@ -101,40 +110,40 @@ class LmdbStore:
 class _LmdbReader:
     """Reads in one transaction."""
 
-    __slots__ = ("_env", "_txn")
+    __slots__ = ("_tables", "_txn")
 
-    def __init__(self, env: Environment, txn: Transaction[bytes]) -> None:
-        self._env = env
+    def __init__(self, tables: dict[Table, _Database], txn: Transaction[bytes]) -> None:
+        self._tables = tables
         self._txn = txn
 
     def head(self) -> tuple[int, int]:
         """Return the last sequence number given and the bytes of all blobs."""
-        record = self._txn.get(HEAD_RECORD, db=self._env.tables[META])
+        record = self._txn.get(HEAD_RECORD, db=self._tables[META])
         if record is None:
             return (0, 0)
         last_seq, blob_bytes = HEAD.unpack(record)
         return (last_seq, blob_bytes)
 
     def count(self) -> int:
-        return self._txn.stat(self._env.tables[ADDRESSES])["entries"]
+        return self._txn.stat(self._tables[ADDRESSES])["entries"]
 
     def last_seq(self) -> int:
         return self.head()[0]
 
     def get(self, digest: bytes) -> bytes | None:
-        seq = self._txn.get(digest, db=self._env.tables[ADDRESSES])
-        return None if seq is None else self._txn.get(seq, db=self._env.tables[BLOBS])
+        seq = self._txn.get(digest, None, self._tables[ADDRESSES])
+        return None if seq is None else self._txn.get(seq, None, self._tables[BLOBS])
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        with self._txn.cursor(self._env.tables[ADDRESSES]) as cursor:
-            found = {digest: SEQUENCE.unpack(seq)[0] for digest, seq in cursor.getmulti(digests)}
-        return [found.get(digest) for digest in digests]
+        get, table = self._txn.get, self._tables[ADDRESSES]
+        found = [get(digest, None, table) for digest in digests]
+        return [None if seq is None else SEQUENCE.unpack(seq)[0] for seq in found]
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
         rows: list[tuple[int, bytes]] = []
-        with self._txn.cursor(self._env.tables[BLOBS]) as cursor:
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
             if not cursor.set_range(SEQUENCE.pack(after + 1)):
                 return rows  # iterating now would start from the first row
             for seq, blob in cursor:
@@ -148,13 +157,14 @@ class _LmdbReader:
 class _Snapshot(_LmdbReader):
     """A reader that opens and ends its own transaction."""
 
-    __slots__ = ()
+    __slots__ = ("_env",)
 
     def __init__(self, env: Environment) -> None:
         self._env = env
 
     def __enter__(self) -> _Snapshot:
         self._txn = self._env.begin()
+        self._tables = self._env.tables
         return self
 
     def __exit__(
@@ -176,23 +186,24 @@ class _LmdbWriter(_LmdbReader):
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         seq, blob_bytes = self.head()
-        with self._txn.cursor(self._env.tables[ADDRESSES]) as cursor:
-            known = {digest for digest, _ in cursor.getmulti([digest for digest, _ in items])}
-            flags, blobs, addresses = [], [], []
-            for digest, blob in items:
-                new = digest not in known
-                flags.append(new)
-                if new:
-                    known.add(digest)
-                    seq, blob_bytes = seq + 1, blob_bytes + len(blob)
-                    key = SEQUENCE.pack(seq)
-                    blobs.append((key, blob))
-                    addresses.append((digest, key))
-            if not blobs:
-                return flags
+        get, table = self._txn.get, self._tables[ADDRESSES]
+        met: set[bytes] = set()
+        flags, blobs, addresses = [], [], []
+        for digest, blob in items:
+            new = digest not in met and get(digest, None, table) is None
+            flags.append(new)
+            if new:
+                met.add(digest)
+                seq, blob_bytes = seq + 1, blob_bytes + len(blob)
+                key = SEQUENCE.pack(seq)
+                blobs.append((key, blob))
+                addresses.append((digest, key))
+        if blobs:
             addresses.sort()  # neighbours share pages
-            cursor.putmulti(addresses)
-        with self._txn.cursor(self._env.tables[BLOBS]) as cursor:
-            cursor.putmulti(blobs, append=True)
-        self._txn.put(HEAD_RECORD, HEAD.pack(seq, blob_bytes), db=self._env.tables[META])
+            with self._txn.cursor(table) as cursor:
+                cursor.putmulti(addresses)
+            with self._txn.cursor(self._tables[BLOBS]) as cursor:
+                cursor.putmulti(blobs, append=True)
+            head = HEAD.pack(seq, blob_bytes)
+            self._txn.put(HEAD_RECORD, head, db=self._tables[META])
         return flags

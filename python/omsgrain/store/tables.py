@@ -56,7 +56,7 @@ class Life(Enum):
     STATE = "what is known about the grains; a backup must keep it beside BLOBS and BLIND"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a key of dicts on the hot path: by identity
 class Table:
     """One LMDB database of the store."""
 

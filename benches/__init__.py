@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speed against peers: `python -m benches`, or `make bench`, which installs the peers first.
+
+data       the grains that are measured
+measure    what a row is, and how samples are taken
+codec, store, startup    the rows, one function each
+rows       all of them by name
+child      runs one row; each runs in a process of its own
+report, plot    the table and the bars
+"""

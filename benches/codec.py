@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows E: dicts and JSON to blobs and addresses, and back.
+
+The packers among the peers are given dicts with short keys, so that they write the very bytes of
+our payloads; they rename, check, compose and head nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from hashlib import sha256
+
+import cbor2
+import orjson
+import ormsgpack
+
+import omsgrain as og
+from benches import data, spawn
+from benches.machine import cpu_flags
+from benches.measure import ALL_CORES, ALL_SETS, Case, Plan, Row, check, timed
+
+HEADER = 9
+SORTED = ormsgpack.OPT_SORT_KEYS
+
+
+def _pack(fields: data.Fields) -> tuple[bytes, str]:
+    payload = ormsgpack.packb(fields, option=SORTED)
+    return payload, sha256(payload).hexdigest()
+
+
+def _pack_cbor(fields: data.Fields) -> tuple[bytes, str]:
+    payload = cbor2.dumps(fields, canonical=True)
+    return payload, sha256(payload).hexdigest()
+
+
+def _both(batch: og.GrainBatch) -> tuple[list[str], list[bytes]]:
+    return batch.addresses, batch.blobs
+
+
+def _hashes(blobs: list[bytes]) -> list[str]:
+    return [sha256(blob).hexdigest() for blob in blobs]
+
+
+def encode_many(plan: Plan) -> Case:
+    grains = plan.grains()
+    short = data.compacted(grains)
+    addresses, blobs = _both(og.encode_many(grains))
+    check([b[HEADER:] for b in blobs] == [_pack(s)[0] for s in short], "the peer writes our bytes")
+    check(addresses == _hashes(blobs), "addresses")
+    return Case(
+        timed(lambda: _both(og.encode_many(grains))),
+        timed(lambda: [_pack(s) for s in short]),
+        len(grains),
+    )
+
+
+def encode(plan: Plan) -> Case:
+    grains = plan.grains()
+    short = data.compacted(grains)
+    check([og.encode(g)[HEADER:] for g in grains] == [_pack(s)[0] for s in short], "same bytes")
+
+    def ours() -> list[tuple[bytes, str]]:
+        return [(blob := og.encode(g), og.address(blob)) for g in grains]
+
+    check([a for _, a in ours()] == og.encode_many(grains).addresses, "addresses")
+    return Case(timed(ours), timed(lambda: [_pack(s) for s in short]), len(grains))
+
+
+def encode_jsonl(plan: Plan) -> Case:
+    grains = plan.grains()
+    lines = [orjson.dumps(g) for g in grains]
+    text = b"\n".join(lines)
+    check(_both(og.encode_jsonl(text)) == _both(og.encode_many(grains)), "same grains")
+    check([orjson.loads(line) for line in lines] == grains, "the peer reads the lines")
+    return Case(
+        timed(lambda: _both(og.encode_jsonl(text))),
+        timed(lambda: [orjson.loads(line) for line in lines]),
+        len(grains),
+    )
+
+
+def encode_jsonl_threads(plan: Plan) -> Case:
+    def seconds(threads: int) -> float:
+        return statistics.median(spawn.run("E3", plan.set, plan.count, 3, threads).ours)
+
+    return Case(lambda: seconds(2), lambda: seconds(1), plan.count)
+
+
+def decode_many(plan: Plan) -> Case:
+    grains = plan.grains()
+    blobs = og.encode_many(grains).blobs
+    payloads = [blob[HEADER:] for blob in blobs]
+
+    def ours() -> list[object]:
+        return [grain.fields for grain in og.decode_many(blobs)]
+
+    def peer() -> list[object]:
+        return [ormsgpack.unpackb(payload) for payload in payloads]
+
+    check(ours() == grains, "fields by full name")
+    check(peer() == data.compacted(grains), "the peer reads the payloads")
+    return Case(timed(ours), timed(peer), len(grains))
+
+
+def address_many(plan: Plan) -> Case:
+    blobs = og.encode_many(plan.grains()).blobs
+    check(og.address_many(blobs) == _hashes(blobs), "addresses")
+    return Case(timed(lambda: og.address_many(blobs)), timed(lambda: _hashes(blobs)), len(blobs))
+
+
+def verify_many(plan: Plan) -> Case:
+    batch = og.encode_many(plan.grains())
+    addresses, blobs = _both(batch)
+    pairs = list(zip(blobs, addresses, strict=True))
+    check(og.verify_many(pairs).verified == len(pairs), "all are good")
+    wrong = [(blobs[0], addresses[1]), *pairs[1:]]
+    check([e.index for e in og.verify_many(wrong, errors="collect").errors] == [0], "one is not")
+    return Case(timed(lambda: og.verify_many(pairs)), timed(lambda: _hashes(blobs)), len(pairs))
+
+
+def encode_many_cbor(plan: Plan) -> Case:
+    grains = plan.grains()
+    short = data.compacted(grains)
+    addresses, blobs = _both(og.encode_many(grains, encoding="cbor"))
+    check([b[HEADER:] for b in blobs] == [_pack_cbor(s)[0] for s in short], "same bytes")
+    check(addresses == _hashes(blobs), "addresses")
+    return Case(
+        timed(lambda: _both(og.encode_many(grains, encoding="cbor"))),
+        timed(lambda: [_pack_cbor(s) for s in short]),
+        len(grains),
+    )
+
+
+PACKER = "ormsgpack.packb, sorted, + hashlib.sha256"
+HASHES = "hashlib.sha256 in a loop"
+ONE = (1,)
+ALL_AND_ONE = (ALL_CORES, 1)
+# Where the processor hashes by itself, OpenSSL uses that too.
+SIDE_BY_SIDE = 3.0 if "avx2" in cpu_flags() and "sha_ni" not in cpu_flags() else 1.0
+
+ROWS = (
+    Row(
+        "E1", "encode_many: dicts to blobs and addresses", PACKER, 2.0, encode_many, ALL_SETS, ONE
+    ),
+    Row("E2", "encode and address, one by one", PACKER, 1.2, encode, ALL_SETS, ONE),
+    Row(
+        "E3",
+        "encode_jsonl: JSON lines to blobs and addresses",
+        "orjson.loads of the lines, alone",
+        2.0,
+        encode_jsonl,
+        ALL_SETS,
+        ONE,
+    ),
+    Row(
+        "E3-threads",
+        "encode_jsonl with two threads",
+        "encode_jsonl with one",
+        1.7,
+        encode_jsonl_threads,
+        threads=(2,),
+    ),
+    Row(
+        "E4",
+        "decode_many to dicts by full name, strictly",
+        "ormsgpack.unpackb of the payloads",
+        1.5,
+        decode_many,
+        ALL_SETS,
+        ALL_AND_ONE,
+    ),
+    Row("E5", "address_many", HASHES, SIDE_BY_SIDE, address_many, ALL_SETS, ONE),
+    Row(
+        "E6",
+        "verify_many: address, canonical form, schema",
+        HASHES,
+        1.0,
+        verify_many,
+        ALL_SETS,
+        ALL_AND_ONE,
+    ),
+    Row(
+        "E7",
+        "encode_many in CBOR",
+        "cbor2.dumps, canonical, + hashlib.sha256",
+        8.0,
+        encode_many_cbor,
+        ALL_SETS,
+        ALL_AND_ONE,
+    ),
+)

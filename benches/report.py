@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From samples to results, and from results to JSON and a Markdown table."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benches.measure import ALL_CORES, UNITS, Row
+from benches.spawn import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the table.
+
+    Attributes:
+        row: the row's name.
+        work: what was done.
+        set: on which grains.
+        threads: size of the thread pool; 0: as many as there are cores.
+        against: the peer.
+        unit: of ours and peer.
+        ours: median, per grain.
+        peer: median, per grain.
+        figure: ratio peer / ours, or what ours takes more; by ``kind``.
+        kind: ``ratio`` or ``more``.
+        goal: what the figure should be; None: shown for comparison only.
+        won: the goal is reached.
+        items: grains a sample.
+        samples: all samples, in seconds or bytes.
+    """
+
+    row: str
+    work: str
+    set: str
+    threads: int
+    against: str
+    unit: str
+    ours: float
+    peer: float
+    figure: float
+    kind: str
+    goal: float | None
+    won: bool | None
+    items: int
+    samples: dict[str, list[float]]
+
+
+def judge(row: Row, set: str, threads: int, samples: Samples) -> Result:
+    """Compare the medians."""
+    scale = UNITS[row.unit] * samples.items
+    ours = statistics.median(samples.ours) / scale
+    peer = statistics.median(samples.peer) / scale
+    ratio = row.kind == "ratio"
+    figure = peer / ours if ratio else ours - peer
+    goal = row.goal if threads == row.threads[0] else None
+    won = None if goal is None else (figure >= goal if ratio else figure <= goal)
+    return Result(
+        row=row.id,
+        work=row.work,
+        set=set,
+        threads=threads,
+        against=row.peer,
+        unit=row.unit,
+        ours=ours,
+        peer=peer,
+        figure=figure,
+        kind=row.kind,
+        goal=goal,
+        won=won,
+        items=samples.items,
+        samples={"ours": samples.ours, "peer": samples.peer},
+    )
+
+
+def to_json(results: list[Result], about: dict[str, Any]) -> str:
+    """Everything, for later runs to compare with."""
+    return json.dumps({**about, "results": [asdict(r) for r in results]}, indent=1) + "\n"
+
+
+def line(result: Result) -> list[str]:
+    """The cells of a result."""
+    r = result
+    ratio = r.kind == "ratio"
+    goal = "" if r.goal is None else f"{r.goal:g}x" if ratio else f"at most {r.goal:+g} {r.unit}"
+    return [
+        r.row,
+        r.work,
+        r.set,
+        "all" if r.threads == ALL_CORES else str(r.threads),
+        f"{r.ours:.3g} {r.unit}",
+        r.against,
+        f"{r.peer:.3g} {r.unit}",
+        f"{r.figure:.2f}x" if ratio else f"{r.figure:+.1f} {r.unit}",
+        goal,
+        {None: "", True: "won", False: "**lost**"}[r.won],
+    ]
+
+
+HEADS = ("#", "work", "grains", "threads", "ours", "against", "peer", "figure", "goal", "")
+
+
+def to_markdown(results: list[Result], about: dict[str, Any]) -> str:
+    """The table, with what it was measured on."""
+    judged = [r for r in results if r.won is not None]
+    slower = sum(r.kind == "ratio" and r.figure < 1 for r in judged)
+    machine, versions, sizes = about["machine"], about["versions"], about["sizes"]
+    rows = ["| " + " | ".join(cells) + " |" for cells in map(line, results)]
+    return "\n".join(
+        [
+            "# Measured against peers",
+            "",
+            f"`make bench` wrote this on {about['date']}. "
+            f"{sum(bool(r.won) for r in judged)} of {len(judged)} goals were reached; "
+            f"in {slower} rows the peer was faster.",
+            "",
+            f"- Machine: {machine['cpu']}, {machine['cores']} cores ({machine['cpu_flags']}), "
+            f"{machine['system']}, {machine['architecture']}, stores on {machine['disk']}; "
+            f"load at the start {machine['load']}.",
+            "- Versions: " + ", ".join(f"{name} {v}" for name, v in versions.items()) + ".",
+            "- Grains: " + "; ".join(f"{name}: {size}" for name, size in sizes.items()) + ".",
+            f"- Ours and the peer took turns, {about['rounds']} times each; the figures are "
+            "medians per grain. A ratio is the peer's time over ours: above 1 we are faster. "
+            "Results were checked before the clock ran. Where a peer packs, its input has short "
+            "keys already. A row without a goal is there for comparison.",
+            "",
+            "| " + " | ".join(HEADS) + " |",
+            "|" + "---|" * len(HEADS),
+            *rows,
+            "",
+        ]
+    )

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a row in a process of its own, whose thread pool has the size asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches.measure import ALL_CORES
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What a child measured: seconds or bytes, and how many grains each is for."""
+
+    ours: list[float]
+    peer: list[float]
+    items: int
+
+
+def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
+    """Measure a row.
+
+    Raises:
+        RuntimeError: the child failed; its last words are in the text.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "RAYON_NUM_THREADS"}
+    if threads != ALL_CORES:
+        env["RAYON_NUM_THREADS"] = str(threads)
+    # Beside this file and not in /tmp, which may be memory, where a sync costs nothing.
+    with tempfile.TemporaryDirectory(prefix="tmp-", dir=HERE) as directory:
+        command = [
+            sys.executable,
+            "-m",
+            "benches.child",
+            row,
+            set,
+            str(count),
+            str(rounds),
+            directory,
+        ]
+        done = subprocess.run(command, env=env, cwd=HERE.parent, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{row} on {set}: {done.stderr.strip()}")
+    ours, peer, items = json.loads(done.stdout)
+    return Samples(ours, peer, items)

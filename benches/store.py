@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows S: grains in and out of a store on disk."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lmdb
+
+import omsgrain as og
+from benches import data
+from benches.measure import Case, Plan, Row, check, timed
+
+THREADS = 8
+MAP = 1 << 30
+
+
+def put(plan: Plan) -> Case:
+    store = og.open(plan.directory / "ours.omsg")
+    env = _environment(plan.directory / "peer")
+    batches = plan.batches()
+    encoded = [og.encode_many(batch) for batch in batches]
+    pairs = [list(zip(batch.digests, batch.blobs, strict=True)) for batch in encoded]
+    ours, peer = iter(batches), iter(pairs)
+
+    def put_ours() -> list[str]:
+        return [store.put(fields) for fields in next(ours)]
+
+    def put_peer() -> None:
+        for digest, blob in next(peer):
+            with env.begin(write=True) as txn:
+                txn.put(digest, blob)
+
+    case = Case(timed(put_ours), timed(put_peer), plan.count)
+    case.ours()
+    case.peer()
+    for digest, blob in pairs[0]:
+        check(store.get(digest.hex()).blob == blob, "what was put is there")
+        with env.begin() as txn:
+            check(txn.get(digest) == blob, "what the peer put is there")
+    return case
+
+
+def put_threads(plan: Plan) -> Case:
+    many = og.open(plan.directory / "many.omsg")
+    one = og.open(plan.directory / "one.omsg")
+    pool = ThreadPoolExecutor(THREADS)
+    for_many, for_one = iter(plan.batches()), iter(plan.batches())
+
+    def put_many() -> list[list[str]]:
+        grains = next(for_many)
+        parts = [grains[i::THREADS] for i in range(THREADS)]
+        return list(pool.map(lambda part: [many.put(fields) for fields in part], parts))
+
+    def put_one() -> list[str]:
+        return [one.put(fields) for fields in next(for_one)]
+
+    addresses = [address for part in put_many() for address in part]
+    put_one()
+    check(len(many) == len(one) == plan.count, "all were put")
+    check(all(address in one for address in addresses), "the same were put")
+    return Case(timed(put_many), timed(put_one), plan.count)
+
+
+def get(plan: Plan) -> Case:
+    store = og.open(plan.directory / "ours.omsg")
+    batch = og.encode_many(plan.grains())
+    check(store.put_many(batch).stored == plan.count, "all are new")
+    blobs = dict(batch)
+    addresses = batch.addresses
+    random.Random(4).shuffle(addresses)
+
+    def ours() -> list[og.Grain]:
+        return [store.get(address) for address in addresses]
+
+    def peer() -> list[og.Grain]:
+        return [og.decode(blobs[address]) for address in addresses]
+
+    check(ours() == peer(), "the same grains")
+    return Case(timed(ours), timed(peer), plan.count)
+
+
+def _environment(path: Path) -> lmdb.Environment:
+    return lmdb.open(str(path), map_size=MAP)
+
+
+ROWS = (
+    Row("S2", "put of one dict, durable", "py-lmdb, one put a commit", 0.8, put, count=400),
+    Row(
+        "S2-threads",
+        f"put, durable, {THREADS} threads together",
+        "put by one thread",
+        4.0,
+        put_threads,
+        count=400,
+    ),
+    Row("S4", "get by address, hot", "decode from a dict of blobs", 0.5, get),
+)
