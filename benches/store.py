@@ -10,7 +10,6 @@ from pathlib import Path
 import lmdb
 
 import omsgrain as og
-from benches import data
 from benches.measure import Case, Plan, Row, check, timed
 
 THREADS = 8

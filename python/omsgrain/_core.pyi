@@ -6,7 +6,32 @@ from typing import Any, Final, final
 
 from omsgrain.errors import OmsError
 
-__all__: list[str]
+__all__ = [
+    "DEBUG",
+    "Batch",
+    "Tail",
+    "__version__",
+    "address",
+    "address_many",
+    "check",
+    "decode",
+    "decode_many",
+    "encode",
+    "encode_jsonl",
+    "encode_many",
+    "envelope_blob",
+    "extent",
+    "header",
+    "measure_frame",
+    "pack_frame",
+    "parse_address",
+    "registry_json",
+    "term",
+    "unpack_frame",
+    "verify",
+    "verify_many",
+]
+
 __version__: Final[str]
 DEBUG: Final[bool]
 
@@ -35,6 +60,7 @@ def measure_frame(number: int, bytes: bytes) -> tuple[int, int] | None: ...
 def unpack_frame(number: int, frame: bytes) -> bytes: ...
 def encode_many(items: Iterable[Any], options: _Options, stop: bool) -> Batch: ...
 def encode_jsonl(text: bytes, options: _Options) -> Batch: ...
+def term(kind: str, value: Any, second: str | None = None) -> bytes: ...
 
 @final
 class Batch:
@@ -46,3 +72,13 @@ class Batch:
     def indices(self) -> list[int]: ...
     def errors(self) -> list[tuple[int, int | None, OmsError]]: ...
     def warnings(self) -> list[tuple[int, int | None, str]]: ...
+
+@final
+class Tail:
+    def __new__(cls) -> Tail: ...
+    def add(self, first: int, blobs: list[bytes], digests: list[bytes]) -> None: ...
+    def count(self, key: bytes) -> int: ...
+    def has(self, key: bytes, value: bytes) -> bool: ...
+    def page(self, key: bytes, after: bytes | None, newest: bool, limit: int) -> list[bytes]: ...
+    def rows(self) -> int: ...
+    def rows_after(self, key: bytes | None, limit: int) -> list[tuple[bytes, list[bytes]]]: ...

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from types import TracebackType
 from typing import Literal
 
@@ -176,17 +175,17 @@ class GrainStore:
         digest = _core.parse_address(address)
         with self._store.read() as reader:
             blob = reader.get(digest)
-        return _grain(digest, blob)
+        return _grain(address, blob)
 
     def get_many(self, addresses: Iterable[str]) -> list[Grain]:
         """Return the grains at the addresses, in their order; raises as ``get`` does."""
-        digests = [_core.parse_address(address) for address in addresses]
-        grains = []
-        for start in range(0, len(digests), PAGE_GRAINS):
-            asked = digests[start : start + PAGE_GRAINS]
+        asked = [(address, _core.parse_address(address)) for address in addresses]
+        grains: list[Grain] = []
+        for start in range(0, len(asked), PAGE_GRAINS):
+            page = asked[start : start + PAGE_GRAINS]
             with self._store.read() as reader:
-                blobs = [reader.get(digest) for digest in asked]
-            grains += [_grain(digest, blob) for digest, blob in zip(asked, blobs, strict=True)]
+                found = [(address, reader.get(digest)) for address, digest in page]
+            grains += [_grain(address, blob) for address, blob in found]
         return grains
 
     def exists(self, address: str) -> bool:
@@ -307,12 +306,10 @@ def open(
     return GrainStore(LmdbStore(path, readonly=readonly, durability=durability))
 
 
-def _grain(digest: bytes, blob: bytes | None) -> Grain:
+def _grain(address: str, blob: bytes | None) -> Grain:
     if blob is None:
-        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
-    found = sha256(blob).digest()
-    if found != digest:
-        raise IntegrityError(
-            "the stored bytes are damaged", expected=digest.hex(), found=found.hex()
-        )
+        raise NotFoundError("no grain with this address is in the store", expected=address)
+    found = _core.address(blob)
+    if found != address:
+        raise IntegrityError("the stored bytes are damaged", expected=address, found=found)
     return Grain(blob)

@@ -45,9 +45,11 @@ def options(
     level = 0 if sensitivity is None else sensitivity
     if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= 3:
         raise SchemaError("unknown sensitivity", expected=f"0 to 3 or one of {SENSITIVITIES}")
-    if type_byte is not None and not 0 <= type_byte <= 255:
+    if type(type_byte) not in (int, type(None)) or not 0 <= (type_byte or 0) <= 255:
         raise SchemaError("type_byte is not a byte", expected="0 to 255", found=str(type_byte))
-    return (encoding, bool(compress), level, bool(keep_type_name), type_byte, profile)
+    if not (isinstance(compress, bool) and isinstance(keep_type_name, bool)):
+        raise SchemaError("compress and keep_type_name are True or False")
+    return (encoding, compress, level, keep_type_name, type_byte, profile)
 
 
 def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:

@@ -64,10 +64,9 @@ class Environment:
     def begin(self, *, write: bool = False) -> Transaction[bytes]:
         """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``."""
         while True:
-            self.check()
             self._gate.enter()
             try:
-                self.check()
+                self._check()
                 return self._env.begin(write=write)
             except lmdb.MapResizedError:
                 self.done()
@@ -88,7 +87,7 @@ class Environment:
 
         The writers of a process wait here for each other; those of other processes wait in LMDB.
         """
-        self.check()
+        self._check()
         if self.readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
         if self._writer == threading.get_ident():
@@ -132,9 +131,9 @@ class Environment:
 
     def sync(self) -> None:
         """Sync to the disk what was committed without."""
-        self.check()
         self._gate.enter()
         try:
+            self._check()
             self._env.sync(True)
         except lmdb.Error as error:
             raise failure(self.path, "sync the store", error) from error
@@ -157,14 +156,13 @@ class Environment:
                 self._open(0)
                 raise
 
-    def check(self) -> None:
-        """Raise StoreError if the environment can no longer be used."""
+    def _check(self) -> None:
         if self._refusal is not None:
             raise StoreError(self._refusal)
 
     def _resize(self, *, grow: bool) -> None:
         with self._gate.alone():
-            self.check()
+            self._check()
             size = self.map_size()
             size = size + min(size, LARGEST_STEP) if grow else 0  # 0: as large as the file says
             try:
@@ -241,6 +239,7 @@ class Environment:
         self._refusal = "the store was opened before a fork; open it again in this process"
         if not self._gate.inside:
             self._env.close()
+        self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent
 
 
 _shared: dict[tuple[int, int] | None, Environment] = {}

@@ -60,6 +60,7 @@ class LmdbStore:
         self.path = Path(path)
         self._readonly = readonly
         self._env = acquire(self.path, readonly=readonly, durable=durability == "commit")
+        self._closed = False
         self._let_go = weakref.finalize(self, self._env.release)
 
     @property
@@ -99,10 +100,11 @@ class LmdbStore:
 
     def close(self) -> None:
         """Let go of the file; the last handle of the process closes it."""
+        self._closed = True
         self._let_go()
 
     def _open_env(self) -> Environment:
-        if not self._let_go.alive:
+        if self._closed:
             raise StoreError("the store is closed")
         return self._env
 

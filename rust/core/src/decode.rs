@@ -76,13 +76,23 @@ fn open_within(blob: &[u8], profile: Profile) -> Result<(Header, Cow<'_, [u8]>)>
     if header.has(ENCRYPTED) {
         return Err(Error::new(Code::Key, "the grain is sealed, and there is no key to open it").at(1));
     }
+    Ok((header, payload_within(header, blob, profile)?))
+}
+
+/// The plain payload of a blob that is not sealed, be it in an envelope or not.
+///
+/// # Errors
+/// `ERR_CORRUPT`, `ERR_TOO_LARGE` for a packed payload.
+pub fn payload(header: Header, blob: &[u8]) -> Result<Cow<'_, [u8]>> {
+    payload_within(header, blob, EXTENDED)
+}
+
+fn payload_within(header: Header, blob: &[u8], profile: Profile) -> Result<Cow<'_, [u8]>> {
     let payload = &blob[LEN..];
-    let payload = if header.has(COMPRESSED) {
-        compress::decompress(payload, profile.max_size - LEN).map_err(|e| e.shifted(LEN))?
-    } else {
-        Cow::Borrowed(payload)
-    };
-    Ok((header, payload))
+    if !header.has(COMPRESSED) {
+        return Ok(Cow::Borrowed(payload));
+    }
+    compress::decompress(payload, profile.max_size - LEN).map_err(|e| e.shifted(LEN))
 }
 
 /// Reads the payload that [`open`] gave.

@@ -123,10 +123,13 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         if self.type_byte == registry::ACTION {
             self.use_action_content()?;
         }
+        if named.is_some_and(|n| n.legacy) {
+            self.use_old_names()?;
+        }
         for position in 0..self.entries.len() {
             if self.entries[position].id == UNKNOWN {
                 let offset = self.entries[position].offset;
-                self.resolve_unknown(position, named.is_some_and(|n| n.legacy))
+                self.resolve_unknown(position)
                     .map_err(|e| if let Some(offset) = offset { e.at(offset) } else { e })?;
             }
         }
@@ -180,16 +183,25 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         Ok(())
     }
 
-    /// An unknown key: a 1.1 name, a short key where a name belongs, or really unknown.
-    fn resolve_unknown(&mut self, position: usize, legacy: bool) -> Result<()> {
-        let key = self.entries[position].key.as_str();
-        if legacy
-            && let Some(alias) = registry::alias(key, self.type_byte)
-            && self.get(alias.field).is_none()
-        {
-            self.entries[position].negate = alias.negate;
-            return self.set(position, alias.field);
+    /// Takes 1.1 field names where today's are absent. Of two old names for one field the first of
+    /// the table is taken, whatever the order of the input.
+    fn use_old_names(&mut self) -> Result<()> {
+        let unknown = |entry: &Entry<K, N>, name: &str| entry.id == UNKNOWN && entry.key.as_str() == name;
+        for alias in registry::aliases(self.type_byte) {
+            if self.get(alias.field).is_some() {
+                continue;
+            }
+            let found = alias.old.iter().find_map(|old| self.entries.iter().position(|e| unknown(e, old)));
+            if let Some(position) = found {
+                self.entries[position].negate = alias.negate;
+                self.set(position, alias.field)?;
+            }
         }
+        Ok(())
+    }
+
+    /// An unknown key: a short key where a name belongs, or the reverse, or really unknown.
+    fn resolve_unknown(&mut self, position: usize) -> Result<()> {
         let key = self.entries[position].key.as_str();
         match self.side {
             Side::Write => match registry::by_short(key, self.type_byte) {

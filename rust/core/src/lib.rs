@@ -27,6 +27,7 @@ pub mod fields;
 #[cfg(feature = "container")]
 pub mod frames;
 pub mod header;
+pub mod index_rows;
 pub mod profiles;
 pub mod text;
 pub mod validate;
@@ -39,6 +40,8 @@ pub mod batch;
 pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]
 pub mod jsonl;
+#[cfg(feature = "batch")]
+pub mod tail;
 
 pub use error::{Code, Error, Result};
 pub use header::Header;

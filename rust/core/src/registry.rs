@@ -178,9 +178,9 @@ pub fn type_of_byte(byte: u8) -> Option<&'static GrainType> {
     TYPES.get(usize::from(byte).wrapping_sub(1))
 }
 
-/// Today's field for a 1.1 name in a grain of this type.
-pub fn alias(name: &str, type_byte: u8) -> Option<&'static Alias> {
-    ALIASES.iter().find(|a| a.type_byte == type_byte && a.old.contains(&name))
+/// The 1.1 field names of a grain of this type.
+pub fn aliases(type_byte: u8) -> impl Iterator<Item = &'static Alias> {
+    ALIASES.iter().filter(move |alias| alias.type_byte == type_byte)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod error;
 mod functions;
 mod node;
 mod object;
+mod tail;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
 #[pyo3::pymodule]
@@ -20,6 +21,9 @@ mod _core {
         address, address_many, check, decode, decode_many, encode, header, parse_address, registry_json,
         verify, verify_many,
     };
+
+    #[pymodule_export]
+    use crate::tail::{Tail, term};
 
     /// The version, from Cargo.toml: the one place where it stands.
     #[pymodule_export]

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index rows of a grain: a pure function of its blob, so that rebuilding an index is a loop.
+//!
+//! A row is a key, which names a term, and a value, which places one grain under it:
+//!
+//! ```text
+//! key    kind, one byte ++ the term: its UTF-8 if short, else a marker and a hash
+//! value  created_at in ms, 6 bytes ++ complement of the address's first 6 bytes ++ sequence, 4
+//! ```
+//!
+//! Read backwards, the values of a key are the grains with that term, newest first and then by
+//! address. The value of a grain is the same under all its keys, so "is it under that term too?"
+//! is one look-up.
+
+use smallvec::SmallVec;
+
+use crate::address::Digest;
+use crate::codec::cbor::Cbor;
+use crate::codec::msgpack::Msgpack;
+use crate::codec::{self, EXTENDED, Encoding, RawEntry, read_map};
+use crate::header::{ENCRYPTED, Header};
+use crate::registry::{self, id};
+use crate::value::{Node, Value, View};
+use crate::{Code, Error, Result, decode, extent, text};
+
+/// Bytes of a value.
+pub const VALUE: usize = 16;
+/// A place of a grain under a term.
+pub type Place = [u8; VALUE];
+/// The name of a term.
+pub type Key = SmallVec<[u8; 48]>;
+
+/// The longest term that stands in a key as it is; longer ones are hashed.
+const INLINE: usize = 40;
+/// Namespaces stand as they are, for queries by prefix; LMDB's keys end at 511 bytes.
+const INLINE_NAMESPACE: usize = 480;
+/// Marks a hashed string; no UTF-8 begins with it.
+const HASHED: u8 = 0xff;
+/// Marks the hash of a value that is no string, in MessagePack.
+const HASHED_VALUE: u8 = 0xfe;
+
+/// What a term is about; the byte begins its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Kind {
+    /// Every grain, under one key without a term.
+    All = b'a',
+    /// The type byte.
+    Type = b't',
+    Namespace = b'n',
+    User = b'u',
+    Session = b'i',
+    Run = b'r',
+    Tag = b'g',
+    Subject = b's',
+    Relation = b'p',
+    Object = b'o',
+    /// Subject and relation together: the commonest question.
+    SubjectRelation = b'q',
+    /// A grain that this one is derived from.
+    Parent = b'd',
+    /// The consent or legal basis.
+    Basis = b'b',
+}
+
+/// The kinds whose term is one string field.
+const STRINGS: [(u8, Kind); 7] = [
+    (id::NAMESPACE, Kind::Namespace),
+    (id::USER_ID, Kind::User),
+    (id::SESSION_ID, Kind::Session),
+    (id::RUN_ID, Kind::Run),
+    (id::SUBJECT, Kind::Subject),
+    (id::RELATION, Kind::Relation),
+    (id::PROCESSING_BASIS, Kind::Basis),
+];
+
+impl Kind {
+    /// The kind by the name of a query's filter.
+    pub fn named(name: &str) -> Option<Kind> {
+        Some(match name {
+            "all" => Kind::All,
+            "type" => Kind::Type,
+            "namespace" => Kind::Namespace,
+            "user_id" => Kind::User,
+            "session_id" => Kind::Session,
+            "run_id" => Kind::Run,
+            "tag" => Kind::Tag,
+            "subject" => Kind::Subject,
+            "relation" => Kind::Relation,
+            "object" => Kind::Object,
+            "subject relation" => Kind::SubjectRelation,
+            "derived_from" => Kind::Parent,
+            "processing_basis" => Kind::Basis,
+            _ => return None,
+        })
+    }
+
+    /// The key of a string term.
+    pub fn of_str(self, term: &str) -> Key {
+        let most = if self == Kind::Namespace { INLINE_NAMESPACE } else { INLINE };
+        let mut key = Key::from_slice(&[self as u8]);
+        if term.len() <= most {
+            key.extend_from_slice(term.as_bytes());
+        } else {
+            push_hash(&mut key, HASHED, &[term.as_bytes()]);
+        }
+        key
+    }
+
+    /// The key of a term that is no string, by its canonical MessagePack.
+    fn of_packed(self, packed: &[u8]) -> Key {
+        let mut key = Key::from_slice(&[self as u8]);
+        push_hash(&mut key, HASHED_VALUE, &[packed]);
+        key
+    }
+}
+
+/// The key of a subject with a relation.
+pub fn pair(subject: &str, relation: &str) -> Key {
+    let mut key = Key::from_slice(&[Kind::SubjectRelation as u8]);
+    let len = subject.len() as u32;
+    if subject.len() + relation.len() <= INLINE {
+        key.push(len as u8); // at most INLINE, so it is never taken for a marker
+        key.extend_from_slice(subject.as_bytes());
+        key.extend_from_slice(relation.as_bytes());
+    } else {
+        push_hash(&mut key, HASHED, &[&len.to_be_bytes(), subject.as_bytes(), relation.as_bytes()]);
+    }
+    key
+}
+
+/// The key of the type with this byte.
+pub fn of_type(byte: u8) -> Key {
+    Key::from_slice(&[Kind::Type as u8, byte])
+}
+
+/// The key that all grains are under.
+pub fn of_all() -> Key {
+    Key::from_slice(&[Kind::All as u8])
+}
+
+/// The key of whatever a user gives as a term.
+///
+/// # Errors
+/// What a grain could not hold.
+pub fn of_node<N: Node>(kind: Kind, node: &N) -> Result<Key> {
+    if let View::Str(term) = node.view()? {
+        return Ok(kind.of_str(&text::nfc(term)?));
+    }
+    let mut packed = Vec::new();
+    codec::write::<Msgpack, N>(&mut packed, node, 2, EXTENDED.max_depth)?;
+    Ok(kind.of_packed(&packed))
+}
+
+fn push_hash(key: &mut Key, marker: u8, parts: &[&[u8]]) {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    key.push(marker);
+    key.extend_from_slice(&hasher.finalize().as_bytes()[..16]);
+}
+
+/// The place of a grain under each of its terms. A time before 1970 counts as 1970.
+pub fn place(created_at: i64, digest: &Digest, sequence: u32) -> Place {
+    let mut out = [0; VALUE];
+    out[..6].copy_from_slice(&(created_at.max(0) as u64).to_be_bytes()[2..]);
+    for (to, from) in out[6..12].iter_mut().zip(digest) {
+        *to = !from;
+    }
+    out[12..].copy_from_slice(&sequence.to_be_bytes());
+    out
+}
+
+/// Calls `row` with every key of a grain, each once, and returns its place.
+///
+/// The blob was verified when it was stored; an envelope's inner blob counts, and of a sealed grain
+/// only what its header shows.
+///
+/// # Errors
+/// `ERR_CORRUPT` if the stored bytes are damaged.
+pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key)) -> Result<Place> {
+    let blob = if blob.first() == Some(&extent::ENVELOPE) { extent::envelope(blob)?.0 } else { blob };
+    let header = Header::read(blob)?;
+    row(of_all());
+    row(of_type(header.type_byte));
+    if header.has(ENCRYPTED) {
+        return Ok(place(i64::from(header.created_at) * 1000, digest, sequence));
+    }
+    let payload = decode::payload(header, blob)?;
+    let entries = match header.encoding() {
+        Encoding::Msgpack => read_map::<Msgpack>(&payload, EXTENDED.max_depth),
+        Encoding::Cbor => read_map::<Cbor>(&payload, EXTENDED.max_depth),
+    }?;
+    let find = |id: u8| value_of(&entries, id);
+    let string = |id: u8| match find(id) {
+        Some(Value::Str(text)) if !text.is_empty() => Some(text.as_ref()),
+        _ => None,
+    };
+    for (id, kind) in STRINGS {
+        if let Some(text) = string(id) {
+            row(kind.of_str(text));
+        }
+    }
+    if let (Some(subject), Some(relation)) = (string(id::SUBJECT), string(id::RELATION)) {
+        row(pair(subject, relation));
+    }
+    if let Some(object) = find(id::OBJECT) {
+        row(of_node(Kind::Object, &object)?);
+    }
+    for (id, kind) in [(id::STRUCTURAL_TAGS, Kind::Tag), (id::DERIVED_FROM, Kind::Parent)] {
+        let Some(Value::List(items)) = find(id) else { continue };
+        let mut seen: SmallVec<[&str; 8]> = SmallVec::new();
+        for item in items {
+            if let Value::Str(text) = item
+                && !seen.contains(&text.as_ref())
+            {
+                seen.push(text);
+                row(kind.of_str(text));
+            }
+        }
+    }
+    let created_at = match find(id::CREATED_AT) {
+        Some(Value::Int(ms)) => *ms,
+        _ => 0,
+    };
+    Ok(place(created_at, digest, sequence))
+}
+
+fn value_of<'e, 'p>(entries: &'e [RawEntry<'p>], id: u8) -> Option<&'e Value<'p>> {
+    let short = registry::field(id).short;
+    entries.iter().find(|entry| entry.key == short).map(|entry| &entry.value)
+}
+
+/// The key of a filter by name and string.
+///
+/// # Errors
+/// `ERR_SCHEMA` for an unknown kind of term.
+pub fn kind(name: &str) -> Result<Kind> {
+    Kind::named(name).ok_or_else(|| Error::new(Code::Schema, "no such kind of term"))
+}

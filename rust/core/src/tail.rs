@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index rows of the grains that came last, in memory: what stands beyond the watermark of a
+//! store's index. Queries merge it with the rows on disk; a flush writes it out in sorted order.
+
+use std::collections::BTreeMap;
+
+use crate::address::Digest;
+use crate::batch::on_all_cores;
+use crate::index_rows::{Key, Place, rows};
+use crate::{Code, Error, Result};
+
+/// Rows by key. The places of a key are sorted when they are first asked for.
+#[derive(Debug, Default)]
+pub struct Tail {
+    terms: BTreeMap<Key, Places>,
+    rows: usize,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    list: Vec<Place>,
+    sorted: bool,
+}
+
+impl Places {
+    fn sorted(&mut self) -> &[Place] {
+        if !self.sorted {
+            self.list.sort_unstable();
+            self.sorted = true;
+        }
+        &self.list
+    }
+}
+
+impl Tail {
+    /// Adds grains whose sequence numbers are those beside them.
+    ///
+    /// # Errors
+    /// `ERR_CORRUPT` if a blob is damaged, `ERR_RANGE` for a number beyond 32 bits; nothing is
+    /// added then.
+    pub fn add(&mut self, grains: &[(u64, &Digest, &[u8])]) -> Result<()> {
+        let size = grains.iter().map(|(_, _, blob)| blob.len()).sum();
+        let made = on_all_cores(size, grains.len(), |i| {
+            let (sequence, digest, blob) = grains[i];
+            let sequence = u32::try_from(sequence)
+                .map_err(|_| Error::new(Code::Range, "a store holds at most 2^32 - 1 grains"))?;
+            let mut keys = Vec::with_capacity(12);
+            rows(blob, digest, sequence, |key| keys.push(key)).map(|place| (keys, place))
+        });
+        let made: Vec<(Vec<Key>, Place)> = made.into_iter().collect::<Result<_>>()?;
+        for (keys, place) in made {
+            self.rows += keys.len();
+            for key in keys {
+                let places = self.terms.entry(key).or_default();
+                places.sorted = places.list.is_empty() || places.sorted && places.list.last() < Some(&place);
+                places.list.push(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many grains are under a key.
+    pub fn count(&self, key: &[u8]) -> usize {
+        self.terms.get(key).map_or(0, |places| places.list.len())
+    }
+
+    /// Whether a place is under a key.
+    pub fn has(&mut self, key: &[u8], place: &Place) -> bool {
+        self.terms.get_mut(key).is_some_and(|places| places.sorted().binary_search(place).is_ok())
+    }
+
+    /// The next places under a key: after `after`, downwards if `newest` comes first.
+    pub fn page(&mut self, key: &[u8], after: Option<&[u8]>, newest: bool, limit: usize) -> Vec<Place> {
+        let Some(places) = self.terms.get_mut(key) else { return Vec::new() };
+        let list = places.sorted();
+        if newest {
+            let end = after.map_or(list.len(), |after| list.partition_point(|place| &place[..] < after));
+            list[..end].iter().rev().take(limit).copied().collect()
+        } else {
+            let start = after.map_or(0, |after| list.partition_point(|place| &place[..] <= after));
+            list[start..].iter().take(limit).copied().collect()
+        }
+    }
+
+    /// The rows of the keys after `key`, whole keys at a time, about `limit` rows.
+    pub fn rows_after(&mut self, key: Option<&[u8]>, limit: usize) -> Vec<(&[u8], &[Place])> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = key.map_or(Unbounded, Excluded);
+        let (mut out, mut taken) = (Vec::new(), 0);
+        for (key, places) in self.terms.range_mut::<[u8], _>((from, Unbounded)) {
+            if taken >= limit {
+                break;
+            }
+            taken += places.list.len();
+            out.push((&key[..], places.sorted()));
+        }
+        out
+    }
+}
