@@ -15,6 +15,7 @@ FLOORS = (
     ("batch",),
     ("store",),
     ("intake",),
+    ("index",),
     ("engine",),
     ("omsgrain",),
     ("ops",),

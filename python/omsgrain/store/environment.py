@@ -50,7 +50,6 @@ class Environment:
 
     def __init__(self, path: Path, *, readonly: bool, durable: bool) -> None:
         self.path = path
-        self._data_file = str(path / DATA_FILE)
         self.readonly = readonly
         self.durable = durable
         self.users = 0
@@ -58,8 +57,9 @@ class Environment:
         self._refusal: str | None = None
         self._writing = threading.Lock()
         self._writer: int | None = None
-        self._open(FIRST_MAP if identity(self._data_file) is None else 0)
-        self.identity = identity(self._data_file)
+        self._open(FIRST_MAP if identity(path) is None else 0)
+        self.identity = identity(path)
+        self._fd = os.open(path / DATA_FILE, os.O_RDONLY)  # to ask about the file, nothing more
 
     def begin(self, *, write: bool = False) -> Transaction[bytes]:
         """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``."""
@@ -106,7 +106,7 @@ class Environment:
     def _write_once(self, work: Callable[[Transaction[bytes]], T]) -> T:
         txn = self.begin(write=True)
         try:
-            if identity(self._data_file) != self.identity:
+            if not os.fstat(self._fd).st_nlink:
                 txn.abort()
                 raise StoreError(f"the files of the store {str(self.path)!r} are gone")
             with txn:
@@ -123,11 +123,8 @@ class Environment:
         return self._env.info()["map_size"]
 
     def file_size(self) -> int:
-        """Return the size of the data file."""
-        try:
-            return os.stat(self._data_file).st_size
-        except OSError as error:
-            raise failure(self.path, "read the store", error) from error
+        """Return the size of the data file; ask inside a transaction, lest it be closed."""
+        return os.fstat(self._fd).st_size
 
     def sync(self) -> None:
         """Sync to the disk what was committed without."""
@@ -224,6 +221,7 @@ class Environment:
             with self._gate.alone():
                 self._refusal = "the store is closed"
                 del _shared[self.identity]
+                os.close(self._fd)
                 self._close()
 
     def before_fork(self) -> bool:
@@ -239,6 +237,7 @@ class Environment:
         self._refusal = "the store was opened before a fork; open it again in this process"
         if not self._gate.inside:
             self._env.close()
+        os.close(self._fd)
         self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent
 
 
@@ -254,7 +253,7 @@ def acquire(path: Path, *, readonly: bool, durable: bool) -> Environment:
     """
     with _lock:
         prepare(path, readonly=readonly)
-        env = _shared.get(identity(str(path / DATA_FILE)))
+        env = _shared.get(identity(path))
         if env is None:
             env = Environment(path, readonly=readonly, durable=durable)
             _shared[env.identity] = env

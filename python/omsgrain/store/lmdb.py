@@ -88,12 +88,12 @@ class LmdbStore:
         env = self._open_env()
         with _Snapshot(env) as reader:
             grains, (last_seq, blob_bytes) = reader.count(), reader.head()
-            map_bytes = env.map_size()
+            file_bytes, map_bytes = env.file_size(), env.map_size()
         return StoreStats(
             grains=grains,
             blob_bytes=blob_bytes,
             last_seq=last_seq,
-            file_bytes=env.file_size(),
+            file_bytes=file_bytes,
             map_bytes=map_bytes,
             format=FORMAT,
         )
@@ -202,10 +202,15 @@ class _LmdbWriter(_LmdbReader):
                 addresses.append((digest, key))
         if blobs:
             addresses.sort()  # neighbours share pages
-            with self._txn.cursor(table) as cursor:
-                cursor.putmulti(addresses)
-            with self._txn.cursor(self._tables[BLOBS]) as cursor:
-                cursor.putmulti(blobs, append=True)
+            self._insert(ADDRESSES, addresses)
+            self._insert(BLOBS, blobs, append=True)
             head = HEAD.pack(seq, blob_bytes)
             self._txn.put(HEAD_RECORD, head, db=self._tables[META])
         return flags
+
+    def _insert(self, table: Table, rows: list[tuple[bytes, bytes]], append: bool = False) -> None:
+        if len(rows) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
+            self._txn.put(*rows[0], append=append, db=self._tables[table])
+        else:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                cursor.putmulti(rows, append=append)

@@ -27,10 +27,10 @@ def failure(path: Path, doing: str, error: BaseException) -> StoreError:
     return StoreError(f"could not {doing} {str(path)!r}", found=reason)
 
 
-def identity(data_file: str) -> tuple[int, int] | None:
-    """Return what tells the file from any other on this machine; None if there is none."""
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells the store's file from any other on this machine; None if there is none."""
     try:
-        stat = os.stat(data_file)
+        stat = os.stat(path / DATA_FILE)
     except OSError:
         return None
     return (stat.st_dev, stat.st_ino)

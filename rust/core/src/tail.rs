@@ -33,22 +33,22 @@ impl Places {
 }
 
 impl Tail {
-    /// Adds grains whose sequence numbers are those beside them.
+    /// Adds grains whose sequence numbers are those beside them. A blob that is damaged gets no
+    /// rows: it must not keep the others from being found, and a check of the store names it.
     ///
     /// # Errors
-    /// `ERR_CORRUPT` if a blob is damaged, `ERR_RANGE` for a number beyond 32 bits; nothing is
-    /// added then.
+    /// `ERR_RANGE` for a number beyond 32 bits; nothing is added then.
     pub fn add(&mut self, grains: &[(u64, &Digest, &[u8])]) -> Result<()> {
         let size = grains.iter().map(|(_, _, blob)| blob.len()).sum();
+        if grains.last().is_some_and(|(sequence, ..)| u32::try_from(*sequence).is_err()) {
+            return Err(Error::new(Code::Range, "a store holds at most 2^32 - 1 grains"));
+        }
         let made = on_all_cores(size, grains.len(), |i| {
             let (sequence, digest, blob) = grains[i];
-            let sequence = u32::try_from(sequence)
-                .map_err(|_| Error::new(Code::Range, "a store holds at most 2^32 - 1 grains"))?;
             let mut keys = Vec::with_capacity(12);
-            rows(blob, digest, sequence, |key| keys.push(key)).map(|place| (keys, place))
+            rows(blob, digest, sequence as u32, |key| keys.push(key)).map(|place| (keys, place))
         });
-        let made: Vec<(Vec<Key>, Place)> = made.into_iter().collect::<Result<_>>()?;
-        for (keys, place) in made {
+        for (keys, place) in made.into_iter().flatten() {
             self.rows += keys.len();
             for key in keys {
                 let places = self.terms.entry(key).or_default();

@@ -23,7 +23,7 @@ mod _core {
     };
 
     #[pymodule_export]
-    use crate::tail::{Tail, term};
+    use crate::tail::{Tail, millis, term};
 
     /// The version, from Cargo.toml: the one place where it stands.
     #[pymodule_export]

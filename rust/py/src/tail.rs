@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use omsgrain_core::address::Digest;
 use omsgrain_core::index_rows::{self, Key, Kind, Place};
 use omsgrain_core::tail::Tail as Core;
-use omsgrain_core::{Code, Error};
+use omsgrain_core::{Code, Error, Node as _, check};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -41,6 +41,13 @@ fn make_key(kind: &str, value: Bound<'_, PyAny>, second: Option<&str>) -> Result
             kind.of_str(&omsgrain_core::text::nfc(&text)?)
         }
     })
+}
+
+/// A time as ms since 1970, from ms, an aware datetime or RFC 3339 text.
+#[pyfunction]
+pub fn millis(py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<i64> {
+    let node = Object(value);
+    node.view().and_then(|view| check::millis(&view)).map_err(|e| raise(py, &e))
 }
 
 /// The rows beyond the watermark. All methods may be called from any thread.

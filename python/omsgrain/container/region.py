@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of the grains, as if they stood unpacked: from the file, or frame by frame."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from functools import lru_cache
+from mmap import mmap
+from threading import Lock
+
+from omsgrain import _core
+from omsgrain.container.layout import BATCH, MAX_BYTES, MAX_GRAIN
+from omsgrain.container.problem import Broken, problem
+from omsgrain.errors import CorruptError, OmsError, TooLargeError
+
+#: How much of the file is looked at to find the end of a frame: most take less than the first;
+#: none that unpacks to 8 MiB takes more than the second.
+_WINDOWS = (BATCH + (BATCH >> 4), 9 << 20)
+#: How many unpacked frames are kept: several threads may read, each in a frame of its own.
+_KEPT = 4
+
+
+class Plain:
+    """Grains that stand in the file as they are.
+
+    Attributes:
+        limit: no grain ends behind this.
+    """
+
+    def __init__(self, file: mmap, limit: int) -> None:
+        self._file = file
+        self.limit = limit
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from start to end."""
+        return self._file[start:end]
+
+    def stop(self, start: int) -> int:
+        """Up to where grains are read at once, if the first begins at `start`."""
+        return min(start + BATCH, self.limit)
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+
+class Frames:
+    """Grains in packed frames, each of which stands alone.
+
+    Where a frame begins is known only when those before it were measured, so that is done as far
+    as is needed, once: 16 bytes a frame stay in memory.
+    """
+
+    def __init__(self, file: mmap, codec: int, start: int, end: int) -> None:
+        self._file = file
+        self._codec = codec
+        self._end = end
+        self._places = array("Q", [start])  # of each frame in the file, and of what follows
+        self._starts = array("Q", [0])  # of each frame in the unpacked grains, and their end
+        self._complete = False
+        self._lock = Lock()
+        # Bound to this object, so that closing one container does not empty another's.
+        self._unpack = lru_cache(_KEPT)(self._unpack_frame)
+
+    def __len__(self) -> int:
+        """How many frames were found so far."""
+        return len(self._starts) - 1
+
+    def find(self, position: int) -> int:
+        """The unpacked size of the frames, which are measured until they cover the position.
+
+        Raises:
+            Broken: a frame is broken, or too large.
+        """
+        with self._lock:
+            while self._starts[-1] <= position and not self._complete:
+                self._measure_next()
+            return self._starts[-1]
+
+    def all(self) -> tuple[int, int]:
+        """The unpacked size of all frames, and where in the file they end."""
+        size = self.find(MAX_BYTES + MAX_GRAIN)
+        return size, self._places[-1]
+
+    def _measure_next(self) -> None:
+        number, place = len(self), self._places[-1]
+        if place == self._end:
+            self._complete = True
+            return
+        try:
+            found = self._measure(place)
+            if found is None:
+                self._complete = True
+                return
+            length, size = found
+            if not size:
+                raise CorruptError("an empty frame")
+            if self._starts[-1] + size > MAX_BYTES + MAX_GRAIN:
+                raise TooLargeError("the frames unpack to more than offsets can reach")
+        except OmsError as error:
+            # Where the next frame begins is not known, so nothing behind this one can be read.
+            raise Broken(problem("frame", number, error, start=place), MAX_BYTES) from None
+        self._places.append(place + length)
+        self._starts.append(self._starts[-1] + size)
+
+    def _measure(self, place: int) -> tuple[int, int] | None:
+        for window in _WINDOWS:
+            piece = self._file[place : min(place + window, self._end)]
+            try:
+                return _core.measure_frame(self._codec, piece)
+            except CorruptError:
+                if len(piece) < window:
+                    raise
+        raise TooLargeError("a frame has no end")
+
+    def read(self, start: int, end: int) -> bytes:
+        """The unpacked bytes from start to end, within what `find` has found.
+
+        Raises:
+            Broken: a frame is broken.
+        """
+        number = bisect_right(self._starts, start) - 1
+        pieces = []
+        while start < end:
+            base, stop = self._starts[number], min(end, self._starts[number + 1])
+            pieces.append(self._unpack(number)[start - base : stop - base])
+            start = stop
+            number += 1
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _unpack_frame(self, number: int) -> bytes:
+        place, end = self._places[number], self._places[number + 1]
+        try:
+            return _core.unpack_frame(self._codec, self._file[place:end])
+        except OmsError as error:
+            resume = self._starts[number + 1]
+            raise Broken(problem("frame", number, error, start=place), resume) from None
+
+    def stop(self, start: int) -> int:
+        """The end of the frame in which `start` lies, or of all frames if it is behind them."""
+        size = self.find(start)
+        return size if start >= size else self._starts[bisect_right(self._starts, start)]
+
+    def forget(self) -> None:
+        """Let go of the unpacked frames."""
+        self._unpack.cache_clear()
