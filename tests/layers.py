@@ -12,7 +12,7 @@ FLOORS = (
     ("_core", "errors"),
     ("registry", "header"),
     ("grain", "lenient", "constructors"),
-    ("batch",),
+    ("batch", "container"),
     ("store",),
     ("intake",),
     ("index",),

@@ -327,7 +327,8 @@ def test_damaged_bytes_are_found_and_never_given_out(tmp_path: Path) -> None:
         # A valid grain, but not the one that was put: only the address can tell.
         changed = og.encode(belief(2, object="night"))
         table = inner._env.tables[BLOBS]
-        inner._env.write(lambda txn: txn.put((3).to_bytes(8, "big"), changed, db=table))
+        key, mark = (3).to_bytes(8, "big"), bytes.fromhex(addresses[2])[:8]
+        inner._env.write(lambda txn, _: txn.put(key, mark + changed, db=table))
 
         with pytest.raises(err.IntegrityError):
             store.get(addresses[2])

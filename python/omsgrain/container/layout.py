@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of a .mg file around its grains. Spec: OMS §11
+"""The bytes of a .mg file around its grains. Spec: OMS §11.
 
 All integers are big-endian.
 
@@ -24,8 +24,8 @@ All integers are big-endian.
 | 3 | field map included: not read, its place is undefined |
 | 4 | a manifest follows the grains |
 
-Entry i of the index is where grain i begins: in the file, or if it is packed, in the grains as they
-are unpacked. A grain ends where the next begins, and the last one where the grains end.
+Entry i of the index is where grain i begins: in the file, or if it is packed, in the grains as
+they are unpacked. A grain ends where the next begins, and the last one where the grains end.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ AT_MANIFEST, _AT_RESERVED = 10, 14
 
 @dataclass(frozen=True, slots=True)
 class ContainerHeader:
-    """The first 16 bytes of a container. Spec: OMS §11
+    """The first 16 bytes of a container. Spec: OMS §11.
 
     Attributes:
         flags: the flag bits.
@@ -171,4 +171,4 @@ class ContainerHeader:
 
 def is_sealed(grain: bytes) -> bool:
     """Whether a grain is encrypted and without envelope, and so does not say where it ends."""
-    return grain[:1] == b"\x01" and bool(grain[1] & 2)
+    return grain[:1] == b"\x01" and bool(int.from_bytes(grain[1:2], "big") & 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifest: what became of the grains, which their blobs cannot say. Spec: OMS §11
+"""The manifest: what became of the grains, which their blobs cannot say. Spec: OMS §11.
 
 A canonical MessagePack map from address to state, by short keys, with only what is not the
 default. It is a claim of whoever wrote the file; the footer covers it, no signature does.
@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 
 from omsgrain import _core, registry
-from omsgrain.errors import CorruptError, NotMapError, OmsError, RangeError, SchemaError
+from omsgrain.errors import CorruptError, NotMapError, RangeError, SchemaError
 
 Manifest = Mapping[str, Mapping[str, Any]]
 
@@ -71,6 +71,18 @@ def entry_size(state: bytes) -> int:
 HEAD_SIZE = 5
 
 
+def check_size(size: int, count: int) -> None:
+    """Refuse a size that the manifest of so many grains cannot have, before it is read.
+
+    Raises:
+        CorruptError: too small or too large.
+    """
+    longest = HEAD_SIZE + _LONGEST_ENTRY * count
+    if not 1 < size <= longest:
+        expected, found = f"2 to {longest} bytes", f"{size} bytes"
+        raise CorruptError("not the size of a manifest", expected=expected, found=found)
+
+
 def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
     """Read a manifest strictly: only what `pack_manifest` writes is taken.
 
@@ -79,13 +91,9 @@ def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
         count: how many grains there are, and so states at most.
 
     Raises:
-        CorruptError: not canonical, or too large for this many grains.
+        CorruptError: not canonical.
         OmsError: a state has what it cannot have.
     """
-    longest = HEAD_SIZE + _LONGEST_ENTRY * count
-    if not 1 < len(data) <= longest:
-        expected, found = f"2 to {longest} bytes", f"{len(data)} bytes"
-        raise CorruptError("not the size of a manifest", expected=expected, found=found)
     try:
         raw = msgpack.unpackb(
             data,

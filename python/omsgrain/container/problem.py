@@ -50,7 +50,7 @@ def problem(
     start: int = 0,
     address: str | None = None,
 ) -> Problem:
-    """Say in the error where it is: the part's name before the message, the offset from `start`."""
+    """Say where it is: the part before the message, the offset from `start` on."""
     name = part if number is None else f"{part} {number}"
     placed = type(error)(
         f"{name}: {error.message}",
@@ -63,14 +63,8 @@ def problem(
 
 
 class Broken(Exception):
-    """Stops reading at a problem. It does not leave the package: what is raised is the error.
+    """Stops reading at a problem. It does not leave the package: what is raised is the error."""
 
-    Attributes:
-        problem: what is wrong.
-        resume: the next grain that can still be read.
-    """
-
-    def __init__(self, problem: Problem, resume: int = 0) -> None:
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.resume = resume

@@ -19,26 +19,32 @@ from omsgrain.errors import CorruptError, OmsError, TooLargeError
 _WINDOWS = (BATCH + (BATCH >> 4), 9 << 20)
 #: How many unpacked frames are kept: several threads may read, each in a frame of its own.
 _KEPT = 4
+#: Offsets are u32, and the last grain begins at one.
+_LONGEST = MAX_BYTES + MAX_GRAIN
 
 
 class Plain:
-    """Grains that stand in the file as they are.
-
-    Attributes:
-        limit: no grain ends behind this.
-    """
+    """Grains that stand in the file as they are; no grain ends behind the limit."""
 
     def __init__(self, file: mmap, limit: int) -> None:
         self._file = file
-        self.limit = limit
+        self._limit = limit
+
+    def find(self, position: int) -> int:
+        """Up to where grains can be; as much as is known of it."""
+        return self._limit
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end."""
+        """The bytes from start to end, within what `find` gave."""
         return self._file[start:end]
 
     def stop(self, start: int) -> int:
         """Up to where grains are read at once, if the first begins at `start`."""
-        return min(start + BATCH, self.limit)
+        return min(start + BATCH, self._limit)
+
+    def after(self, number: int) -> int:
+        """There are no frames."""
+        return self._limit
 
     def forget(self) -> None:
         """Nothing is kept."""
@@ -59,15 +65,11 @@ class Frames:
         self._starts = array("Q", [0])  # of each frame in the unpacked grains, and their end
         self._complete = False
         self._lock = Lock()
-        # Bound to this object, so that closing one container does not empty another's.
+        # On this object, so that closing one container does not empty the cache of another.
         self._unpack = lru_cache(_KEPT)(self._unpack_frame)
 
-    def __len__(self) -> int:
-        """How many frames were found so far."""
-        return len(self._starts) - 1
-
     def find(self, position: int) -> int:
-        """The unpacked size of the frames, which are measured until they cover the position.
+        """The unpacked size of the frames found, which cover the position if there are so many.
 
         Raises:
             Broken: a frame is broken, or too large.
@@ -77,16 +79,13 @@ class Frames:
                 self._measure_next()
             return self._starts[-1]
 
-    def all(self) -> tuple[int, int]:
-        """The unpacked size of all frames, and where in the file they end."""
-        size = self.find(MAX_BYTES + MAX_GRAIN)
-        return size, self._places[-1]
+    def all(self) -> tuple[int, int, int]:
+        """The number of frames, their unpacked size, and where in the file they end."""
+        size = self.find(_LONGEST)
+        return len(self._starts) - 1, size, self._places[-1]
 
     def _measure_next(self) -> None:
-        number, place = len(self), self._places[-1]
-        if place == self._end:
-            self._complete = True
-            return
+        number, place = len(self._starts) - 1, self._places[-1]
         try:
             found = self._measure(place)
             if found is None:
@@ -95,11 +94,10 @@ class Frames:
             length, size = found
             if not size:
                 raise CorruptError("an empty frame")
-            if self._starts[-1] + size > MAX_BYTES + MAX_GRAIN:
+            if self._starts[-1] + size > _LONGEST:
                 raise TooLargeError("the frames unpack to more than offsets can reach")
         except OmsError as error:
-            # Where the next frame begins is not known, so nothing behind this one can be read.
-            raise Broken(problem("frame", number, error, start=place), MAX_BYTES) from None
+            raise Broken(problem("frame", number, error, start=place)) from None
         self._places.append(place + length)
         self._starts.append(self._starts[-1] + size)
 
@@ -111,10 +109,10 @@ class Frames:
             except CorruptError:
                 if len(piece) < window:
                     raise
-        raise TooLargeError("a frame has no end")
+        raise TooLargeError("a frame that does not end")
 
     def read(self, start: int, end: int) -> bytes:
-        """The unpacked bytes from start to end, within what `find` has found.
+        """The bytes from start to end, within what `find` gave.
 
         Raises:
             Broken: a frame is broken.
@@ -133,13 +131,16 @@ class Frames:
         try:
             return _core.unpack_frame(self._codec, self._file[place:end])
         except OmsError as error:
-            resume = self._starts[number + 1]
-            raise Broken(problem("frame", number, error, start=place), resume) from None
+            raise Broken(problem("frame", number, error, start=place)) from None
 
     def stop(self, start: int) -> int:
         """The end of the frame in which `start` lies, or of all frames if it is behind them."""
         size = self.find(start)
         return size if start >= size else self._starts[bisect_right(self._starts, start)]
+
+    def after(self, number: int) -> int:
+        """Where the frame ends; behind everything, if that is not known."""
+        return self._starts[number + 1] if number + 1 < len(self._starts) else _LONGEST
 
     def forget(self) -> None:
         """Let go of the unpacked frames."""

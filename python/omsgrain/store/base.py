@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every store offers: blobs under their 32-byte digests, in order of arrival.
 
-A store keeps what it is told and hashes nothing; ``GrainStore`` verifies before it puts and after
-it gets, and ``pages`` as it walks. Reading and writing happen in transactions, and only there:
+A digest is the SHA-256 of its blob: a store may trust the one it is told, and may make it again
+from the blob. ``GrainStore`` verifies before it puts and after it gets, and ``pages`` as it walks.
+Reading and writing happen in transactions, and only there:
 
     with store.read() as reader:        # one snapshot; keep it short
         blob = reader.get(digest)
@@ -48,6 +49,7 @@ class StoreStats:
         grains: number of grains.
         blob_bytes: bytes of their blobs together.
         last_seq: the last sequence number given.
+        watermark: the last sequence number that the index tables cover; the rest is in memory.
         file_bytes: size of the store's file; 0 in memory.
         map_bytes: address space set aside for it, which grows by itself; 0 in memory.
         format: the store format; 0 in memory.
@@ -56,6 +58,7 @@ class StoreStats:
     grains: int
     blob_bytes: int
     last_seq: int
+    watermark: int = 0
     file_bytes: int = 0
     map_bytes: int = 0
     format: int = 0
@@ -105,6 +108,28 @@ class Reader(Protocol):
             after: the last sequence number already seen; 0 from the start.
             grains: at most so many.
             size: no more once so many bytes are together; the first blob always comes.
+        """
+        ...
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number, or None."""
+        ...
+
+    def term_count(self, key: bytes) -> int:
+        """Return how many grains have a term; ``_core.term`` makes its key."""
+        ...
+
+    def has_term(self, key: bytes, place: bytes) -> bool:
+        """Tell whether the grain at a place has a term."""
+        ...
+
+    def places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
+        """Walk the places of the grains that have a term, in order.
+
+        Args:
+            key: the term.
+            after: start behind this place; None from the start.
+            newest: downwards from the newest, instead of upwards from the oldest.
         """
         ...
 

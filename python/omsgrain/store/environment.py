@@ -11,13 +11,24 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import lmdb
 
 from omsgrain.errors import StoreError
 from omsgrain.store.gate import Gate
-from omsgrain.store.opening import DATA_FILE, failure, identity, open_tables, prepare
+from omsgrain.store.opening import (
+    DATA_FILE,
+    HEAD_FILE,
+    WRITER_FILE,
+    failure,
+    identity,
+    open_tables,
+    prepare,
+)
+from omsgrain.store.recent import Recent
+from omsgrain.store.side import SideFile
+from omsgrain.store.turns import Member, Queue, Session, WriterLock
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
@@ -42,17 +53,23 @@ class Environment:
         path: the store's directory.
         readonly: no handle may write.
         durable: every commit is synced to the disk before it returns.
+        recent: what this process knows beyond the watermark.
+        side: the note of how far the store had come.
         tables: LMDB's handles. Opening the file again changes them, so look them up in each
             transaction.
     """
 
     tables: dict[Table, _Database]
 
-    def __init__(self, path: Path, *, readonly: bool, durable: bool) -> None:
+    def __init__(self, path: Path, *, readonly: bool, durable: bool, patience: float) -> None:
         self.path = path
         self.readonly = readonly
         self.durable = durable
         self.users = 0
+        self.recent = Recent(0)
+        self.side = SideFile(path / HEAD_FILE)
+        self._lock = WriterLock(path / WRITER_FILE, patience)
+        self._queue = Queue()
         self._gate = Gate()
         self._refusal: str | None = None
         self._writing = threading.Lock()
@@ -82,41 +99,87 @@ class Environment:
         """Say that a transaction has ended."""
         self._gate.leave()
 
-    def write(self, work: Callable[[Transaction[bytes]], T]) -> T:
+    def write(self, work: Callable[[Transaction[bytes], Session], T], *, alone: bool = False) -> T:
         """Run ``work`` in a write transaction, again after each time the map was too small.
 
-        The writers of a process wait here for each other; those of other processes wait in LMDB.
+        Threads that wait for each other here share a commit, unless the work is ``alone``.
         """
         self._check()
         if self.readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
         if self._writer == threading.get_ident():
             raise StoreError("a write transaction inside another one of the same thread")
-        with self._writing:
-            self._writer = threading.get_ident()
-            try:
-                while True:
-                    try:
-                        return self._write_once(work)
-                    except lmdb.MapFullError:
-                        self._resize(grow=True)
-            finally:
-                self._writer = None
+        member = Member(work, alone)
+        self._queue.append(member)
+        while not member.done:
+            with self._writing:
+                if not member.done:
+                    self._lead(member)
+        return cast("T", member.outcome())
 
-    def _write_once(self, work: Callable[[Transaction[bytes]], T]) -> T:
-        txn = self.begin(write=True)
+    def _lead(self, own: Member) -> None:
+        """Commit the works at the head of the queue; others may be among them, or all of them."""
+        self._writer = threading.get_ident()
+        members = self._queue.take()
         try:
-            if not os.fstat(self._fd).st_nlink:
-                txn.abort()
-                raise StoreError(f"the files of the store {str(self.path)!r} are gone")
-            with txn:
-                return work(txn)  # committed on the way out
-        except lmdb.MapFullError:
-            raise
-        except lmdb.Error as error:
-            raise failure(self.path, "write to the store", error) from error
+            while True:
+                try:
+                    self._commit(members)
+                    return
+                except lmdb.MapFullError:
+                    self._resize(grow=True)
+        except Exception as error:
+            for member in members:
+                if not member.done:
+                    member.settle(None, error)
         finally:
-            self.done()
+            # After an interrupt the others lead themselves.
+            self._queue.give_back([m for m in members if not m.done and m is not own])
+            self._writer = None
+
+    def _commit(self, members: list[Member]) -> None:
+        session = Session()
+        self._lock.acquire()
+        try:
+            txn = self.begin(write=True)
+            try:
+                if not os.fstat(self._fd).st_nlink:
+                    txn.abort()
+                    raise StoreError(f"the files of the store {str(self.path)!r} are gone")
+                with txn:  # committed on the way out
+                    shared = len(members) > 1
+                    settled = [(m, *self._run(txn, session, m, shared)) for m in members]
+            except lmdb.MapFullError:
+                raise
+            except lmdb.Error as error:
+                raise failure(self.path, "write to the store", error) from error
+            finally:
+                self.done()
+            if session.after is not None:
+                session.after()
+        finally:
+            self._lock.release()
+        for member, result, refusal in settled:
+            member.settle(result, refusal)
+
+    def _run(
+        self, txn: Transaction[bytes], session: Session, member: Member, nested: bool
+    ) -> tuple[object, Exception | None]:
+        """Run one work; one of several in a transaction inside the common one."""
+        if not nested:
+            result = member.work(txn, session)
+            session.keep()
+            return result, None
+        try:
+            with self._env.begin(parent=txn, write=True) as inner:
+                result = member.work(inner, session)
+        except lmdb.Error:
+            raise
+        except Exception as error:
+            session.drop()
+            return None, error
+        session.keep()
+        return result, None
 
     def map_size(self) -> int:
         """Return the size of the memory map; ask inside a transaction, lest it move meanwhile."""
@@ -125,6 +188,15 @@ class Environment:
     def file_size(self) -> int:
         """Return the size of the data file; ask inside a transaction, lest it be closed."""
         return os.fstat(self._fd).st_size
+
+    def copy(self, path: Path) -> None:
+        """Copy the file as it is now, without free pages, into a directory; writers may go on."""
+        self._gate.enter()
+        try:
+            self._check()
+            self._env.copy(str(path), compact=True)
+        finally:
+            self.done()
 
     def sync(self) -> None:
         """Sync to the disk what was committed without."""
@@ -222,6 +294,8 @@ class Environment:
                 self._refusal = "the store is closed"
                 del _shared[self.identity]
                 os.close(self._fd)
+                self._lock.close()
+                self.side.close()
                 self._close()
 
     def before_fork(self) -> bool:
@@ -245,7 +319,7 @@ _shared: dict[tuple[int, int] | None, Environment] = {}
 _lock = threading.RLock()  # re-entered when the garbage collector closes a handle inside
 
 
-def acquire(path: Path, *, readonly: bool, durable: bool) -> Environment:
+def acquire(path: Path, *, readonly: bool, durable: bool, patience: float) -> Environment:
     """Open the environment at the path, or share the one this process has open already.
 
     Raises:
@@ -255,7 +329,7 @@ def acquire(path: Path, *, readonly: bool, durable: bool) -> Environment:
         prepare(path, readonly=readonly)
         env = _shared.get(identity(path))
         if env is None:
-            env = Environment(path, readonly=readonly, durable=durable)
+            env = Environment(path, readonly=readonly, durable=durable, patience=patience)
             _shared[env.identity] = env
         else:
             env.strengthen(readonly=readonly, durable=durable)

@@ -5,31 +5,24 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-import lmdb
-
 from omsgrain.errors import StoreError
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, StoreStats, Writer
+from omsgrain.store.base import StoreStats
 from omsgrain.store.environment import Environment, acquire
-from omsgrain.store.opening import failure
-from omsgrain.store.tables import (
-    ADDRESSES,
-    BLOBS,
-    FORMAT,
-    HEAD,
-    HEAD_RECORD,
-    META,
-    SEQUENCE,
-    Table,
-)
+from omsgrain.store.reading import Head, LmdbReader, Snapshot
+from omsgrain.store.recent import RUN, Recent
+from omsgrain.store.side import compare
+from omsgrain.store.tables import FORMAT
+from omsgrain.store.turns import PATIENCE, Session
+from omsgrain.store.upkeep import RebuildReport, copy, rebuild
+from omsgrain.store.writing import LmdbWriter
 
 if TYPE_CHECKING:
-    from lmdb import Transaction, _Database
+    from lmdb import Transaction
 
 __all__ = ["LmdbStore"]
 
@@ -45,6 +38,7 @@ class LmdbStore:
         durability: ``commit``: when ``write`` returns, the disk has it. ``relaxed``: the operating
             system has it; a killed process loses nothing, but a power cut can cost what was
             written since the last ``sync`` or ``close``, and in the worst case the whole store.
+        patience: seconds to wait for another process that writes.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
@@ -56,50 +50,109 @@ class LmdbStore:
         *,
         readonly: bool = False,
         durability: Literal["commit", "relaxed"] = "commit",
+        patience: float = PATIENCE,
     ) -> None:
         self.path = Path(path)
         self._readonly = readonly
-        self._env = acquire(self.path, readonly=readonly, durable=durability == "commit")
         self._closed = False
+        durable = durability == "commit"
+        self._env = acquire(self.path, readonly=readonly, durable=durable, patience=patience)
         self._let_go = weakref.finalize(self, self._env.release)
+        try:
+            noted = self._env.side.read()  # before the snapshot, which is then no older
+            with self.read() as reader:
+                compare(noted, reader.last_seq(), self.path)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         return self._readonly
 
-    def read(self) -> AbstractContextManager[Reader]:
+    def read(self) -> AbstractContextManager[LmdbReader]:
         """Open a snapshot. Never write while you hold one: a growing file would wait for it."""
-        return _Snapshot(self._open_env())
+        return Snapshot(self._open_env())
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[LmdbWriter], T]) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
-        env = self._open_env()
-        if self._readonly:
-            raise StoreError(f"the store {str(self.path)!r} is open for reading only")
-        return env.write(lambda txn: work(_LmdbWriter(env.tables, txn)))
+        env = self._writable()
+
+        def run(txn: Transaction[bytes], session: Session) -> T:
+            writer = LmdbWriter(env, txn, session)
+            result = work(writer)
+            session.after = lambda: _committed(env, writer.recent, session, writer.head)
+            return result
+
+        result = env.write(run)
+        if env.recent.last - env.recent.watermark >= RUN:
+            self.flush(RUN)
+        return result
+
+    def flush(self, least: int = 1) -> None:
+        """Write the index of the grains beyond the watermark, if there are at least so many.
+
+        Raises:
+            StoreError: the disk is full, say; the grains themselves are safe, and found.
+        """
+        env = self._writable()
+
+        def run(txn: Transaction[bytes], session: Session) -> None:
+            writer = LmdbWriter(env, txn, session)
+            if writer.head.last_seq - writer.head.watermark >= least:
+                writer.flush()
+                session.after = lambda: _flushed(env, writer.head)
+
+        env.write(run, alone=True)
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index tables anew from the blobs, in one transaction."""
+        env = self._writable()
+
+        def run(txn: Transaction[bytes], session: Session) -> RebuildReport:
+            writer = LmdbWriter(env, txn, session)
+            report = rebuild(writer)
+            session.after = lambda: _flushed(env, writer.head)
+            return report
+
+        return env.write(run, alone=True)
 
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""
         self._open_env().sync()
 
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is now to a new directory; writers may go on.
+
+        Raises:
+            StoreError: there is something at the path, or it cannot be written.
+        """
+        copy(self._open_env(), Path(path))
+
     def stats(self) -> StoreStats:
         """Return how much the store holds."""
         env = self._open_env()
-        with _Snapshot(env) as reader:
-            grains, (last_seq, blob_bytes) = reader.count(), reader.head()
-            file_bytes, map_bytes = env.file_size(), env.map_size()
+        with Snapshot(env) as reader:
+            head = reader.head
+            map_bytes = env.map_size()
         return StoreStats(
-            grains=grains,
-            blob_bytes=blob_bytes,
-            last_seq=last_seq,
-            file_bytes=file_bytes,
+            grains=head.grains,
+            blob_bytes=head.blob_bytes,
+            last_seq=head.last_seq,
+            watermark=head.watermark,
+            file_bytes=env.file_size(),
             map_bytes=map_bytes,
             format=FORMAT,
         )
 
     def close(self) -> None:
         """Let go of the file; the last handle of the process closes it."""
+        self._closed = True
+        if not (self._closed or self._readonly):
+            # So that the next process need not read the tail again. Nothing depends on it.
+            with suppress(StoreError):
+                self.flush()
         self._closed = True
         self._let_go()
 
@@ -108,109 +161,18 @@ class LmdbStore:
             raise StoreError("the store is closed")
         return self._env
 
-
-class _LmdbReader:
-    """Reads in one transaction."""
-
-    __slots__ = ("_tables", "_txn")
-
-    def __init__(self, tables: dict[Table, _Database], txn: Transaction[bytes]) -> None:
-        self._tables = tables
-        self._txn = txn
-
-    def head(self) -> tuple[int, int]:
-        """Return the last sequence number given and the bytes of all blobs."""
-        record = self._txn.get(HEAD_RECORD, db=self._tables[META])
-        if record is None:
-            return (0, 0)
-        last_seq, blob_bytes = HEAD.unpack(record)
-        return (last_seq, blob_bytes)
-
-    def count(self) -> int:
-        return self._txn.stat(self._tables[ADDRESSES])["entries"]
-
-    def last_seq(self) -> int:
-        return self.head()[0]
-
-    def get(self, digest: bytes) -> bytes | None:
-        seq = self._txn.get(digest, None, self._tables[ADDRESSES])
-        return None if seq is None else self._txn.get(seq, None, self._tables[BLOBS])
-
-    def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        get, table = self._txn.get, self._tables[ADDRESSES]
-        found = [get(digest, None, table) for digest in digests]
-        return [None if seq is None else SEQUENCE.unpack(seq)[0] for seq in found]
-
-    def page(
-        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
-    ) -> list[tuple[int, bytes]]:
-        rows: list[tuple[int, bytes]] = []
-        with self._txn.cursor(self._tables[BLOBS]) as cursor:
-            if not cursor.set_range(SEQUENCE.pack(after + 1)):
-                return rows  # iterating now would start from the first row
-            for seq, blob in cursor:
-                size -= len(blob)
-                rows.append((SEQUENCE.unpack(seq)[0], blob))
-                if len(rows) >= grains or size <= 0:
-                    break
-        return rows
+    def _writable(self) -> Environment:
+        env = self._open_env()
+        if self._readonly:
+            raise StoreError(f"the store {str(self.path)!r} is open for reading only")
+        return env
 
 
-class _Snapshot(_LmdbReader):
-    """A reader that opens and ends its own transaction."""
-
-    __slots__ = ("_env",)
-
-    def __init__(self, env: Environment) -> None:
-        self._env = env
-
-    def __enter__(self) -> _Snapshot:
-        self._txn = self._env.begin()
-        self._tables = self._env.tables
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._txn.abort()
-        self._env.done()
-        if isinstance(error, lmdb.Error):
-            raise failure(self._env.path, "read the store", error) from error
+def _committed(env: Environment, recent: Recent, session: Session, head: Head) -> None:
+    recent.extend(session.pending)
+    if env.durable:
+        env.side.write(head.last_seq, head.blob_bytes)
 
 
-class _LmdbWriter(_LmdbReader):
-    """Appends in one write transaction."""
-
-    __slots__ = ()
-
-    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        seq, blob_bytes = self.head()
-        get, table = self._txn.get, self._tables[ADDRESSES]
-        met: set[bytes] = set()
-        flags, blobs, addresses = [], [], []
-        for digest, blob in items:
-            new = digest not in met and get(digest, None, table) is None
-            flags.append(new)
-            if new:
-                met.add(digest)
-                seq, blob_bytes = seq + 1, blob_bytes + len(blob)
-                key = SEQUENCE.pack(seq)
-                blobs.append((key, blob))
-                addresses.append((digest, key))
-        if blobs:
-            addresses.sort()  # neighbours share pages
-            self._insert(ADDRESSES, addresses)
-            self._insert(BLOBS, blobs, append=True)
-            head = HEAD.pack(seq, blob_bytes)
-            self._txn.put(HEAD_RECORD, head, db=self._tables[META])
-        return flags
-
-    def _insert(self, table: Table, rows: list[tuple[bytes, bytes]], append: bool = False) -> None:
-        if len(rows) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
-            self._txn.put(*rows[0], append=append, db=self._tables[table])
-        else:
-            with self._txn.cursor(self._tables[table]) as cursor:
-                cursor.putmulti(rows, append=append)
+def _flushed(env: Environment, head: Head) -> None:
+    env.recent = Recent(head.watermark)

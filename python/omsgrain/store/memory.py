@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 from omsgrain.errors import StoreError
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, StoreStats, Writer
+from omsgrain.store.recent import Recent
 
 __all__ = ["MemoryStore"]
 
@@ -31,6 +33,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._blobs: list[bytes] = []  # blob of sequence number n at n - 1
         self._seqs: dict[bytes, int] = {}
+        self._recent = Recent(0)  # all of it
         self._head = _Head()
         self._writing = threading.Lock()
         self._writer: int | None = None
@@ -39,7 +42,7 @@ class MemoryStore:
     def read(self) -> AbstractContextManager[Reader]:
         """Open a snapshot."""
         self._check_open()
-        return nullcontext(_MemoryReader(self._blobs, self._seqs, self._head))
+        return nullcontext(_MemoryReader(self._blobs, self._seqs, self._head, self._recent))
 
     def write(self, work: Callable[[Writer], T]) -> T:
         """Run ``work`` in a write transaction; an exception takes back what it wrote."""
@@ -48,7 +51,7 @@ class MemoryStore:
         with self._writing:
             self._check_open()
             self._writer = threading.get_ident()
-            writer = _MemoryWriter(self._blobs, self._seqs, self._head)
+            writer = _MemoryWriter(self._blobs, self._seqs, self._head, self._recent)
             try:
                 result = work(writer)
             except BaseException:
@@ -82,9 +85,12 @@ class MemoryStore:
 class _MemoryReader:
     """Rows up to the head that was committed when the snapshot was taken."""
 
-    def __init__(self, blobs: list[bytes], seqs: dict[bytes, int], head: _Head) -> None:
+    def __init__(
+        self, blobs: list[bytes], seqs: dict[bytes, int], head: _Head, recent: Recent
+    ) -> None:
         self._blobs = blobs
         self._seqs = seqs
+        self._recent = recent
         self.head = head
 
     def count(self) -> int:
@@ -112,6 +118,25 @@ class _MemoryReader:
             size -= len(blob)
             rows.append((seq, blob))
         return rows
+
+    def blob_at(self, seq: int) -> bytes | None:
+        return self._blobs[seq - 1] if 0 < seq <= self.head.seq else None
+
+    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
+        return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
+
+    def term_count(self, key: bytes) -> int:
+        return self._rows().count(key, 0, self.head.seq)
+
+    def has_term(self, key: bytes, place: bytes) -> bool:
+        return self._rows().tail.has(key, place)
+
+    def places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
+        return self._rows().places(key, after, newest, 0, self.head.seq)
+
+    def _rows(self) -> Recent:
+        self._recent.load_rows(self, self.head.seq)
+        return self._recent
 
 
 class _MemoryWriter(_MemoryReader):

@@ -15,10 +15,23 @@ from omsgrain.store.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, META, TAB
 if TYPE_CHECKING:
     from lmdb import Environment, Transaction, _Database
 
-__all__ = ["DATA_FILE", "LOCK_FILE", "failure", "identity", "open_tables", "prepare"]
+__all__ = [
+    "DATA_FILE",
+    "HEAD_FILE",
+    "LOCK_FILE",
+    "WRITER_FILE",
+    "failure",
+    "identity",
+    "open_tables",
+    "prepare",
+    "sync_names",
+]
 
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
+WRITER_FILE = "writer.lock"
+HEAD_FILE = "head"
+_BESIDE = {LOCK_FILE, WRITER_FILE, HEAD_FILE}
 
 
 def failure(path: Path, doing: str, error: BaseException) -> StoreError:
@@ -56,7 +69,7 @@ def prepare(path: Path, *, readonly: bool) -> None:
         names = {entry.name for entry in path.iterdir()}
     except OSError as error:
         raise failure(path, "open the store", error) from error
-    if DATA_FILE not in names and (readonly or names - {LOCK_FILE}):
+    if DATA_FILE not in names and (readonly or names - _BESIDE):
         raise StoreError(f"{str(path)!r} is not a store", expected=f"a file {DATA_FILE} in it")
 
 
@@ -71,17 +84,23 @@ def open_tables(env: Environment, path: Path, *, readonly: bool) -> dict[Table, 
         with env.begin() as txn:
             if not _is_store(env, txn, path):
                 raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
-        return {table: env.open_db(table.name, create=False) for table in TABLES}
+        return {t: _open_table(env, None, t) for t in TABLES}
     # py-lmdb ends every read transaction with an abort, which would close handles opened in it;
     # nothing is written, and so nothing synced, where all tables exist.
     with env.begin(write=True) as txn:
         new = not _is_store(env, txn, path)
-        tables = {table: env.open_db(table.name, txn=txn) for table in TABLES}
+        tables = {t: _open_table(env, txn, t) for t in TABLES}
         if new:
             txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=tables[META])
     if new:
-        _sync_names(path)
+        sync_names(path)
     return tables
+
+
+def _open_table(env: Environment, txn: Transaction[bytes] | None, table: Table) -> _Database:
+    """Open a table; make it if there is a transaction to do so in."""
+    many = table.places
+    return env.open_db(table.name, txn=txn, create=txn is not None, dupsort=many, dupfixed=many)
 
 
 def _is_store(env: Environment, txn: Transaction[bytes], path: Path) -> bool:
@@ -104,7 +123,7 @@ def _is_store(env: Environment, txn: Transaction[bytes], path: Path) -> bool:
     return True
 
 
-def _sync_names(path: Path) -> None:
+def sync_names(path: Path) -> None:
     """Make the new directory's entries durable; without them a power cut could take the store."""
     if os.name != "posix":
         return  # elsewhere a directory cannot be opened to be synced

@@ -61,18 +61,19 @@ impl Tail {
         Tail(Mutex::new(Core::default()))
     }
 
-    /// Adds grains with rising sequence numbers from `first`.
+    /// Adds grains with rising sequence numbers.
     fn add(
         &self,
         py: Python<'_>,
-        first: u64,
+        sequences: Vec<u64>,
         blobs: Vec<Bound<'_, PyBytes>>,
         digests: Vec<Bound<'_, PyBytes>>,
     ) -> PyResult<()> {
         let wrong = || raise(py, &Error::new(Code::HashLength, "a digest has 32 bytes"));
         let digests: Vec<&Digest> =
             digests.iter().map(|d| d.as_bytes().try_into()).collect::<Result<_, _>>().map_err(|_| wrong())?;
-        let grains: Vec<(u64, &Digest, &[u8])> = (first..)
+        let grains: Vec<(u64, &Digest, &[u8])> = sequences
+            .into_iter()
             .zip(digests)
             .zip(&blobs)
             .map(|((sequence, digest), blob)| (sequence, digest, blob.as_bytes()))

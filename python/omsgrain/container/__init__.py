@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers: many grains in one .mg file, and streams of grains. Spec: OMS §11.
+
+layout              the bytes around the grains
+check               is this a grain
+write               order, assemble: a file, or several
+read                inside, region: any grain, without loading the file
+verify              every byte, and the name of what is wrong
+manifest            state of the grains, beside them
+stream              grains over a pipe or a socket
+"""
+
+from omsgrain.container.files import parts
+from omsgrain.container.layout import ContainerHeader
+from omsgrain.container.problem import Problem
+from omsgrain.container.read import Container, read
+from omsgrain.container.stream import read_stream, write_stream
+from omsgrain.container.verify import Report, verify
+from omsgrain.container.write import Written, write
+
+__all__ = [
+    "Container",
+    "ContainerHeader",
+    "Problem",
+    "Report",
+    "Written",
+    "parts",
+    "read",
+    "read_stream",
+    "verify",
+    "write",
+    "write_stream",
+]

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check every byte of a container, and name what is wrong. Spec: OMS §11."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from omsgrain.batch import OnError, stops
+from omsgrain.container.check import created_at, examine
+from omsgrain.container.inside import Inside
+from omsgrain.container.layout import BATCH, ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
+from omsgrain.container.problem import Broken, Problem, problem
+from omsgrain.container.read import Container, open_file
+from omsgrain.errors import CorruptError, IntegrityError, OmsError
+
+_LISTED = 1000  # problems; a hostile file could have as many as it has bytes
+
+
+class _Enough(Exception):
+    """So many problems that listing more would help nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the verification of a container gave.
+
+    Attributes:
+        verified: how many grains are good in full; sealed ones as far as that shows without keys.
+        problems: what is wrong, in the order of the file.
+        complete: False if there are so many problems that the rest was not looked at.
+    """
+
+    verified: int
+    problems: list[Problem] = field(default_factory=list)
+    complete: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        problems = [problem.to_dict() for problem in self.problems]
+        return {"verified": self.verified, "problems": problems, "complete": self.complete}
+
+
+def verify(path: str | os.PathLike[str], *, errors: OnError = "raise") -> Report:
+    """Check every byte of a .mg file: header, index, frames, each grain, manifest, footer.
+
+    What the flags say of the grains is checked too, and that nothing stands between the parts.
+    Signatures are not verified, and of sealed grains only the header. Memory does not grow with
+    the file, but for the check of the deduplicated flag (8 bytes a grain) and the manifest.
+
+    Args:
+        path: the file.
+        errors: "raise" stops at the first problem; "collect" goes on and lists them.
+
+    Raises:
+        StoreError: the file cannot be opened.
+        OmsError: the first problem, with errors="raise".
+    """
+    stop = stops(errors)
+    try:
+        with open_file(Path(path)) as container:
+            return container.verify(errors=errors)
+    except Broken as broken:
+        if stop:
+            raise broken.problem.error from None
+        return Report(0, [broken.problem])
+
+
+def verify_open(container: Container, errors: OnError) -> Report:
+    """See `Container.verify`."""
+    check = _Check(container.inside, stops(errors))
+    try:
+        check.grains()
+        check.manifest()
+        check.footer()
+    except _Enough:
+        return Report(check.verified, check.problems, complete=False)
+    return Report(check.verified, check.problems)
+
+
+class _Check:
+    """One verification: what was found so far."""
+
+    def __init__(self, inside: Inside, stop: bool) -> None:
+        self._inside = inside
+        self._stop = stop
+        self.verified = 0
+        self.problems: list[Problem] = []
+        self._last_time = 0
+        self._in_order = inside.header.sorted  # as far as is known; said once if it is not so
+        self._twins = _Twins() if inside.header.deduplicated else None
+        self._blamed = -1  # a grain that begins in the wrong place because of the index
+        self._missing: set[str] = set()
+
+    def _add(self, found: Problem) -> None:
+        if self._stop:
+            raise found.error
+        if any((p.part, p.number) == (found.part, found.number) for p in self.problems):
+            return  # the end of the last grain, say, is asked for more than once
+        self.problems.append(found)
+        if len(self.problems) == _LISTED:
+            raise _Enough
+
+    def grains(self) -> None:
+        """Index, frames and grains."""
+        try:
+            self._missing = set(self._inside.states)
+        except Broken:
+            pass  # comes in its turn
+        first = 0
+        while first < self._inside.header.count:
+            try:
+                for number, offsets, grains in self._inside.batches(first):
+                    self._batch(number, offsets, grains)
+                    first = number + len(grains)
+            except Broken as broken:
+                self._add(broken.problem)
+                first = max(first + 1, self._inside.after(broken.problem))
+        if self._twins is not None and (suspects := self._twins.suspects()):
+            self._name_twin(suspects)
+
+    def _batch(self, first: int, offsets: list[int], grains: list[bytes]) -> None:
+        addresses, bad = examine(grains)
+        for i, error in bad:
+            number = first + i
+            if number == self._blamed:
+                continue
+            found = self._wrong_entry(number, offsets[i], offsets[i + 1])
+            if found is None:
+                start = offsets[i] + self._base()
+                found = problem("grain", number, error, start=start, address=addresses[i])
+            else:
+                self._blamed = number + 1
+            self._add(found)
+        self.verified += len(grains) - len(bad)
+        self._missing.difference_update(addresses)
+        if self._twins is not None:
+            self._twins.add(addresses)
+        if self._in_order:
+            self._check_order(first, offsets, grains, {i for i, _ in bad})
+
+    def _base(self) -> int:
+        """What makes an offset among packed grains one in the file, as if they were unpacked."""
+        header = self._inside.header
+        return header.grains_at - header.first_offset
+
+    def _wrong_entry(self, number: int, start: int, end: int) -> Problem | None:
+        """The next entry of the index, if the grain is good but ends elsewhere."""
+        if number + 1 == self._inside.header.count:
+            return None
+        try:
+            length = self._inside.extent(start)
+            if length is None or start + length == end:
+                return None
+            if examine([self._inside.slice(start, start + length)])[1]:
+                return None
+        except (OmsError, Broken):
+            return None
+        error = CorruptError(
+            "not where the grain before it ends", expected=str(start + length), found=str(end)
+        )
+        at = HEADER_SIZE + ENTRY_SIZE * (number + 1)
+        return problem("index", number + 1, error, start=at)
+
+    def _check_order(
+        self, first: int, offsets: list[int], grains: list[bytes], bad: set[int]
+    ) -> None:
+        for i, grain in enumerate(grains):
+            if i in bad:
+                continue
+            time = created_at(grain)
+            if time < self._last_time:
+                error = CorruptError("earlier than the grain before it, in a sorted container")
+                start = offsets[i] + self._base()
+                self._in_order = False
+                self._add(problem("grain", first + i, error, start=start))
+                return
+            self._last_time = time
+
+    def _name_twin(self, suspects: set[str]) -> None:
+        """Find the first grain that is there twice; what began alike may differ after all."""
+        known: set[str] = set()
+        try:
+            for first, offsets, grains in self._inside.batches():
+                for i, address in enumerate(examine(grains)[0]):
+                    if address in known:
+                        error = CorruptError("is there twice, in a deduplicated container")
+                        start = offsets[i] + self._base()
+                        found = problem("grain", first + i, error, start=start, address=address)
+                        return self._add(found)
+                    if address[:_PREFIX] in suspects:
+                        known.add(address)
+        except Broken:
+            pass  # was said already
+
+    def manifest(self) -> None:
+        """Whether the manifest is canonical, and speaks of grains that are here."""
+        try:
+            at = self._inside.rest_at
+            self._missing &= self._inside.states.keys()
+        except Broken as broken:
+            self._add(broken.problem)
+            return
+        if self._missing:
+            message = "speaks of grains that are not in the container"
+            error = CorruptError(message, found=str(len(self._missing)))
+            missing = min(self._missing)
+            self._add(problem("manifest", None, error, start=at, address=missing))
+
+    def footer(self) -> None:
+        """Whether the file hashes to its footer."""
+        data, limit = self._inside.data, self._inside.limit
+        digest = sha256()
+        with memoryview(data) as view:
+            for start in range(0, limit, BATCH):
+                digest.update(view[start : min(start + BATCH, limit)])
+        found = data[limit : limit + FOOTER_SIZE]
+        if digest.digest() == found:
+            return
+        message = "the file has another hash than its footer"
+        if not self.problems:
+            message = f"every part is well-formed by itself, but {message}"
+        error = IntegrityError(message, expected=found.hex(), found=digest.hexdigest())
+        self._add(problem("footer", None, error, start=limit))
+
+
+_PREFIX = 16  # hex digits of an address: 64 bits
+_SUSPECTS = 65536  # enough to name one, without holding all of a hostile file's
+
+
+class _Twins:
+    """Which addresses may be there twice: 8 bytes of each are kept, in 256 lots."""
+
+    def __init__(self) -> None:
+        self._lots = [array("Q") for _ in range(256)]
+
+    def add(self, addresses: list[str]) -> None:
+        for address in addresses:
+            prefix = int(address[:_PREFIX], 16)
+            self._lots[prefix >> 56].append(prefix)
+
+    def suspects(self) -> set[str]:
+        """The beginnings that occur more than once."""
+        found: set[str] = set()
+        for lot in self._lots:
+            if len(set(lot)) < len(lot):
+                counts = Counter(lot)
+                found |= {f"{prefix:016x}" for prefix, n in counts.items() if n > 1}
+            if len(found) >= _SUSPECTS:
+                break
+        return found

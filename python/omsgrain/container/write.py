@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a .mg file, or several if one cannot hold it all. Spec: OMS §11."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from omsgrain.container.assemble import Files
+from omsgrain.container.check import Item, addresses, examine, gather
+from omsgrain.container.layout import (
+    CODECS,
+    DEDUPLICATED,
+    FOOTER_SIZE,
+    HEADER_SIZE,
+    MAX_BYTES,
+    SORTED,
+    Codec,
+)
+from omsgrain.container.manifest import Manifest, pack_states
+from omsgrain.container.order import by_time
+from omsgrain.container.problem import problem
+from omsgrain.errors import SchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        paths: the one file, or ``name-0001.mg`` and those that follow.
+        grains: how many are in them.
+        duplicates: how many were left out because their address was there already.
+        bytes: the size of all files.
+    """
+
+    paths: tuple[Path, ...]
+    grains: int
+    duplicates: int
+    bytes: int
+
+
+def write(
+    path: str | os.PathLike[str],
+    items: Iterable[Item],
+    *,
+    manifest: Manifest | None = None,
+    codec: Codec = "none",
+    sort: bool = False,
+    dedupe: bool = False,
+    check: bool = True,
+    max_bytes: int = MAX_BYTES,
+) -> Written:
+    """Write grains to a .mg file. Spec: OMS §11.
+
+    They are taken one after the other and not kept: memory does not grow with them but for 4 bytes
+    a grain, 50 with `sort` and about 120 with `dedupe`. A file that was there is replaced when
+    all is written and on the disk; if anything goes wrong, it stays as it was, and nothing is left
+    beside it.
+
+    Args:
+        path: the file; where its parts would exceed `max_bytes`, ``name-0001.mg`` and so on stand
+            in its stead, each complete by itself (replaced one by one: a power cut may leave some
+            of them new and some old).
+        items: blobs, grains, or the envelopes of signed grains.
+        manifest: state by address, with the fields superseded_by, system_valid_to,
+            verification_status, access_count and last_accessed_at.
+        codec: "none", "zstd" or "lz4"; a packed file holds frames of about 1 MiB of grains.
+        sort: by the created_at of the headers, which is 0 for sealed grains; else in the order
+            given.
+        dedupe: leave out a grain whose address was there already.
+        check: look at each grain in full. False only for grains that were just verified: a file of
+            others may not be readable.
+        max_bytes: the most that one file may have. 4 GiB is the limit of the format.
+
+    Raises:
+        SchemaError: an option, or the manifest, is not what it must be.
+        NotFoundError: the manifest speaks of a grain that is not among the items, or there is no
+            such directory.
+        TooLargeError: one grain alone is too large.
+        StoreError: the disk is full, or the directory is not writable.
+        OmsError: an item is not a grain.
+    """
+    target = Path(path)
+    if codec not in CODECS:
+        raise SchemaError("unknown codec", expected='"none", "zstd" or "lz4"')
+    if not HEADER_SIZE + FOOTER_SIZE <= max_bytes <= MAX_BYTES:
+        raise SchemaError("max_bytes is out of range", expected=f"48 to {MAX_BYTES}")
+    states = pack_states(manifest or {})
+    intake = _Intake(check, dedupe)
+    batches = intake.batches(items)
+    if sort:
+        batches = by_time(batches, target.parent)
+    flags = SORTED * sort | DEDUPLICATED * dedupe
+    with Files(target, CODECS.index(codec), flags, states, max_bytes) as files:
+        for grains in batches:
+            files.add(grains)
+        paths, size = files.finish()
+    return Written(tuple(paths), files.grains, intake.duplicates, size)
+
+
+class _Intake:
+    """Checks what comes in and leaves out what was there already."""
+
+    def __init__(self, check: bool, dedupe: bool) -> None:
+        self._check = check
+        self._dedupe = dedupe
+        self._seen: set[bytes] = set()
+        self.duplicates = 0
+
+    def batches(self, items: Iterable[Item]) -> Iterator[list[bytes]]:
+        first = 0
+        for grains in gather(items):
+            found: list[str] = []
+            if self._check:
+                found, bad = examine(grains)
+                if bad:
+                    raise problem("grain", first + bad[0][0], bad[0][1]).error
+            elif self._dedupe:
+                found = addresses(grains)
+            first += len(grains)
+            yield self._new(grains, found) if self._dedupe else grains
+
+    def _new(self, grains: list[bytes], found: list[str]) -> list[bytes]:
+        kept = []
+        for grain, address in zip(grains, found, strict=True):
+            digest = bytes.fromhex(address)
+            if digest not in self._seen:
+                self._seen.add(digest)
+                kept.append(grain)
+        self.duplicates += len(grains) - len(kept)
+        return kept

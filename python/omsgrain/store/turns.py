@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writers take turns: the processes by a file lock with a time-out, the threads of one by a queue.
+
+LMDB has a lock of its own for writers, but waits for it without end. And a commit costs a sync of
+the disk whatever it holds: threads that wait for one another share a commit, each with its work in
+a nested transaction, so that one that fails takes nothing along.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omsgrain.errors import StoreError
+
+if TYPE_CHECKING:
+    from lmdb import Transaction
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: LMDB's own lock has to do
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["PATIENCE", "Member", "Queue", "Session", "WriterLock"]
+
+PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+
+_TOGETHER = 128  # works that share a commit at the most
+_PAUSE = 0.0005, 0.02  # seconds between two tries for the lock, at first and at the most
+
+
+class Session:
+    """What a commit will add beside its rows, handed to each work in it.
+
+    Attributes:
+        pending: sequence number by address, of the works before this one.
+        fresh: the same, of this work.
+        base: the last sequence number that was committed before.
+        after: what to do once it is committed; that of the last work counts.
+    """
+
+    __slots__ = ("after", "base", "fresh", "pending")
+
+    def __init__(self) -> None:
+        self.pending: dict[bytes, int] = {}
+        self.fresh: dict[bytes, int] = {}
+        self.base: int | None = None
+        self.after: Callable[[], None] | None = None
+
+    def keep(self) -> None:
+        """The work is done: what it added belongs to the commit."""
+        self.pending.update(self.fresh)
+        self.fresh = {}
+
+    def drop(self) -> None:
+        """The work failed: forget what it added."""
+        self.fresh = {}
+
+
+Work = Callable[["Transaction[bytes]", Session], Any]
+
+
+class Member:
+    """One work that waits for a commit.
+
+    Attributes:
+        alone: it shares its commit with no other, being large.
+        done: it was committed, or failed.
+    """
+
+    __slots__ = ("alone", "done", "error", "result", "work")
+
+    def __init__(self, work: Work, alone: bool) -> None:
+        self.work = work
+        self.alone = alone
+        self.done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self, result: Any, error: BaseException | None) -> None:
+        """Say what became of it."""
+        self.result, self.error, self.done = result, error, True
+
+    def outcome(self) -> Any:
+        """Return what the work returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Queue:
+    """The works of a process that wait for a commit, in order of arrival."""
+
+    __slots__ = ("_lock", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Member] = deque()
+        self._lock = threading.Lock()
+
+    def append(self, member: Member) -> None:
+        """Wait behind the others."""
+        with self._lock:
+            self._waiting.append(member)
+
+    def take(self) -> list[Member]:
+        """Take those that share the next commit."""
+        with self._lock:
+            taken: list[Member] = []
+            while self._waiting and len(taken) < _TOGETHER:
+                if self._waiting[0].alone and taken:
+                    break
+                taken.append(self._waiting.popleft())
+                if taken[0].alone:
+                    break
+            return taken
+
+    def give_back(self, members: list[Member]) -> None:
+        """Put members that were not settled in front again."""
+        with self._lock:
+            self._waiting.extendleft(reversed(members))
+
+
+class WriterLock:
+    """A lock on a file, held for one transaction; dead processes let go of it."""
+
+    __slots__ = ("_fd", "_path", "patience")
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self.patience = patience
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreError: another process held it for ``patience`` seconds.
+        """
+        if fcntl is None:
+            return
+        if self._fd is None:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        until = time.monotonic() + self.patience
+        pause, longest = _PAUSE
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise StoreError(
+                        "another process is writing to the store",
+                        expected=f"its turn to end within {self.patience:g} s",
+                    ) from None
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        if self._fd is not None and fcntl is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the file, and so let go."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
