@@ -55,7 +55,7 @@ def envelope(grain: bytes, signature: bytes = b"s" * 64) -> bytes:
 
 
 def inner(grain: bytes) -> bytes:
-    return cbor2.loads(grain).value[2] if grain[:1] == b"\xd2" else grain  # type: ignore[no-any-return]
+    return cbor2.loads(grain).value[2] if grain[:1] == b"\xd2" else grain
 
 
 def pool(count: int, seed: str = "pool") -> list[bytes]:

@@ -19,6 +19,8 @@ import omsgrain as og
 from containers import CODECS, address, blob, envelope, inner, make, pool, saved, sealed, signed
 from omsgrain import container, errors
 from omsgrain.container import layout
+from omsgrain.container.check import Item
+from omsgrain.container.manifest import pack_manifest, pack_states
 
 POOL = pool(40)
 SUCCESSOR = "ab" * 32
@@ -77,8 +79,6 @@ def test_round_trip(
         )
         assert found.verify().verified == len(expected)
     if codec == "none":
-        from omsgrain.container.manifest import pack_manifest, pack_states
-
         manifest = pack_manifest(pack_states(states))
         assert path.read_bytes() == make(expected, flags=sort + 2 * dedupe, manifest=manifest)
 
@@ -120,7 +120,12 @@ def test_access(tmp_path: Path) -> None:
 def test_items(tmp_path: Path) -> None:
     path = tmp_path / "file.mg"
     grains = [blob(n) for n in range(4)]
-    items = [grains[0], bytearray(grains[1]), memoryview(grains[2]), og.decode(grains[3])]
+    items: list[Item] = [
+        grains[0],
+        bytearray(grains[1]),
+        memoryview(grains[2]),
+        og.decode(grains[3]),
+    ]
     container.write(path, items)
     with container.read(path) as found:
         assert list(found) == grains
@@ -258,7 +263,7 @@ def test_threads(tmp_path: Path) -> None:
     grains = [blob(n, note="x" * (n % 700)) for n in range(6000)]
     path = tmp_path / "file.mg"
     container.write(path, grains, codec="zstd", check=False)
-    wrong = []
+    wrong: list[int] = []
     with container.read(path) as found:
 
         def work(seed: int) -> None:
@@ -276,7 +281,7 @@ def test_threads(tmp_path: Path) -> None:
 def test_not_checked(tmp_path: Path) -> None:
     """`check=False` is for grains that were verified: what is not one is found by `verify`."""
     path = tmp_path / "file.mg"
-    container.write(path, [blob(1), b"\x01no grain", blob(2)], check=False)
+    container.write(path, [blob(1), b"\x01 no grain", blob(2)], check=False)
     (problem,) = container.verify(path, errors="collect").problems
     assert (problem.part, problem.number) == ("grain", 1)
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from omsgrain import _core
-from omsgrain.container.layout import BATCH, MAX_GRAIN
+from omsgrain.container.layout import BATCH, MAX_GRAIN, MIN_GRAIN
+from omsgrain.container.problem import problem
 from omsgrain.errors import (
     CorruptError,
     OmsError,
     SignedMismatchError,
     TooLargeError,
+    TooShortError,
     UnknownTypeError,
 )
 from omsgrain.grain import Grain
@@ -28,18 +30,19 @@ def gather(items: Iterable[Item]) -> Iterator[list[bytes]]:
     """The bytes of the items, in batches of about `BATCH` bytes.
 
     Raises:
-        TooLargeError: an item is larger than any grain.
+        TooShortError, TooLargeError: an item has not the size of a grain.
     """
     batch: list[bytes] = []
-    size = 0
+    size = before = 0
     for item in items:
         grain = item if type(item) is bytes else grain_bytes(item)
-        if len(grain) > MAX_GRAIN:
-            raise _too_large(grain)
+        if not MIN_GRAIN <= len(grain) <= MAX_GRAIN:
+            raise problem("grain", before + len(batch), _wrong_size(grain)).error
         batch.append(grain)
         size += len(grain)
         if size >= BATCH:
             yield batch
+            before += len(batch)
             batch, size = [], 0
     if batch:
         yield batch
@@ -50,9 +53,10 @@ def grain_bytes(item: Item) -> bytes:
     return item.blob if isinstance(item, Grain) else as_bytes(item)
 
 
-def _too_large(grain: bytes) -> TooLargeError:
-    expected, found = f"at most {MAX_GRAIN} bytes", f"{len(grain)} bytes"
-    return TooLargeError("larger than a grain may be", expected=expected, found=found)
+def _wrong_size(grain: bytes) -> OmsError:
+    kind = TooShortError if len(grain) < MIN_GRAIN else TooLargeError
+    expected, found = f"{MIN_GRAIN} to {MAX_GRAIN} bytes", f"{len(grain)} bytes"
+    return kind("not the size of a grain", expected=expected, found=found)
 
 
 def blob_of(grain: bytes) -> bytes:
@@ -76,8 +80,8 @@ def addresses(grains: list[bytes]) -> list[str]:
 
 def check_grain(grain: bytes) -> bytes:
     """Check one grain, as `examine` does, and give its blob."""
-    if len(grain) > MAX_GRAIN:
-        raise _too_large(grain)
+    if not MIN_GRAIN <= len(grain) <= MAX_GRAIN:
+        raise _wrong_size(grain)
     if grain[:1] != ENVELOPE:
         _check_blob(grain)
         return grain

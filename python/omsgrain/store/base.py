@@ -14,6 +14,7 @@ Reading and writing happen in transactions, and only there:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ from omsgrain.errors import IntegrityError
 __all__ = [
     "PAGE_BYTES",
     "PAGE_GRAINS",
+    "CheckReport",
     "Entry",
+    "Problem",
     "Reader",
+    "RebuildReport",
     "Store",
     "StoreStats",
     "Writer",
@@ -62,6 +66,55 @@ class StoreStats:
     file_bytes: int = 0
     map_bytes: int = 0
     format: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild found.
+
+    Attributes:
+        grains: how many were indexed.
+        rows: how many index rows they have.
+        readdressed: how many addresses were missing from the table.
+        damaged: sequence numbers of blobs that are no longer what was put; they get no rows.
+    """
+
+    grains: int
+    rows: int
+    readdressed: int
+    damaged: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that a check found.
+
+    Attributes:
+        where: "blob", "address", "term", "head" or "file".
+        seq: the sequence number of the grain, if it is about one.
+        message: what is wrong.
+    """
+
+    where: str
+    seq: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        ok: nothing is wrong.
+        problems: what is wrong, the first thousand.
+        grains: how many were checked.
+        rows: how many index rows were checked.
+    """
+
+    ok: bool
+    problems: tuple[Problem, ...]
+    grains: int
+    rows: int
 
 
 class Entry(NamedTuple):
@@ -174,6 +227,22 @@ class Store(Protocol):
 
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""
+        ...
+
+    def flush(self) -> None:
+        """Write out what is held in memory for the index; nothing depends on it."""
+        ...
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index anew from the blobs."""
+        ...
+
+    def check(self) -> CheckReport:
+        """Look at every blob, address and index row."""
+        ...
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is now to a new place."""
         ...
 
     def stats(self) -> StoreStats:

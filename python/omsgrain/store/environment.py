@@ -190,11 +190,14 @@ class Environment:
         return os.fstat(self._fd).st_size
 
     def copy(self, path: Path) -> None:
-        """Copy the file as it is now, without free pages, into a directory; writers may go on."""
+        """Copy the file as it is now into a directory; writers may go on.
+
+        Free pages are copied along: the copy without them ends the process in py-lmdb 3.0.0.
+        """
         self._gate.enter()
         try:
             self._check()
-            self._env.copy(str(path), compact=True)
+            self._env.copy(str(path), compact=False)
         finally:
             self.done()
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omsgrain.errors import StoreError
-from omsgrain.store.base import StoreStats
+from omsgrain.store.base import CheckReport, RebuildReport, StoreStats
 from omsgrain.store.environment import Environment, acquire
 from omsgrain.store.reading import Head, LmdbReader, Snapshot
 from omsgrain.store.recent import RUN, Recent
 from omsgrain.store.side import compare
 from omsgrain.store.tables import FORMAT
 from omsgrain.store.turns import PATIENCE, Session
-from omsgrain.store.upkeep import RebuildReport, copy, rebuild
+from omsgrain.store.upkeep import copy, rebuild
 from omsgrain.store.writing import LmdbWriter
 
 if TYPE_CHECKING:
@@ -117,6 +117,13 @@ class LmdbStore:
             return report
 
         return env.write(run, alone=True)
+
+    def check(self) -> CheckReport:
+        """Look at every blob, address and index row, in a process of its own."""
+        self._open_env()
+        from omsgrain.store.check import check_in_child
+
+        return check_in_child(self.path)
 
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""

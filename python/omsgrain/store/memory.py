@@ -3,14 +3,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
-from omsgrain.errors import StoreError
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, StoreStats, Writer
+from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.store.base import (
+    PAGE_BYTES,
+    PAGE_GRAINS,
+    CheckReport,
+    Problem,
+    Reader,
+    RebuildReport,
+    StoreStats,
+    Writer,
+    pages,
+)
 from omsgrain.store.recent import Recent
 
 __all__ = ["MemoryStore"]
@@ -61,6 +72,28 @@ class MemoryStore:
                 self._writer = None
             self._head = writer.head
             return result
+
+    def flush(self) -> None:
+        """Nothing to do: the index is in memory anyway."""
+        self._check_open()
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index anew."""
+        self._check_open()
+        self._recent = Recent(0)
+        with self.read() as reader:
+            reader.term_count(b"")
+            return RebuildReport(reader.count(), self._recent.tail.rows(), 0, ())
+
+    def check(self) -> CheckReport:
+        """Look at every blob."""
+        bad = [e for page in pages(self) for e in page if not e.sound]
+        problems = tuple(Problem("blob", e.seq, "not what was put") for e in bad)
+        return CheckReport(not bad, problems, self.stats().grains, self._recent.tail.rows())
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Refuse: there are no files to copy."""
+        raise UnsupportedError("a store in memory has no files to copy")
 
     def sync(self) -> None:
         """Nothing to do: memory is as durable as it gets."""

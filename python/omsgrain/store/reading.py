@@ -24,6 +24,7 @@ from omsgrain.store.tables import (
     META,
     SEQUENCE,
     TERMS,
+    Table,
 )
 from omsgrain.store.turns import Session
 
@@ -84,6 +85,10 @@ class LmdbReader:
     def count(self) -> int:
         """Return the number of grains."""
         return self.head.grains
+
+    def entries(self, table: Table) -> int:
+        """Return the number of rows of a table."""
+        return int(self._txn.stat(self._tables[table])["entries"])
 
     def last_seq(self) -> int:
         """Return the last sequence number given."""

@@ -6,35 +6,18 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import lmdb
 
 from omsgrain.errors import StoreError
+from omsgrain.store.base import RebuildReport
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import failure, sync_names
 from omsgrain.store.recent import RUN, Recent
 from omsgrain.store.writing import LmdbWriter
 
-__all__ = ["RebuildReport", "copy", "rebuild"]
-
-
-@dataclass(frozen=True, slots=True)
-class RebuildReport:
-    """What a rebuild found.
-
-    Attributes:
-        grains: how many were indexed.
-        rows: how many index rows they have.
-        readdressed: how many addresses were missing, and are there again.
-        damaged: sequence numbers of blobs that are no longer what was put; they get no rows.
-    """
-
-    grains: int
-    rows: int
-    readdressed: int
-    damaged: tuple[int, ...]
+__all__ = ["copy", "rebuild"]
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
@@ -67,7 +50,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
 
 
 def copy(env: Environment, path: Path) -> None:
-    """Copy a store as it is now, without its free pages, to a directory that is not there yet.
+    """Copy a store as it is now to a directory that is not there yet.
 
     The copy appears whole or not at all.
 
