@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.built
+# The build backend finds maturin by PATH.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
 .PHONY: demo test test-long test-services check fmt bench fuzz vectors docs build clean
@@ -38,7 +40,7 @@ fmt: build ## format everything
 	$(BIN)/ruff check -q --fix .
 
 bench: build ## measure against peers; writes benches/results
-	$(BIN)/pip install -q --disable-pip-version-check '.[bench]' --no-build-isolation
+	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benches
 
 fuzz: ## each fuzz target for a minute

@@ -161,5 +161,9 @@ def reclosed(data: bytes) -> bytes:
 
 
 def saved(directory: Path, data: bytes, name: str = "file.mg") -> Path:
-    (path := directory / name).write_bytes(data)
+    """A file is overwritten in place: some file systems sync one that is emptied and refilled."""
+    path = directory / name
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.write(data)
+        file.truncate()
     return path

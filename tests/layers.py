@@ -16,6 +16,7 @@ FLOORS = (
     ("store",),
     ("intake",),
     ("index",),
+    ("exchange",),
     ("engine",),
     ("omsgrain",),
     ("ops",),

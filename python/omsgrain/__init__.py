@@ -4,7 +4,9 @@
 The rooms, in the order of the flow:
 
     grain, constructors, batch     dicts and JSON lines to grains, and back
+    container                      grains in .mg files and streams
     store                          blobs by sequence number and address, in LMDB
+    index                          terms and queries
     engine                         GrainStore, the one object that users hold
     ops                            each verb, written once
     cli                            the command line
@@ -14,6 +16,7 @@ Beside them: errors (the one tree), registry (all fields), header.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core, errors, registry
@@ -47,6 +50,7 @@ from omsgrain.grain import Grain, address, decode, encode, verify
 from omsgrain.header import Header, read_header
 
 if TYPE_CHECKING:
+    from omsgrain import container
     from omsgrain.engine import GrainStore, open
 
 if _core.DEBUG:
@@ -79,6 +83,7 @@ __all__ = [
     "__version__",
     "address",
     "address_many",
+    "container",
     "decode",
     "decode_many",
     "encode",
@@ -94,9 +99,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the store, and LMDB with it, when it is first asked for."""
+    """Load the store, and LMDB with it, and the containers when they are first asked for."""
     if name in ("GrainStore", "open"):
         from omsgrain import engine
 
         return getattr(engine, name)
+    if name == "container":
+        return importlib.import_module("omsgrain.container")
     raise AttributeError(f"module 'omsgrain' has no attribute {name!r}")

@@ -50,7 +50,9 @@ class Inside:
         self._region: Plain | Frames = Plain(file, self.limit)
         if header.packed:
             codec = CODECS.index(header.codec)
-            self._region = Frames(file, codec, header.grains_at, self.limit)
+            self._region = Frames(
+                file, codec, header.grains_at, self.limit, has_manifest=header.has_manifest
+            )
 
     @property
     def data(self) -> mmap:
@@ -70,10 +72,12 @@ class Inside:
 
     def get(self, number: int) -> bytes:
         """One grain."""
+        return self._read(number, self.span(number))[0]
+
+    def span(self, number: int) -> list[int]:
+        """Where a grain begins and ends, by the index."""
         offsets = self._entries(number, number + 2)
-        if len(offsets) < 2:
-            offsets.append(self.end)
-        return self._read(number, offsets)[0]
+        return offsets if len(offsets) == 2 else [*offsets, self.end]
 
     def batches(self, first: int = 0) -> Iterator[tuple[int, list[int], list[bytes]]]:
         """Grains in turn, about 1 MiB or one frame at a time: number of the first, offsets, bytes.
@@ -100,18 +104,17 @@ class Inside:
         Raises:
             OmsError: none begins there.
         """
-        end = min(start + MAX_GRAIN, self._region.find(start + MAX_GRAIN))
-        return _core.extent(self._region.read(start, end))
+        return _core.extent(self.slice(start, start + MAX_GRAIN))
 
     def slice(self, start: int, end: int) -> bytes:
-        """The bytes between two offsets at which grains begin and end."""
-        return self._region.read(start, end)
+        """The bytes between two offsets, as far as there are any, and at most one grain's."""
+        return self._region.read(start, min(end, start + MAX_GRAIN))
 
     @cached_property
     def end(self) -> int:
         """The offset at which the last grain ends."""
         if isinstance(self._region, Frames):
-            return self._region.all()[1]
+            return self._region.all()[0]
         limit = self.limit
         if not self.header.has_manifest:
             return limit
@@ -132,12 +135,9 @@ class Inside:
     @cached_property
     def rest_at(self) -> int:
         """Where in the file the grains stop, and the manifest or else the footer begins."""
-        limit = place = self.limit
+        place = self.limit
         if isinstance(self._region, Frames):
-            number, _, place = self._region.all()
-            if place != limit and not self.header.has_manifest:
-                error = CorruptError("no frame begins here")
-                raise Broken(problem("frame", number, error, start=place))
+            _, place = self._region.all()
         elif self.header.count:
             place = self.end
         if not self.header.count and place != self.header.grains_at:
@@ -145,7 +145,7 @@ class Inside:
             raise Broken(problem("header", None, error))
         if self.header.has_manifest:
             (start,) = self._entries(self.header.count - 1, self.header.count)
-            sealed = is_sealed(self._region.read(start, min(start + MIN_GRAIN, self.end)))
+            sealed = is_sealed(self.slice(start, start + MIN_GRAIN))
             if self.header.manifest_at != (place if sealed else 0):
                 raise _no_manifest_there()
         return place

@@ -25,6 +25,8 @@ _DEFAULTS: dict[str, Any] = {
     "access_count": 0,
     "last_accessed_at": None,
 }
+#: The first byte of a manifest; no packed frame begins so.
+MAP_HEADS = (*range(0x81, 0x90), 0xDE, 0xDF)
 _INT64 = range(-(1 << 63), 1 << 63)
 _ADDRESS_LEN = 64
 #: An address and all five fields at their longest, packed.

@@ -11,6 +11,7 @@ from threading import Lock
 
 from omsgrain import _core
 from omsgrain.container.layout import BATCH, MAX_BYTES, MAX_GRAIN
+from omsgrain.container.manifest import MAP_HEADS
 from omsgrain.container.problem import Broken, problem
 from omsgrain.errors import CorruptError, OmsError, TooLargeError
 
@@ -35,8 +36,8 @@ class Plain:
         return self._limit
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, within what `find` gave."""
-        return self._file[start:end]
+        """The bytes from start to end, as far as there are any."""
+        return self._file[start : min(end, self._limit)]
 
     def stop(self, start: int) -> int:
         """Up to where grains are read at once, if the first begins at `start`."""
@@ -57,10 +58,13 @@ class Frames:
     as is needed, once: 16 bytes a frame stay in memory.
     """
 
-    def __init__(self, file: mmap, codec: int, start: int, end: int) -> None:
+    def __init__(
+        self, file: mmap, codec: int, start: int, end: int, *, has_manifest: bool
+    ) -> None:
         self._file = file
         self._codec = codec
         self._end = end
+        self._has_manifest = has_manifest
         self._places = array("Q", [start])  # of each frame in the file, and of what follows
         self._starts = array("Q", [0])  # of each frame in the unpacked grains, and their end
         self._complete = False
@@ -79,16 +83,16 @@ class Frames:
                 self._measure_next()
             return self._starts[-1]
 
-    def all(self) -> tuple[int, int, int]:
-        """The number of frames, their unpacked size, and where in the file they end."""
-        size = self.find(_LONGEST)
-        return len(self._starts) - 1, size, self._places[-1]
+    def all(self) -> tuple[int, int]:
+        """The unpacked size of all frames, and where in the file they end."""
+        return self.find(_LONGEST), self._places[-1]
 
     def _measure_next(self) -> None:
         number, place = len(self._starts) - 1, self._places[-1]
         try:
             found = self._measure(place)
             if found is None:
+                self._check_rest(place)
                 self._complete = True
                 return
             length, size = found
@@ -111,12 +115,20 @@ class Frames:
                     raise
         raise TooLargeError("a frame that does not end")
 
+    def _check_rest(self, place: int) -> None:
+        """What is no frame can be the manifest, if there is one, or the end."""
+        if not self._has_manifest and place != self._end:
+            raise CorruptError("no frame begins here")
+        if self._has_manifest and self._file[place] not in MAP_HEADS:
+            raise CorruptError("neither a frame nor the manifest begins here")
+
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, within what `find` gave.
+        """The bytes from start to end, as far as there are any.
 
         Raises:
             Broken: a frame is broken.
         """
+        end = min(end, self.find(end - 1))
         number = bisect_right(self._starts, start) - 1
         pieces = []
         while start < end:

@@ -99,7 +99,7 @@ class _Check:
         self._last_time = 0
         self._in_order = inside.header.sorted  # as far as is known; said once if it is not so
         self._twins = _Twins() if inside.header.deduplicated else None
-        self._blamed = -1  # a grain that begins in the wrong place because of the index
+        self._blamed = -1  # a grain for which the index is wrong
         self._missing: set[str] = set()
 
     def _add(self, found: Problem) -> None:
@@ -124,7 +124,10 @@ class _Check:
                     self._batch(number, offsets, grains)
                     first = number + len(grains)
             except Broken as broken:
-                self._add(broken.problem)
+                found = broken.problem
+                if found.part == "index" and found.number is not None:
+                    found = self._wrong_entry(found.number) or found
+                self._add(found)
                 first = max(first + 1, self._inside.after(broken.problem))
         if self._twins is not None and (suspects := self._twins.suspects()):
             self._name_twin(suspects)
@@ -135,13 +138,9 @@ class _Check:
             number = first + i
             if number == self._blamed:
                 continue
-            found = self._wrong_entry(number, offsets[i], offsets[i + 1])
-            if found is None:
-                start = offsets[i] + self._base()
-                found = problem("grain", number, error, start=start, address=addresses[i])
-            else:
-                self._blamed = number + 1
-            self._add(found)
+            start = offsets[i] + self._base()
+            found = problem("grain", number, error, start=start, address=addresses[i])
+            self._add(self._wrong_entry(number) or found)
         self.verified += len(grains) - len(bad)
         self._missing.difference_update(addresses)
         if self._twins is not None:
@@ -154,20 +153,24 @@ class _Check:
         header = self._inside.header
         return header.grains_at - header.first_offset
 
-    def _wrong_entry(self, number: int, start: int, end: int) -> Problem | None:
-        """The next entry of the index, if the grain is good but ends elsewhere."""
-        if number + 1 == self._inside.header.count:
+    def _wrong_entry(self, number: int) -> Problem | None:
+        """The next entry of the index, if this grain and the next are good, but meet elsewhere."""
+        inside = self._inside
+        if number + 1 == inside.header.count:
             return None
         try:
-            length = self._inside.extent(start)
-            if length is None or start + length == end:
+            start, said = inside.span(number)
+            length = inside.extent(start)
+            if length is None or start + length == said:
                 return None
-            if examine([self._inside.slice(start, start + length)])[1]:
+            meet, end = start + length, inside.span(number + 1)[1]
+            if examine([inside.slice(start, meet), inside.slice(meet, end)])[1]:
                 return None
         except (OmsError, Broken):
             return None
+        self._blamed = number + 1  # what begins there by the index is not looked for
         error = CorruptError(
-            "not where the grain before it ends", expected=str(start + length), found=str(end)
+            "not where the grain before it ends", expected=str(meet), found=str(said)
         )
         at = HEADER_SIZE + ENTRY_SIZE * (number + 1)
         return problem("index", number + 1, error, start=at)

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::check;
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED, Encoding, Profile, Wire};
+use crate::codec::{self, EXTENDED, Encoding, Nesting, Profile, Wire};
 use crate::fields::{Entry, Fields, gather};
 use crate::header::{COMPRESSED, LEN};
 use crate::registry::{Kind, id};
@@ -147,15 +147,12 @@ fn value<W: Wire, N: Node>(
     match (field.kind, entry.node.view()?) {
         (_, View::Bool(b)) if entry.negate => W::bool(out, !b),
         (_, View::Instant(ms)) if field.kind == Kind::Datetime => W::int(out, ms),
+        (_, View::List) if field.nested.is_some() => nested::<W, N>(fields, entry, out, max)?,
         // An opaque grain has no schema: nothing but an instant is changed.
-        _ if fields.grain_type.is_none() => match field.nested {
-            Some(_) if entry.node.list_len() > 0 => nested::<W, N>(entry, out, max)?,
-            _ => codec::write::<W, N>(out, &entry.node, 2, max)?,
-        },
+        _ if fields.grain_type.is_none() => codec::write::<W, N>(out, &entry.node, 2, max)?,
         (Kind::Float64, View::Int(i)) => W::float(out, i as f64),
         (Kind::Float64, View::UInt(u)) => W::float(out, u as f64),
         (Kind::Datetime, view) => W::int(out, check::millis(&view)?),
-        (_, View::List) if field.nested.is_some() => nested::<W, N>(entry, out, max)?,
         (_, View::Str(name)) if entry.id == id::TYPE => {
             W::str(
                 out,
@@ -170,6 +167,13 @@ fn value<W: Wire, N: Node>(
     Ok(())
 }
 
-fn nested<W: Wire, N: Node>(entry: &Entry<N::Key, N>, out: &mut Vec<u8>, max: usize) -> Result<()> {
-    codec::write_list::<W, N>(out, &entry.node, 2, max, entry.field.and_then(|f| f.nested))
+fn nested<W: Wire, N: Node>(
+    fields: &Fields<N::Key, N>,
+    entry: &Entry<N::Key, N>,
+    out: &mut Vec<u8>,
+    max: usize,
+) -> Result<()> {
+    let coerce = fields.grain_type.is_some();
+    let nesting = entry.field.and_then(|f| f.nested).map(|table| Nesting { table, coerce });
+    codec::write_list::<W, N>(out, &entry.node, 2, max, nesting)
 }

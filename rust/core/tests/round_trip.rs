@@ -51,3 +51,13 @@ fn refusals_name_code_and_place() {
     assert_eq!(blob("{}", &Options::default()), Err(Code::NoType));
     assert_eq!(blob("{", &Options::default()), Err(Code::Format));
 }
+
+#[test]
+fn an_opaque_grain_is_written_as_it_was_read() {
+    // {"rt": [{"w": 82}]}: an integer where a known type would have a float.
+    let blob = [1, 0, 0x11, 0, 0, 0, 0, 0, 0, 0x81, 0xa2, b'r', b't', 0x91, 0x81, 0xa1, b'w', 82];
+    let (header, payload) = decode::open(&blob).unwrap();
+    let fields = decode::read(header, &payload).unwrap().into_value();
+    let options = Options { type_byte: Some(0x11), ..Options::default() };
+    assert_eq!(encode(&&fields, &options).unwrap(), blob);
+}

@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use crate::{Code, Error, Result};
 
 pub use read::{RawEntry, read_map};
-pub use write::{WireKey, write, write_list};
+pub use write::{Nesting, WireKey, write, write_list};
 
 /// Sizes and depth that a grain may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

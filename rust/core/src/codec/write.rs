@@ -46,6 +46,16 @@ pub fn write_float<W: Wire>(out: &mut Vec<u8>, value: f64) -> Result<()> {
     Ok(())
 }
 
+/// How the maps of a list are written: with the short keys of a table, and with its floats made of
+/// integers unless the grain is opaque.
+#[derive(Clone, Copy, Debug)]
+pub struct Nesting {
+    /// The table.
+    pub table: &'static Nested,
+    /// Whether numbers become what the table says.
+    pub coerce: bool,
+}
+
 /// Writes a list; its maps are entries of `table`, if one is given.
 ///
 /// # Errors
@@ -55,7 +65,7 @@ pub fn write_list<W: Wire, N: Node>(
     node: &N,
     depth: usize,
     max: usize,
-    table: Option<&'static Nested>,
+    table: Option<Nesting>,
 ) -> Result<()> {
     check_depth(depth, max)?;
     let len = node.list_len();
@@ -82,13 +92,13 @@ fn write_map<W: Wire, N: Node>(
     node: &N,
     depth: usize,
     max: usize,
-    table: Option<&'static Nested>,
+    table: Option<Nesting>,
 ) -> Result<()> {
     check_depth(depth, max)?;
     let mut entries: SmallVec<[Ranked<N>; 8]> = SmallVec::new();
     node.each_entry(&mut |key, value| {
         if !value.is_null() {
-            let key = WireKey::new(key, |name| table?.by_name(name).map(|f| f.short))?;
+            let key = WireKey::new(key, |name| table?.table.by_name(name).map(|f| f.short))?;
             entries.push((W::rank(key.as_str().as_bytes()), key, value));
         }
         Ok(())
@@ -105,8 +115,9 @@ fn write_map<W: Wire, N: Node>(
         }
         last = Some(key);
         W::str(out, key);
-        let field = table.and_then(|t| t.by_short(key));
-        match (field.map(|f| f.kind), value.view()?) {
+        let field = table.and_then(|t| t.table.by_short(key));
+        let kind = field.filter(|_| table.is_some_and(|t| t.coerce)).map(|f| f.kind);
+        match (kind, value.view()?) {
             (Some(Kind::Float64), View::Int(i)) => W::float(out, i as f64),
             (Some(Kind::Float64), View::UInt(u)) => W::float(out, u as f64),
             _ => write::<W, N>(out, value, depth + 1, max)
