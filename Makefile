@@ -13,11 +13,11 @@ demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
 
 test: build ## all tests, under ten minutes on two cores
-	cargo test --release --locked -q -p omsgrain-core
+	cargo test --release --locked -q -p omsgrain-core --lib --tests
 	$(BIN)/python -m pytest
 
 test-long: build ## the same tests at the sizes that the issues name
-	cargo test --release --locked -q -p omsgrain-core
+	cargo test --release --locked -q -p omsgrain-core --lib --tests
 	$(BIN)/python -m pytest --long
 
 test-services: build ## what needs servers from Debian's packages

@@ -112,7 +112,22 @@ def test_access(tmp_path: Path) -> None:
             found.grain(1)
         with pytest.raises(errors.KeyMissingError):
             found.grain(2)
-    for use in (lambda: found[0], lambda: list(found), found.verify):
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_closed(tmp_path: Path, codec: layout.Codec) -> None:
+    path = tmp_path / "file.mg"
+    container.write(path, [blob(1)], codec=codec, manifest={address(blob(1)): STATES[0]})
+    found = container.read(path)
+    found.close()
+    found.close()
+    for use in (
+        lambda: found[0],
+        lambda: list(found),
+        lambda: found.manifest,
+        lambda: found.grain(0),
+        found.verify,
+    ):
         with pytest.raises(errors.StoreError):
             use()
 

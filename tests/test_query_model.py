@@ -6,17 +6,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
-    initialize,
     invariant,
     precondition,
     rule,
@@ -24,44 +21,46 @@ from hypothesis.stateful import (
 )
 
 import omsgrain as og
-from omsgrain import errors as err
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.check import check
 from omsgrain.store.memory import MemoryStore
 
 RUN = 20
 TIME = 1_700_000_000_000
+TIMES = [TIME, TIME + 1, TIME + 2, TIME + 1_000, 0, (1 << 32) * 1000 - 1]
 TEXTS = [
     "room",
     "room 1",
+    "",
     "Cafe\u0301",  # NFC makes it shorter
     "Caf\u00e9",
     "\u00dcbergr\u00f6\u00dfe",
-    "\u6771\u4eac",
+    "x" * 20,
+    "x" * 21,
     "x" * 40,
     "x" * 41,
-    "x" * 21,
-    "y" * 200,
-    "e\u0301" * 15,  # 45 bytes, and 30 once it is NFC
+    "e\u0301" * 15,  # 45 bytes, 30 once it is NFC
     "\u00e9" * 21,
     "n" * 490,
 ]
 OBJECTS: list[Any] = [
     *TEXTS,
-    "",
-    7,
-    7.0,
-    -1,
-    0.25,
-    True,
     {"reading": 7, "unit": "Cafe\u0301"},
-    {"reading": 7, "unit": "Caf\u00e9", "list": [1, 2]},
-    [1, "e\u0301"],
+    {"reading": 7, "unit": "Caf\u00e9"},
+    {"reading": 7.0, "list": [1, "e\u0301"]},
+    {"e\u0301": {}},
     {},
 ]
-TIMES = [TIME, TIME, TIME, TIME + 1, TIME + 2, TIME + 1_000, 0, (1 << 32) * 1000 - 1]
+READINGS: list[Any] = [*OBJECTS, 7, 7.0, 1, True, -1, 0.25, [1, "e\u0301"], b"\0", [{}]]
 FIELDS = ("namespace", "subject", "relation", "user_id", "session_id", "run_id")
-KINDS = ("belief", "event", "observation", "goal")
-Grains = dict[str, og.Grain]
+BYTES = {"belief": 1, "fact": 1, "event": 2, "observation": 6, "goal": 7, 0xFE: 0xFE, 0x0B: 0x0B}
+REQUIRED: dict[str | int, dict[str, Any]] = {
+    "belief": {"subject": "room", "relation": "has", "object": "light", "confidence": 0.5},
+    "event": {"content": "something happened"},
+    "observation": {"observer_id": "robot", "observer_type": "human"},
+    "goal": {"subject": "room", "description": "light", "goal_state": "active"},
+    0xFE: {},
+    0x0B: {},
+}
 
 
 def nfc(value: Any) -> Any:
@@ -70,45 +69,225 @@ def nfc(value: Any) -> Any:
         return unicodedata.normalize("NFC", value)
     if isinstance(value, dict):
         return {nfc(key): nfc(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [nfc(item) for item in value]
-    return value
+    return [nfc(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def exact(value: Any) -> str:
-    """Text that tells 7 from 7.0 and True from 1, which ``==`` does not."""
+    """Text that tells 7 from 7.0 and 1 from True, which ``==`` does not."""
     if isinstance(value, dict):
-        return repr(sorted((key, exact(item)) for key, item in value.items()))
-    return repr([exact(item) for item in value] if isinstance(value, list) else value)
+        return "{%s}" % sorted((key, exact(item)) for key, item in value.items())
+    return str([exact(item) for item in value]) if isinstance(value, list) else repr(value)
+
+
+def created(grain: og.Grain) -> int:
+    return int(grain.get("created_at", 0))
+
+
+def place(grain: og.Grain) -> tuple[int, str]:
+    return -created(grain), grain.address
 
 
 def matches(grain: og.Grain, filters: dict[str, Any]) -> bool:
     for name, value in filters.items():
         if name == "type":
-            byte = value if isinstance(value, int) else og.registry.TYPES_BYTE[value]
-            if grain.header.type_byte != byte:
-                return False
+            good = grain.header.type_byte == BYTES[value]
         elif name == "tag":
-            if nfc(value) not in grain.get("structural_tags", ()):
-                return False
+            good = nfc(value) in grain.to_dict().get("structural_tags", [])
         elif name == "created_after":
-            if created(grain) < value:
-                return False
+            good = created(grain) >= value
         elif name == "created_before":
-            if created(grain) >= value:
-                return False
-        elif name not in grain or exact(grain.to_dict()[name]) != exact(nfc(value)):
+            good = created(grain) < value
+        else:
+            good = name in grain and exact(grain.to_dict()[name]) == exact(nfc(value))
+        if not good:
             return False
     return True
 
 
-def created(grain: og.Grain) -> int:
-    time = grain.get("created_at", 0)
-    return time if isinstance(time, int) else 0
+texts = st.sampled_from(TEXTS)
+times = st.sampled_from(TIMES)
 
 
-def answer(grains: Grains, filters: dict[str, Any], order: str) -> list[str]:
-    found = [grain for grain in grains.values() if matches(grain, filters)]
-    found.sort(key=lambda grain: (-created(grain), grain.address))
-    addresses = [grain.address for grain in found]
-    return addresses if order == "newest" else addresses[::-1]
+@st.composite
+def grains(draw: st.DrawFn) -> og.Grain:
+    kind = draw(st.sampled_from(list(REQUIRED)))
+    fields: dict[str, Any] = {"created_at": draw(times), **REQUIRED[kind]}
+    for name in draw(st.sets(st.sampled_from(FIELDS), max_size=4)):
+        text = draw(texts)
+        if text or name not in REQUIRED[kind]:
+            fields[name] = text
+    if draw(st.booleans()):
+        free = kind == "observation" or isinstance(kind, int)
+        fields["object"] = draw(st.sampled_from(READINGS if free else OBJECTS))
+    if draw(st.booleans()):
+        fields["structural_tags"] = draw(st.lists(texts, max_size=3))
+    if draw(st.booleans()):
+        fields["x_number"] = draw(st.integers(0, 50))
+    options: dict[str, Any] = {
+        "encoding": draw(st.sampled_from(["msgpack", "cbor"])),
+        "compress": draw(st.booleans()),
+    }
+    if isinstance(kind, int):
+        return og.Grain(og.encode(fields, type_byte=kind, **options))
+    return og.Grain(og.encode({"type": kind, **fields}, **options))
+
+
+filters_given = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(list(BYTES)),
+        **dict.fromkeys((*FIELDS, "tag"), texts),
+        "object": st.sampled_from(READINGS),
+        "created_after": times,
+        "created_before": times,
+    },
+).map(lambda filters: dict(list(filters.items())[:4]))
+orders = st.sampled_from(["newest", "oldest"])
+limits = st.sampled_from([1, 2, 7, 50])
+
+
+class QueryModel(RuleBasedStateMachine):
+    """The store beside a dict of all its grains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model: dict[str, og.Grain] = {}
+        self.store = self.open()
+
+    def open(self) -> og.GrainStore:
+        return og.GrainStore(MemoryStore())
+
+    def teardown(self) -> None:
+        self.store.close()
+
+    def answer(self, filters: dict[str, Any], order: str) -> list[og.Grain]:
+        found = [grain for grain in self.model.values() if matches(grain, filters)]
+        return sorted(found, key=place, reverse=order == "oldest")
+
+    def some_filters(self, data: st.DataObject) -> dict[str, Any]:
+        """Filters at random, or those that a grain in the store has: both find something."""
+        given: dict[str, Any] = data.draw(filters_given)
+        if self.model and data.draw(st.booleans()):
+            grain = data.draw(st.sampled_from(sorted(self.model.values(), key=place)))
+            names = [name for name in (*FIELDS, "object") if name in grain]
+            kept = data.draw(st.sets(st.sampled_from(names), max_size=3)) if names else set()
+            given = {name: grain.to_dict()[name] for name in sorted(kept)}
+        return given
+
+    @rule(grain=grains())
+    def put(self, grain: og.Grain) -> None:
+        assert self.store.put(grain) == grain.address
+        self.model[grain.address] = grain
+
+    @rule(some=st.lists(grains(), max_size=15), again=st.booleans())
+    def put_many(self, some: list[og.Grain], again: bool) -> None:
+        some += list(self.model.values())[:3] if again else some[:2]
+        new = {grain.address for grain in some} - self.model.keys()
+        report = self.store.put_many(some)
+        assert report.addresses == [grain.address for grain in some]
+        assert (report.stored, report.duplicates) == (len(new), len(some) - len(new))
+        self.model.update((grain.address, grain) for grain in some)
+
+    @rule()
+    def flush(self) -> None:
+        self.store._store.flush()
+
+    @rule()
+    def rebuild(self) -> None:
+        report = self.store.rebuild()
+        assert (report.grains, report.damaged) == (len(self.model), ())
+
+    @rule(data=st.data(), order=orders, limit=limits)
+    def query(self, data: st.DataObject, order: Any, limit: int) -> None:
+        filters = self.some_filters(data)
+        expected = self.answer(filters, order)
+        page = self.store.query(**filters, order=order, limit=limit, count=True, explain=True)
+        assert [hit.grain.blob for hit in page.results] == [g.blob for g in expected[:limit]]
+        assert page.total == len(expected)
+        assert (page.next_cursor is None) == (len(expected) <= limit)
+        names = {name for name in filters if not name.startswith("created_")}
+        assert all(
+            hit.matched_fields == tuple(h for h in hit.matched_fields if h in names)
+            for hit in page.results
+        )
+        assert page.plan is not None
+        assert page.plan.index != "all" or not names
+
+    @rule(data=st.data(), order=orders, limit=limits, between=st.lists(grains(), max_size=5))
+    def walk(self, data: st.DataObject, order: Any, limit: int, between: list[og.Grain]) -> None:
+        """Page after page, with grains that arrive between: what follows the last one follows."""
+        filters = self.some_filters(data)
+        cursor, last = None, None
+        while True:
+            left = self.answer(filters, order)
+            if last is not None:
+                left = left[left.index(last) + 1 :]
+            page = self.store.query(**filters, order=order, limit=limit, cursor=cursor)
+            assert [hit.grain for hit in page.results] == left[:limit]
+            if (cursor := page.next_cursor) is None:
+                assert len(left) <= limit
+                return
+            last = page.results[-1].grain
+            if between:
+                self.put(between.pop())
+
+    @rule(data=st.data())
+    def get(self, data: st.DataObject) -> None:
+        if self.model:
+            address = data.draw(st.sampled_from(sorted(self.model)))
+            assert self.store.get(address) == self.model[address]
+
+    @invariant()
+    def size(self) -> None:
+        assert len(self.store) == len(self.model)
+
+
+class LmdbQueryModel(QueryModel):
+    """On disk there are more ways to lose something."""
+
+    def __init__(self) -> None:
+        self.top = Path(tempfile.mkdtemp())
+        super().__init__()
+
+    def open(self) -> og.GrainStore:
+        return og.open(self.top / "memory.omsg", durability="relaxed")
+
+    def teardown(self) -> None:
+        super().teardown()
+        shutil.rmtree(self.top)
+
+    @rule(readonly=st.booleans())
+    def reopen(self, readonly: bool) -> None:
+        self.store.close()
+        if readonly:
+            with og.open(self.top / "memory.omsg", readonly=True) as store:
+                found = [hit.grain for hit in store.query(limit=10_000).results]
+                assert found == self.answer({}, "newest")
+        self.store = self.open()
+
+    @rule()
+    def forget(self) -> None:
+        """As a process that comes to the store later, and has to read the tail."""
+        inner = self.store._store
+        self.store._store = self.open()._store
+        inner.close()
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def check(self) -> None:
+        report = check(self.top / "memory.omsg")  # in this process: a child costs half a second
+        assert report.ok, report.problems
+        assert report.grains == len(self.model)
+
+
+@pytest.mark.parametrize("machine", [QueryModel, LmdbQueryModel])
+def test_queries(
+    machine: type[QueryModel], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    for module in ("recent", "lmdb", "upkeep"):
+        monkeypatch.setattr(f"omsgrain.store.{module}.RUN", RUN)
+    long = request.config.getoption("--long")
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine,
+        settings=settings(max_examples=500 if long else 20, stateful_step_count=30),
+    )

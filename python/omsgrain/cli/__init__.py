@@ -16,15 +16,21 @@ import click
 
 from omsgrain.cli import output
 
-#: Command -> the module of this package that holds it.
+#: Command -> the module of this package that holds it, and its name there.
 COMMANDS = {
-    "ingest": "ingest",
-    "get": "show",
-    "show": "show",
-    "verify": "verify",
-    "vectors": "vectors",
-    "stats": "stats",
-    "demo": "demo",
+    "ingest": ("ingest", "ingest"),
+    "query": ("query", "query"),
+    "get": ("show", "get"),
+    "show": ("show", "show"),
+    "verify": ("verify", "verify"),
+    "export": ("exchange", "export_mg"),
+    "import": ("exchange", "import_mg"),
+    "stats": ("stats", "stats"),
+    "check": ("upkeep", "check"),
+    "rebuild": ("upkeep", "rebuild"),
+    "backup": ("upkeep", "backup"),
+    "vectors": ("vectors", "vectors"),
+    "demo": ("demo", "demo"),
 }
 
 COMPLETION = (
@@ -42,9 +48,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module."""
-        if (module := COMMANDS.get(cmd_name)) is None:
+        if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"omsgrain.cli.{module}"), cmd_name)
+        module, name = COMMANDS[cmd_name]
+        command = getattr(import_module(f"omsgrain.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 

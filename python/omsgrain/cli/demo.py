@@ -1,55 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain demo``: real sensor readings and a robot's mission, from JSON to verified grains."""
+"""``omsgrain demo``: real sensor readings and a robot's mission, from JSON to a second store."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from omsgrain.cli import output
+from omsgrain.cli import demo_exchange, output
+from omsgrain.cli.story import Story, since
 
 if TYPE_CHECKING:
     from omsgrain import Grain, GrainStore
 
 WEATHER, MISSION = "seattle-weather.csv", "mission.jsonl"
 PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets flipped
-
-
-class Story:
-    """Tells the demo step by step and remembers whether each claim held."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.checks: list[dict[str, Any]] = []
-        self.console = output.console()
-        self.quiet = quiet
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything that was claimed held."""
-        return all(check["held"] for check in self.checks)
-
-    def step(self, title: str) -> None:
-        """Begin a step."""
-        if not self.quiet:
-            self.console.print()
-            self.console.print(f"── {title}", style="bold")
-
-    def say(self, text: str) -> None:
-        """Say what happened."""
-        if not self.quiet:
-            self.console.print(output.safe(text), soft_wrap=True)
-
-    def check(self, claim: str, held: bool) -> None:
-        """State a claim and whether it held."""
-        self.checks.append({"claim": claim, "held": held})
-        if not self.quiet:
-            mark, style = ("✓", "green") if held else ("✗ DOES NOT HOLD:", "red")
-            self.console.print(f"{mark} {claim}", style=style, soft_wrap=True)
 
 
 @click.command(short_help="See all of it at work on real data.")
@@ -63,24 +31,22 @@ class Story:
 )
 @output.json_option
 def demo(directory: Path | None, data: Path, as_json: bool) -> int:
-    """Ingest, read back, explain, verify and tamper, in DIRECTORY (which must not exist yet).
+    """Ingest, explain, verify, tamper, query, export, import, check and back up, with real data.
 
-    Without DIRECTORY a temporary one is used and removed. Exit 0 only if every claim held.
+    The store stays in DIRECTORY, which must not exist yet; without it, it is temporary like the
+    other files. Exit 0 only if every claim held.
     """
     if directory is not None and directory.exists():
         raise click.UsageError(f"{str(directory)!r} exists; the demo wants a fresh directory")
     story = Story(quiet=as_json)
-    with ExitStack() as stack:
-        if directory is None:
-            temporary = tempfile.TemporaryDirectory(prefix="omsgrain-demo-")
-            directory = Path(stack.enter_context(temporary)) / "memory.omsg"
-        _tell(story, directory, data)
+    with tempfile.TemporaryDirectory(prefix="omsgrain-demo-") as temporary:
+        _tell(story, directory or Path(temporary) / "memory.omsg", data, Path(temporary))
     if as_json:
         output.emit({"ok": story.ok, "checks": story.checks})
     return 0 if story.ok else 1
 
 
-def _tell(story: Story, directory: Path, data: Path) -> None:
+def _tell(story: Story, directory: Path, data: Path, beside: Path) -> None:
     import omsgrain as og
 
     with og.open(directory) as store:
@@ -89,6 +55,7 @@ def _tell(story: Story, directory: Path, data: Path) -> None:
     _explain(story, reading)
     _verify(story, directory, count)
     _tamper(story, reading)
+    demo_exchange.tell(story, directory, beside)
     story.step("Done")
     held = sum(check["held"] for check in story.checks)
     story.say(f"{held} of {len(story.checks)} claims held.")
@@ -102,7 +69,7 @@ def _ingest(story: Story, store: GrainStore, data: Path) -> int:
     readings = list(observations(data / WEATHER))
     start = time.perf_counter()
     report = store.put_many(readings)
-    story.say(f"{report.stored} observations from Python dicts, durable {_since(start)}.")
+    story.say(f"{report.stored} observations from Python dicts, durable {since(start)}.")
     story.check("every reading is a grain of its own", report.stored == len(readings))
 
     story.step(f"Ingest: a small robot's mission, {data / MISSION}")
@@ -167,12 +134,8 @@ def _verify(story: Story, directory: Path, count: int) -> None:
     story.step("Verify everything: address, canonical form, schema")
     start = time.perf_counter()
     good = ops.verify(directory).verified
-    story.say(f"Read from the disk and hashed anew {_since(start)}.")
+    story.say(f"Read from the disk and hashed anew {since(start)}.")
     story.check(f"{good} of {count} grains verified", good == count)
-
-
-def _since(start: float) -> str:
-    return f"in {time.perf_counter() - start:.2f} s"
 
 
 def _tamper(story: Story, reading: Grain) -> None:

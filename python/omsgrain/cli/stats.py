@@ -14,7 +14,11 @@ from omsgrain.cli import output
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @output.json_option
 def stats(store: Path, as_json: bool) -> None:
-    """Count the grains of STORE and the bytes that they take."""
+    """Count the grains of STORE and the bytes that they take.
+
+    The watermark is the last sequence number that the index on disk covers; grains beyond it are
+    found all the same.
+    """
     from omsgrain import ops
 
     values = ops.stats(store)

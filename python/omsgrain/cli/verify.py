@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from omsgrain.ops import Failure
 
 
-@click.command(short_help="Check blobs and stores.")
+@click.command(short_help="Check blobs, .mg files and stores.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, readable=True, path_type=Path)
 )
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
 @output.json_option
 def verify(paths: tuple[Path, ...], address: str | None, quiet: bool, as_json: bool) -> int:
-    """Check blobs, stores, and directories of blobs: canonical form, schema, address.
+    """Check blobs, .mg containers, stores, and directories of files.
+
+    Of each grain: canonical form, schema, address. Of a container, which begins with MG, every
+    byte besides: header, index, frames, manifest and the hash at its end. What is wrong is named
+    by its part and number, and a grain by the address that its bytes have now.
 
     In a directory, the files ending in .mg and those named by an address are checked, the latter
     also against their name. The exit code is that of the first failure.
@@ -43,7 +47,7 @@ def verify(paths: tuple[Path, ...], address: str | None, quiet: bool, as_json: b
         output.emit({"verified": verified, "failed": [bad.to_dict() for bad in failures]})
     else:
         for bad in failures:
-            click.echo(output.safe(f"{bad.name}: {bad.error}"), err=True)
+            click.echo(output.safe(str(bad)), err=True)
         if not quiet:
             click.echo(f"{verified} verified, {len(failures)} failed")
     return failures[0].error.exit_code if failures else 0

@@ -38,15 +38,13 @@ class Inside:
 
     Attributes:
         header: its first 16 bytes.
-        size: of the whole file.
         limit: where the footer begins.
     """
 
     def __init__(self, file: mmap, header: ContainerHeader) -> None:
         self._file = file
         self.header = header
-        self.size = len(file)
-        self.limit = self.size - FOOTER_SIZE
+        self.limit = len(file) - FOOTER_SIZE
         self._region: Plain | Frames = Plain(file, self.limit)
         if header.packed:
             codec = CODECS.index(header.codec)
@@ -115,12 +113,11 @@ class Inside:
         """The offset at which the last grain ends."""
         if isinstance(self._region, Frames):
             return self._region.all()[0]
-        limit = self.limit
         if not self.header.has_manifest:
-            return limit
+            return self.limit
         number = self.header.count - 1
         (start,) = self._entries(number, self.header.count)
-        if not self.header.grains_at <= start < limit:
+        if not self.header.grains_at <= start < self.limit:
             raise _misplaced(number)
         try:
             length = self.extent(start)
@@ -135,7 +132,7 @@ class Inside:
     @cached_property
     def rest_at(self) -> int:
         """Where in the file the grains stop, and the manifest or else the footer begins."""
-        place = self.limit
+        place = len(self.data) - FOOTER_SIZE
         if isinstance(self._region, Frames):
             _, place = self._region.all()
         elif self.header.count:

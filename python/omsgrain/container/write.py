@@ -58,7 +58,7 @@ def write(
     They are taken one after the other and not kept: memory does not grow with them but for 4 bytes
     a grain, 50 with `sort` and about 120 with `dedupe`. A file that was there is replaced when
     all is written and on the disk; if anything goes wrong, it stays as it was, and nothing is left
-    beside it.
+    beside it (but by a killed process: a file ending in ``.partial``).
 
     Args:
         path: the file; where its parts would exceed `max_bytes`, ``name-0001.mg`` and so on stand

@@ -190,7 +190,7 @@ class _Walk:
         self.unsure = {
             name: values[name]
             for term in wanted
-            if len(term.key) > 1 and term.key[1] in _HASHED
+            if len(term.key) > 2 and term.key[1] in _HASHED  # two bytes are a type and its kind
             for name in term.names
         }
         self.newest = newest
@@ -289,7 +289,12 @@ def _equal(grain: Grain, name: str, value: object) -> bool:
 
 
 def _nfc(value: object) -> object:
-    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+    """A value as a grain holds it."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, Mapping):
+        return {_nfc(key): _nfc(item) for key, item in value.items() if item is not None}
+    return [_nfc(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _hits(found: list[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:

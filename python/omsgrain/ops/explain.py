@@ -6,13 +6,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import omsgrain as og
 from omsgrain.errors import OmsError
 from omsgrain.ops.layout import HEADER_SIZE, entries
-from omsgrain.ops.plain import plain
+from omsgrain.ops.plain import plain, time_text
 
 _LEVELS = ("public", "internal", "pii", "phi")
 _FLAGS = ("signed", "encrypted", "compressed", "content refs", "embedding refs", "cbor")
@@ -153,7 +152,7 @@ def _header(blob: bytes, header: og.Header, namespace: Any) -> tuple[HeaderPart,
         (1, "flags", f"{header.flags:08b}: {', '.join(flags)}"),
         (1, "type", _type_name(header.type_byte)),
         (2, "ns_hash", _ns_meaning(header.ns_hash, namespace)),
-        (4, "created_at", f"{_time(header.created_at * 1000)}, a hint"),
+        (4, "created_at", f"{time_text(header.created_at * 1000)}, a hint"),
     )
     parts, at = [], 0
     for size, name, meaning in rows:
@@ -194,7 +193,9 @@ def _fields(blob: bytes, encoding: str, grain: og.Grain | None) -> tuple[FieldPa
                     end=HEADER_SIZE + entry.end,
                     kind=entry.kind,
                     value=value,
-                    note=_time(value) if kind == "datetime" and isinstance(value, int) else None,
+                    note=time_text(value)
+                    if kind == "datetime" and isinstance(value, int)
+                    else None,
                 )
             )
     except OmsError:
@@ -209,11 +210,3 @@ def _known(type_name: str | None) -> dict[str, tuple[str, str]]:
     names = {row.name for row in og.registry.FIELDS}
     fields = (og.registry.field(name, of_type) for name in names)
     return {row.short: (row.name, row.kind) for row in fields}
-
-
-def _time(ms: int) -> str | None:
-    try:
-        time = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
-    except OverflowError:
-        return None  # beyond the year 9999
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

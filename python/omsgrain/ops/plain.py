@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 
@@ -39,3 +40,12 @@ def revive(value: Any) -> Any:
     if set(value) == {"$float"}:
         return float(value["$float"])
     return {key: revive(inner) for key, inner in value.items()}
+
+
+def time_text(ms: int) -> str | None:
+    """The time in RFC 3339; None beyond the year 9999."""
+    try:
+        time = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return None
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

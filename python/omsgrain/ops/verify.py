@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify blobs wherever they lie: in a file, a directory, a store."""
+"""Verify grains wherever they lie: in a file of one or of many, a directory, a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.errors import NotFoundError, OmsError
+from omsgrain import container
+from omsgrain.container.layout import MAGIC
+from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.ops.lookup import read_blob
 
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
@@ -17,26 +19,41 @@ _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One blob that is not what it must be: its file, or the store and its number there."""
+    """One thing that is not what it must be.
+
+    Attributes:
+        name: the file, or the store and the grain's number there.
+        error: why.
+        problem: of a container: which part of it, its number, the address.
+    """
 
     name: str
     error: OmsError
+    problem: container.Problem | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The failure as JSON-ready values."""
-        return {"name": self.name, "error": self.error.to_dict()}
+        where = {} if self.problem is None else self.problem.to_dict()
+        return {"name": self.name, **where, "error": self.error.to_dict()}
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        text = f"{self.name}: {self.error}"
+        if self.problem is not None and self.problem.address is not None:
+            text += f"; address {self.problem.address}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many blobs were verified, and which were not good."""
+    """How many grains were verified, and what was not good."""
 
     verified: int
     failures: list[Failure]
 
 
 def verify(path: Path, address: str | None = None) -> Verified:
-    """Verify the blob, the store or the directory of blobs at the path.
+    """Verify the blob, the .mg container, the store or the directory of files at the path.
 
     Args:
         path: a store, a file, or a directory; there the files ending in .mg and those named by an
@@ -44,7 +61,8 @@ def verify(path: Path, address: str | None = None) -> Verified:
         address: what the one blob must have.
 
     Raises:
-        NotFoundError: a directory holds neither a store nor a blob.
+        NotFoundError: a directory holds neither a store nor a file of grains.
+        UnsupportedError: an address for a container, which has none.
         StoreError: the store cannot be read.
         OSError: a file cannot be read.
     """
@@ -53,25 +71,35 @@ def verify(path: Path, address: str | None = None) -> Verified:
     if (path / DATA_FILE).exists():
         return _store(path)
     if not path.is_dir():
-        return _files([(path, address)])
-    files = []
+        return _file(path, address)
+    verified, found = 0, False
+    failures: list[Failure] = []
     for file in sorted(path.rglob("*")):
         named = _NAMED_BY_ADDRESS.fullmatch(file.name)
         if file.is_file() and (named or file.suffix == ".mg"):
-            files.append((file, named[1] if named else None))
-    if not files:
+            one = _file(file, named[1] if named else None)
+            verified, found = verified + one.verified, True
+            failures += one.failures
+    if not found:
         raise NotFoundError("neither a store nor blobs in the directory", expected="*.mg")
-    return _files(files)
+    return Verified(verified, failures)
 
 
-def _files(files: list[tuple[Path, str | None]]) -> Verified:
-    failures = []
-    for file, address in files:
-        try:
-            og.verify(read_blob(file), address)
-        except OmsError as error:
-            failures.append(Failure(str(file), error))
-    return Verified(len(files) - len(failures), failures)
+def _file(file: Path, address: str | None) -> Verified:
+    with file.open("rb") as stream:
+        head = stream.read(len(MAGIC))
+    if head == MAGIC:
+        if address is not None:
+            raise UnsupportedError("a container has no address of its own", found=str(file))
+        report = container.verify(file, errors="collect")
+        return Verified(
+            report.verified, [Failure(str(file), found.error, found) for found in report.problems]
+        )
+    try:
+        og.verify(read_blob(file), address)
+    except OmsError as error:
+        return Verified(0, [Failure(str(file), error)])
+    return Verified(1, [])
 
 
 def _store(path: Path) -> Verified:

@@ -162,10 +162,13 @@ fn push_hash(key: &mut Key, marker: u8, parts: &[&[u8]]) {
     key.extend_from_slice(&hasher.finalize().as_bytes()[..16]);
 }
 
+/// The latest time that a place holds, in ms; only an opaque grain can have a later one.
+const LATEST: i64 = (1 << 47) - 1;
+
 /// The place of a grain under each of its terms. A time before 1970 counts as 1970.
 pub fn place(created_at: i64, digest: &Digest, sequence: u32) -> Place {
     let mut out = [0; VALUE];
-    out[..6].copy_from_slice(&(created_at.max(0) as u64).to_be_bytes()[2..]);
+    out[..6].copy_from_slice(&(created_at.clamp(0, LATEST) as u64).to_be_bytes()[2..]);
     for (to, from) in out[6..12].iter_mut().zip(digest) {
         *to = !from;
     }
@@ -195,7 +198,7 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
     }?;
     let find = |id: u8| value_of(&entries, id);
     let string = |id: u8| match find(id) {
-        Some(Value::Str(text)) if !text.is_empty() => Some(text.as_ref()),
+        Some(Value::Str(text)) => Some(text.as_ref()),
         _ => None,
     };
     for (id, kind) in STRINGS {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From JSON to a blob and back, as a user of the crate alone sees it.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::{Code, address, codec::Encoding, decode, json};

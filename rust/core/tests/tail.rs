@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Index rows and the tail, against the plainest way to say the same.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::index_rows::{Kind, of_all, of_type, pair, place};

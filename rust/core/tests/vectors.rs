@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every file of test_vectors/, without Python: stages on the way in, refusals by code.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

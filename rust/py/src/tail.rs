@@ -118,11 +118,13 @@ impl Tail {
         key: Option<&[u8]>,
         limit: usize,
     ) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyList>)>> {
-        let mut core = self.lock();
-        let found = core.rows_after(key, limit);
-        let python = |(key, places): (&[u8], &[Place])| {
+        // Copied first: making Python lists may run the garbage collector and so other threads,
+        // and one that waits here for the lock would do so with the GIL.
+        let found: Vec<(Vec<u8>, Vec<Place>)> =
+            self.lock().rows_after(key, limit).into_iter().map(|(k, p)| (k.to_vec(), p.to_vec())).collect();
+        let python = |(key, places): (Vec<u8>, Vec<Place>)| {
             let places = PyList::new(py, places.iter().map(|place| PyBytes::new(py, place)))?;
-            Ok((PyBytes::new(py, key), places))
+            Ok((PyBytes::new(py, &key), places))
         };
         found.into_iter().map(python).collect()
     }

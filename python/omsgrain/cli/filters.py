@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The filters of a query as options: shared by all commands that choose grains."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone are meant as a year, and refused
+_BYTE = re.compile("[0-9]{1,3}")
+
+
+def _type(_: click.Context, __: click.Parameter, text: str | None) -> str | int | None:
+    return int(text) if text is not None and _BYTE.fullmatch(text) else text
+
+
+def _time(_: click.Context, __: click.Parameter, text: str | None) -> str | int | None:
+    return int(text) if text is not None and _MS.fullmatch(text) else text
+
+
+def _constant(_: str) -> NoReturn:
+    raise ValueError
+
+
+def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+    if text is None:
+        return None
+    from omsgrain import ops
+
+    try:
+        value = ops.revive(json.loads(text, parse_constant=_constant))
+    except (ValueError, RecursionError):
+        raise click.BadParameter("not JSON") from None
+    if value is None:
+        raise click.BadParameter("null is no object: an absent field cannot be asked for")
+    return value
+
+
+_OPTIONS = (
+    click.option("--type", metavar="NAME", callback=_type,
+                 help="Grain type: a name such as belief, or its byte from 1 to 255."),
+    click.option("--namespace", metavar="TEXT", help="The whole namespace."),
+    click.option("--subject", metavar="TEXT", help="The subject."),
+    click.option("--relation", metavar="TEXT", help="The relation."),
+    click.option("--object", metavar="TEXT", help="The object, if it is a text."),
+    click.option("--object-json", metavar="JSON", callback=_json,
+                 help='The object, if it is something else: \'{"rain_mm": 0.2}\'. All of it must '
+                 "be equal; 1 and 1.0 differ."),
+    click.option("--user", "user_id", metavar="ID", help="The user."),
+    click.option("--session", "session_id", metavar="ID", help="The session."),
+    click.option("--run", "run_id", metavar="ID", help="The run."),
+    click.option("--tag", metavar="TAG", help="One of the structural tags."),
+    click.option("--after", "created_after", metavar="TIME", callback=_time,
+                 help="Created at this time or later: 2026-01-15T10:00:00Z, or ms since 1970."),
+    click.option("--before", "created_before", metavar="TIME", callback=_time,
+                 help="Created before this time."),
+)  # fmt: skip
+
+
+def filter_options(command: F) -> F:
+    """All filters; the command hands what it is given for them to ``taken``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def taken(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters that were given, by the names that ``GrainStore.query`` has."""
+    filters = {name: value for name, value in given.items() if value is not None}
+    if "object_json" in filters:
+        if "object" in filters:
+            raise click.UsageError("--object and --object-json exclude each other")
+        filters["object"] = filters.pop("object_json")
+    return filters

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain query``: find grains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.filters import filter_options, taken
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from omsgrain.index.query import Page, Plan
+
+SHORT = 12  # digits of an address that tell it apart on a screen
+WIDEST_TYPE = 20  # an opaque grain's own name may be longer
+
+
+EXAMPLES = r"""
+The latest beliefs about one subject:
+    omsgrain query memory.omsg --type belief --subject user
+What was seen in January, oldest first, as JSON:
+    omsgrain query memory.omsg --type observation --order oldest --json \
+        --after 2026-01-01T00:00:00Z --before 2026-02-01T00:00:00Z
+"""
+
+
+@click.command(
+    short_help="Find grains by what they say, whose they are, and when.", epilog="\b" + EXAMPLES
+)
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@filter_options
+@click.option(
+    "--order",
+    type=click.Choice(["newest", "oldest"]),
+    default="newest",
+    show_default=True,
+    help="By created_at, then by address.",
+)
+@click.option(
+    "--limit",
+    type=int,
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Results on a page, 1 to 10000.",
+)
+@click.option("--cursor", metavar="C", help="Go on where a page with the same filters ended.")
+@click.option("--count", is_flag=True, help="Also count all that match; may read them all.")
+@click.option("--explain", is_flag=True, help="Also say how the query was answered.")
+@click.option("--full", is_flag=True, help="Show whole addresses.")
+@output.json_option
+def query(
+    store: Path,
+    order: Any,
+    limit: int,
+    cursor: str | None,
+    count: bool,
+    explain: bool,
+    full: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Find the grains of STORE that match every filter given; all of them without any.
+
+    Each filter is compared as a whole: there are no patterns. A grain is found from the moment
+    it was put. Without --json the results are a table; what is said about them (their number, the
+    cursor of the next page, the plan) goes to stderr.
+    """
+    from omsgrain import ops
+
+    page = ops.query(
+        store,
+        taken(given),
+        order=order,
+        limit=limit,
+        cursor=cursor,
+        count=count,
+        explain=explain,
+    )
+    if as_json:
+        output.emit(ops.envelope(page))
+        return
+    if page.results:
+        output.console().print(table(page, full=full))
+    for text in remarks(page):
+        click.echo(output.safe(text), err=True)
+
+
+def table(page: Page, *, full: bool = False) -> Table:
+    """A line for each result, of which there is one at least."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from omsgrain import ops
+
+    rows = Table(box=None, pad_edge=False)
+    kinds = max(len(hit.grain.type) for hit in page.results)
+    widths = {"address": 64 if full else SHORT, "type": min(kinds, WIDEST_TYPE), "created at": 24}
+    for name, width in widths.items():
+        rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
+    rows.add_column("says")  # the one that gives way
+    for hit in page.results:
+        address = hit.content_address if full else hit.content_address[:SHORT]
+        at = hit.grain.get("created_at")
+        time = ops.time_text(at) if isinstance(at, int) else None
+        says = " ".join(output.safe(ops.gist(hit.grain)).split())
+        line = Text(says, no_wrap=True, overflow="ellipsis")
+        rows.add_row(address, output.safe(hit.grain.type), time or "", line)
+    return rows
+
+
+def remarks(page: Page) -> list[str]:
+    """What is said about a page: how many, how, and how to go on."""
+    number = f"{len(page.results)} found"
+    said = [number if page.total is None else f"{number} of {page.total}"]
+    if page.plan is not None:
+        said.append(plan_text(page.plan))
+    if page.next_cursor is not None:
+        said.append(f"more: --cursor {page.next_cursor}")
+    return said
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan in words."""
+    text = f"plan: walked {plan.index!r}, a list of {plan.estimate}; read {plan.rows} of its rows"
+    if plan.looked_up:
+        text += "; looked each up in " + ", ".join(map(repr, plan.looked_up))
+    return text

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain check``, ``rebuild`` and ``backup``: keep a store well."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.errors import IntegrityError, StoreError
+
+
+@click.command(short_help="Look at every byte of a store.")
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@output.json_option
+def check(store: Path, as_json: bool) -> int:
+    """Look at every byte of STORE that matters: blobs, addresses, index rows, counts.
+
+    Exit code 0 if nothing is wrong, 60 if anything is. It reads the whole store, in a process of
+    its own, while others may use it. What it finds in the index, `rebuild` mends; a damaged grain
+    can only come back from a backup or another store.
+    """
+    from omsgrain import ops
+
+    report = ops.check(store)
+    if as_json:
+        output.emit(asdict(report))
+    else:
+        for problem in report.problems:
+            where = problem.where if problem.seq is None else f"{problem.where} {problem.seq}"
+            click.echo(output.safe(f"{where}: {problem.message}"), err=True)
+        found = f"{len(report.problems)} problems" if report.problems else "all well"
+        click.echo(f"{report.grains} grains, {report.rows} index rows: {found}")
+    return 0 if report.ok else StoreError.exit_code
+
+
+@click.command(short_help="Make the index of a store anew.")
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@output.json_option
+def rebuild(store: Path, as_json: bool) -> int:
+    """Make the index of STORE anew from its blobs, in one transaction.
+
+    Needed only if `check` finds something wrong in it. Blobs are never changed. Damaged ones are
+    named by their sequence number and left out; the exit code is then 33.
+    """
+    from omsgrain import ops
+
+    report = ops.rebuild(store)
+    if as_json:
+        output.emit(asdict(report))
+    else:
+        for seq in report.damaged:
+            click.echo(f"grain {seq}: the bytes are not those that were put", err=True)
+        click.echo(
+            f"{report.grains} grains, {report.rows} index rows, "
+            f"{report.readdressed} addresses made again, {len(report.damaged)} damaged"
+        )
+    return IntegrityError.exit_code if report.damaged else 0
+
+
+@click.command(short_help="Copy a store while it is in use.")
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path))
+@output.json_option
+def backup(store: Path, directory: Path, as_json: bool) -> None:
+    """Copy STORE as it is now to DIRECTORY, which must not exist yet.
+
+    Others may read and write meanwhile; the copy has what was committed when it began. It is a
+    store by itself. To restore, move it to where it is wanted.
+    """
+    from omsgrain import ops
+
+    ops.backup(store, directory)
+    size = sum(file.stat().st_size for file in directory.iterdir())
+    if as_json:
+        output.emit({"path": str(directory), "bytes": size})
+    else:
+        click.echo(output.safe(f"{size} bytes: {directory}"))

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep a store well: look at all of it, make its index anew, copy it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import omsgrain as og
+from omsgrain.store.opening import prepare
+
+if TYPE_CHECKING:
+    from omsgrain.store.base import CheckReport, RebuildReport
+
+
+def check(store: Path) -> CheckReport:
+    """Look at every byte that matters.
+
+    The store is opened in a child process only: a damaged page can end the process that reads it.
+
+    Raises:
+        StoreError: there is no store at the path.
+    """
+    from omsgrain.store.check import check_in_child
+
+    prepare(store, readonly=True)
+    return check_in_child(store)
+
+
+def rebuild(store: Path) -> RebuildReport:
+    """Make the index anew from the blobs.
+
+    Raises:
+        StoreError: there is no store at the path, or no room.
+    """
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    with og.open(store) as grains:
+        return grains.rebuild()
+
+
+def backup(store: Path, directory: Path) -> None:
+    """Copy the store as it is now to a new directory; it may be in use.
+
+    Raises:
+        StoreError: no store at the path, something at the directory already, or no room.
+    """
+    with og.open(store, readonly=True) as grains:
+        grains.backup(directory)
