@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import RangeError, SchemaError
+from omsgrain.errors import IntegrityError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.index import cursor as cursors
 from omsgrain.registry import TYPES
@@ -42,6 +42,7 @@ FILTERS = (
 _HASHED = (0xFE, 0xFF)  # second byte of a key whose term is too long to stand in it
 _LIMIT = 10_000
 _FOREVER = 1 << 47  # ms, beyond every created_at
+_ALL_BITS = (1 << 48) - 1  # a place has the complement of the address's first six bytes
 
 
 class Terms(Protocol):
@@ -216,6 +217,8 @@ class _Walk:
             if blob is None:
                 continue
             grain = Grain(blob)
+            if int(grain.address[:12], 16) ^ int.from_bytes(place[6:12], "big") != _ALL_BITS:
+                raise IntegrityError("a stored grain or its index row is damaged")
             if all(_equal(grain, name, value) for name, value in self.unsure.items()):
                 yield place, grain
 

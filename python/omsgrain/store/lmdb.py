@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.store.base import CheckReport, RebuildReport, StoreStats
 from omsgrain.store.environment import Environment, acquire
 from omsgrain.store.reading import Head, LmdbReader, Snapshot
@@ -63,7 +63,8 @@ class LmdbStore:
             with self.read() as reader:
                 compare(noted, reader.last_seq(), self.path)
         except BaseException:
-            self.close()
+            self._closed = True
+            self._let_go()
             raise
 
     @property
@@ -155,10 +156,9 @@ class LmdbStore:
 
     def close(self) -> None:
         """Let go of the file; the last handle of the process closes it."""
-        self._closed = True
         if not (self._closed or self._readonly):
             # So that the next process need not read the tail again. Nothing depends on it.
-            with suppress(StoreError):
+            with suppress(OmsError):
                 self.flush()
         self._closed = True
         self._let_go()

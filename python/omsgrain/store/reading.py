@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from heapq import merge
@@ -139,9 +140,12 @@ class LmdbReader:
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             if not cursor.set_range(SEQUENCE.pack(after + 1)):
                 return  # iterating now would start from the first row
-            for seq, row in cursor:
-                yield SEQUENCE.unpack(seq)[0], row
-                grains, size = grains - 1, size - len(row)
+            for key, row in cursor:
+                (seq,) = SEQUENCE.unpack(key)
+                if seq <= after:  # damaged; a walk from page to page would go round for ever
+                    raise lmdb.CorruptedError("the blobs are not in order")
+                yield seq, row
+                after, grains, size = seq, grains - 1, size - len(row)
                 if grains <= 0 or size <= 0:
                     return
 
@@ -213,5 +217,5 @@ class Snapshot:
     ) -> None:
         self._txn.abort()
         self._env.done()
-        if isinstance(error, lmdb.Error):
+        if isinstance(error, (lmdb.Error, struct.error)):  # a damaged row may be of another size
             raise failure(self._env.path, "read the store", error) from error
