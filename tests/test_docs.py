@@ -18,8 +18,9 @@ import pytest
 
 import omsgrain as og
 from fences import Fence, fences, table
-from omsgrain import errors, registry
+from omsgrain import _core, errors, registry
 from omsgrain.cli import run
+from omsgrain.container import layout
 from omsgrain.header import SENSITIVITIES
 from omsgrain.store import tables
 
@@ -200,6 +201,69 @@ def test_tables_of_the_store() -> None:
         tables.HEAD_RECORD.decode(): tables.HEAD.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in DESIGN.read_text("utf-8")
+
+
+def test_header_of_a_container() -> None:
+    rows = table(DESIGN, "offset", "size", "header field", "holds")
+    header = layout.ContainerHeader(31, 0x0A0B0C0D, "lz4", manifest_at=0x01020304)
+    values = {"magic": int.from_bytes(layout.MAGIC, "big"), "version": layout.VERSION}
+    values |= {"field_map": layout.FIELD_MAP_VERSION, "codec": layout.CODECS.index("lz4")}
+    values |= {"flags": 31, "count": header.count, "manifest_at": header.manifest_at}
+    values |= {"reserved": 0}
+    end = 0
+    for offset, size, name, _ in rows:
+        assert int(offset) == end
+        end += int(size)
+        assert int.from_bytes(header.pack()[int(offset) : end], "big") == values.pop(name), name
+    assert end == layout.HEADER_SIZE
+    assert values == {}
+
+
+def test_flags_of_a_container() -> None:
+    rows = table(DESIGN, "bit", "flag", "set when")
+    flags = {name: 1 << int(bit) for bit, name, _ in rows}
+    assert flags == {
+        "sorted": layout.SORTED,
+        "deduplicated": layout.DEDUPLICATED,
+        "packed": layout.PACKED,
+        "field_map": layout.FIELD_MAP,
+        "manifest": layout.MANIFEST,
+    }
+
+
+def test_keys_and_places_of_the_index() -> None:
+    """Of a grain with every term: the kinds are those of the table, and no others."""
+    terms = {
+        "namespace": "n", "user_id": "u", "session_id": "i", "run_id": "r", "subject": "a",
+        "relation": "b", "object": "c", "processing_basis": "consent", "tag": "x",
+        "derived_from": "ab" * 32,
+    }  # fmt: skip
+    lists = {"structural_tags": ["x"], "derived_from": ["ab" * 32]}
+    fields = {name: value for name, value in terms.items() if name != "tag"} | lists
+    blob = og.encode(BELIEF | fields)
+    digest = bytes.fromhex(og.address(blob))
+    tail = _core.Tail()
+    tail.add([7], [blob], [digest])
+    made = {key for key, _ in tail.rows_after(None, 100)}
+    keys = {name: _core.term(name, value) for name, value in terms.items()}
+    keys |= {"all": _core.term("all", None), "type": _core.term("type", 1)}
+    keys |= {"subject relation": _core.term("subject relation", "a", "b")}
+    kinds = {row[0]: row[1].encode() for row in table(DESIGN, "filter", "kind", "term")}
+    assert kinds == {name: key[:1] for name, key in keys.items()}
+    assert made == set(keys.values())
+    assert keys["subject relation"] == b"q\x01ab"
+    (place,) = tail.page(keys["all"], None, True, 10)
+    parts = {
+        "created_at": BELIEF["created_at"],
+        "address": int.from_bytes(bytes(~byte & 0xFF for byte in digest[:6]), "big"),
+        "sequence": 7,
+    }
+    end = 0
+    for offset, size, name, _ in table(DESIGN, "offset", "size", "part of a place", "holds"):
+        assert int(offset) == end
+        end += int(size)
+        assert int.from_bytes(place[int(offset) : end], "big") == parts.pop(name), name
+    assert (end, parts) == (len(place), {})
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,20 @@ pub fn compress(payload: &[u8]) -> Result<Vec<u8>> {
         .map_err(|e| Error::new(Code::Unsupported, format!("zstd cannot compress this: {e}")))
 }
 
+/// The same, with a checksum of the content.
+///
+/// # Errors
+/// As [`compress`].
+#[cfg(feature = "zstd")]
+pub fn compress_checked(bytes: &[u8]) -> Result<Vec<u8>> {
+    let pack = || {
+        let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        compressor.include_checksum(true)?;
+        compressor.compress(bytes)
+    };
+    pack().map_err(|e| Error::new(Code::Unsupported, format!("zstd cannot compress this: {e}")))
+}
+
 /// Whether a zstd frame begins here.
 #[cfg(feature = "zstd")]
 pub fn is_frame(bytes: &[u8]) -> bool {

@@ -21,13 +21,14 @@ pub const MAX_FRAME: usize = 8 << 20;
 
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
-/// Packs one frame, which states its content size.
+/// Packs one frame, which states its content size and a checksum of it: so that damage is found in
+/// the frame it is in.
 ///
 /// # Errors
 /// `ERR_UNSUPPORTED` in a build without the codec.
 pub fn pack(codec: Codec, bytes: &[u8]) -> Result<Vec<u8>> {
     match codec {
-        Codec::Zstd => compress::compress(bytes),
+        Codec::Zstd => compress::compress_checked(bytes),
         Codec::Lz4 => lz4(bytes).map_err(|e| Error::new(Code::Unsupported, format!("lz4: {e}"))),
     }
 }
