@@ -3,7 +3,8 @@
 
 data       the grains that are measured
 measure    what a row is, and how samples are taken
-codec, store, startup    the rows, one function each
+codec, bulk, store, startup    the rows, one function each
+areev_peer the other store of memory grains, as the rows use it
 rows       all of them by name
 child      runs one row; each runs in a process of its own
 report, plot    the table and the bars

@@ -15,7 +15,8 @@ def main(row: str, set: str, count: str, rounds: str, directory: str) -> None:
     """Build the row, which checks it, then measure."""
     plan = Plan(set, int(count), int(rounds), Path(directory))
     case = ROWS[row].build(plan)
-    print(json.dumps([*interleaved(case, plan.rounds), case.items]))
+    samples = interleaved(case, plan.rounds)
+    print(json.dumps([*samples, case.items, case.peer_items or case.items]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PEERS = ("omsgrain", "ormsgpack", "orjson", "cbor2", "lmdb")
+PEERS = ("omsgrain", "ormsgpack", "orjson", "cbor2", "lmdb", "areev")
 _CPUINFO = Path("/proc/cpuinfo")
 _TELLING = ("avx2", "avx512f", "sha_ni", "sha2")
 

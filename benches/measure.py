@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from benches import data
+
+T = TypeVar("T")
 
 Sample = Callable[[], float]
 """Does the work once and returns what it took: seconds or bytes."""
@@ -24,7 +26,7 @@ Sample = Callable[[], float]
 ALL_SETS = tuple(data.SETS)
 ALL_CORES = 0
 
-UNITS = {"us": 1e-6, "ms": 1e-3, "MB": 1e6}
+UNITS = {"us": 1e-6, "ms": 1e-3, "B": 1.0, "MB": 1e6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,13 @@ class Case:
         ours: our side.
         peer: the other side.
         items: grains a sample, for figures per grain.
+        peer_items: the same of the peer, if it gets fewer because it would take too long.
     """
 
     ours: Sample
     peer: Sample
     items: int = 1
+    peer_items: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,16 @@ def timed(work: Callable[[], object]) -> Sample:
         start = time.perf_counter()
         work()
         return time.perf_counter() - start
+
+    return sample
+
+
+def timed_on(make: Callable[[], T], work: Callable[[T], object]) -> Sample:
+    """A sample of how many seconds the work takes on what is made before the clock starts."""
+
+    def sample() -> float:
+        made = make()
+        return timed(lambda: work(made))()
 
     return sample
 

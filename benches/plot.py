@@ -35,7 +35,7 @@ def bars(results: list[Result], path: Path) -> bool:
     axes.plot([goal for _, goal in goals], [i for i, _ in goals], "k|", markersize=9, label="goal")
     axes.axvline(1, color="black", linewidth=0.6)
     axes.set_xscale("log")
-    axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10, 20])
+    axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100])
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}x")
     axes.set_yticks(range(len(shown)), names, fontsize=7)
     axes.set_xlabel("times as fast as the peer")

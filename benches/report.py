@@ -30,6 +30,7 @@ class Result:
         goal: what the figure should be; None: shown for comparison only.
         won: the goal is reached.
         items: grains a sample.
+        peer_items: grains a sample of the peer.
         samples: all samples, in seconds or bytes.
     """
 
@@ -46,14 +47,15 @@ class Result:
     goal: float | None
     won: bool | None
     items: int
+    peer_items: int
     samples: dict[str, list[float]]
 
 
 def judge(row: Row, set: str, threads: int, samples: Samples) -> Result:
     """Compare the medians."""
-    scale = UNITS[row.unit] * samples.items
-    ours = statistics.median(samples.ours) / scale
-    peer = statistics.median(samples.peer) / scale
+    unit = UNITS[row.unit]
+    ours = statistics.median(samples.ours) / (unit * samples.items)
+    peer = statistics.median(samples.peer) / (unit * samples.peer_items)
     ratio = row.kind == "ratio"
     figure = peer / ours if ratio else ours - peer
     goal = row.goal if threads == row.threads[0] else None
@@ -72,6 +74,7 @@ def judge(row: Row, set: str, threads: int, samples: Samples) -> Result:
         goal=goal,
         won=won,
         items=samples.items,
+        peer_items=samples.peer_items,
         samples={"ours": samples.ours, "peer": samples.peer},
     )
 
@@ -89,7 +92,7 @@ def line(result: Result) -> list[str]:
     return [
         r.row,
         r.work,
-        r.set,
+        r.set if r.items == 1 else f"{r.items:,} {r.set}",
         "all" if r.threads == ALL_CORES else str(r.threads),
         f"{r.ours:.3g} {r.unit}",
         r.against,
@@ -123,7 +126,8 @@ def to_markdown(results: list[Result], about: dict[str, Any]) -> str:
             "- Versions: " + ", ".join(f"{name} {v}" for name, v in versions.items()) + ".",
             "- Grains: " + "; ".join(f"{name}: {size}" for name, size in sizes.items()) + ".",
             f"- Ours and the peer took turns, {about['rounds']} times each; the figures are "
-            "medians per grain. A ratio is the peer's time over ours: above 1 we are faster. "
+            "medians per grain, in S5 per query. A ratio is the peer's time over ours, in S7 its "
+            "size: above 1 we are faster, or smaller. "
             "Results were checked before the clock ran. Where a peer packs, its input has short "
             "keys already. A row without a goal is there for comparison.",
             "",

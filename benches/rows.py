@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from benches import codec, startup, store
+from benches import bulk, codec, startup, store
 from benches.measure import Row
 
-ROWS: dict[str, Row] = {row.id: row for area in (codec, store, startup) for row in area.ROWS}
+_AREAS = (codec, bulk, store, startup)
+ROWS: dict[str, Row] = {
+    row.id: row for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: r.id)
+}

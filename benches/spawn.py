@@ -18,11 +18,12 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a child measured: seconds or bytes, and how many grains each is for."""
+    """What a child measured: seconds or bytes, and how many grains a sample is for."""
 
     ours: list[float]
     peer: list[float]
     items: int
+    peer_items: int
 
 
 def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
@@ -49,5 +50,4 @@ def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
         done = subprocess.run(command, env=env, cwd=HERE.parent, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{row} on {set}: {done.stderr.strip()}")
-    ours, peer, items = json.loads(done.stdout)
-    return Samples(ours, peer, items)
+    return Samples(*json.loads(done.stdout))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows S: grains in and out of a store on disk."""
+"""Rows S2, S4, S5: one grain at a time, in and out of a store on disk."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lmdb
+import orjson
 
 import omsgrain as og
+from benches import areev_peer
 from benches.measure import Case, Plan, Row, check, timed
 
 THREADS = 8
 MAP = 1 << 30
+PAGE = 10
 
 
 def put(plan: Plan) -> Case:
@@ -81,6 +84,37 @@ def get(plan: Plan) -> Case:
     return Case(timed(ours), timed(peer), plan.count)
 
 
+def query(plan: Plan) -> Case:
+    grains = plan.grains()
+    store = og.open(plan.directory / "ours.omsg")
+    check(store.put_many(grains).stored == plan.count, "all are new")
+    db = areev_peer.opened(plan.directory)
+    check(len(areev_peer.add(db, areev_peer.calls(grains))) == plan.count, "the peer has all")
+    relation = grains[0]["relation"]
+    subjects = list(dict.fromkeys(grain["subject"] for grain in grains))
+    random.Random(5).shuffle(subjects)
+
+    def ours_of(subject: str) -> list[object]:
+        page = store.query(subject=subject, relation=relation, limit=PAGE)
+        return [hit.grain["object"] for hit in page.results]
+
+    def peer_of(subject: str) -> list[object]:
+        found = orjson.loads(db.recall(subject, relation, PAGE))
+        return [grain["fields"]["object"] for grain in found]
+
+    def newest(subject: str) -> list[object]:
+        return [g["object"] for g in reversed(grains) if g["subject"] == subject][:PAGE]
+
+    for subject in subjects:
+        check(ours_of(subject) == newest(subject), "the newest of the subject")
+        check(peer_of(subject) == newest(subject), "the peer finds the same")
+    return Case(
+        timed(lambda: [ours_of(subject) for subject in subjects]),
+        timed(lambda: [peer_of(subject) for subject in subjects]),
+        len(subjects),
+    )
+
+
 def _environment(path: Path) -> lmdb.Environment:
     return lmdb.open(str(path), map_size=MAP)
 
@@ -96,4 +130,12 @@ ROWS = (
         count=400,
     ),
     Row("S4", "get by address, hot", "decode from a dict of blobs", 0.5, get),
+    Row(
+        "S5",
+        f"query(subject, relation, limit={PAGE}) in 10,000 grains, down to the objects",
+        f"{areev_peer.NAME} recall",
+        10.0,
+        query,
+        count=10_000,
+    ),
 )

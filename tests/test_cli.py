@@ -131,7 +131,7 @@ def test_verify(shell: Shell, tmp_path: Path, store: Path) -> None:
 
 def test_verify_a_damaged_store(shell: Shell, store: Path) -> None:
     data = (store / "data.mdb").read_bytes()
-    assert data.count(b"\xa2s1") == 1
+    assert b"\xa2s1" in data
     (store / "data.mdb").write_bytes(data.replace(b"\xa2s1", b"\xa2s7"))
     assert shell("verify", store, "--json") == 33
     got = json.loads(shell.out)

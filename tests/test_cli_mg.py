@@ -236,7 +236,7 @@ def test_check_a_damaged_store(shell: Shell, store: Path) -> None:
     with og.open(store) as grains:
         numbers = {grain["subject"]: i for i, grain in enumerate(grains, 1)}
     data = (store / "data.mdb").read_bytes()
-    assert data.count(b"\xa2s7") == 1
+    assert b"\xa2s7" in data
     (store / "data.mdb").write_bytes(data.replace(b"\xa2s7", b"\xa2s\xff"))
     assert shell("check", store, "--json") == 60
     said = json.loads(shell.out)

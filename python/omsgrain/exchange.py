@@ -91,9 +91,9 @@ def _good(
     first = 0
     for file in files:
         with container.read(file) as source:
-            for number in range(len(source)):
+            for number, blob in enumerate(source):
                 if first + number not in bad:
-                    yield first + number, source[number]
+                    yield first + number, blob
             first += len(source)
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from omsgrain import _core, registry
-from omsgrain.batch import GrainBatch, ItemError, ItemWarning, encode_many, verify_many
+from omsgrain.batch import GrainBatch, ItemError, ItemWarning, encode_many
 from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain, options
 
@@ -127,14 +127,13 @@ def _encode(fields: dict[int, Item], intake: Intake, first: int) -> None:
 
 
 def _verify(given: dict[int, bytes], intake: Intake, first: int) -> None:
-    places = list(given)
-    pairs = [(sha256(blob).digest(), blob) for blob in given.values()]
-    report = verify_many(((blob, digest.hex()) for digest, blob in pairs), errors="collect")
-    for place, pair in zip(places, pairs, strict=True):
-        intake.pairs[place] = pair
-    for bad in report.errors:
-        intake.pairs[places[bad.index]] = None
-        intake.errors.append(ItemError(first + places[bad.index], None, bad.error))
+    places, blobs = list(given), list(given.values())
+    digests, wrong = _core.check_many(blobs)
+    for place, digest, blob in zip(places, digests, blobs, strict=True):
+        intake.pairs[place] = (digest, blob)
+    for index, error in wrong:
+        intake.pairs[places[index]] = None
+        intake.errors.append(ItemError(first + places[index], None, error))
 
 
 def _refuse_superseding(intake: Intake, first: int) -> None:

@@ -121,8 +121,8 @@ def examine(grains: list[bytes]) -> tuple[list[str], list[tuple[int, OmsError]]]
     """
     special = [i for i, g in enumerate(grains) if len(g) < 2 or g[0] != 1 or g[1] & 3]
     if not special:
-        found = _core.address_many(grains)
-        return found, _core.verify_many(list(zip(grains, found, strict=True)))
+        digests, wrong = _core.check_many(grains)
+        return [digest.hex() for digest in digests], wrong
     blobs = list(grains)
     bad: list[tuple[int, OmsError]] = []
     for i in special:
@@ -133,5 +133,5 @@ def examine(grains: list[bytes]) -> tuple[list[str], list[tuple[int, OmsError]]]
     found = _core.address_many(blobs)
     left_out = set(special)
     plain = [i for i in range(len(grains)) if i not in left_out]
-    bad += [(plain[k], e) for k, e in _core.verify_many([(blobs[i], found[i]) for i in plain])]
+    bad += [(plain[k], error) for k, error in _core.check_many([blobs[i] for i in plain])[1]]
     return found, sorted(bad, key=lambda pair: pair[0])

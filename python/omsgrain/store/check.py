@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from omsgrain.batch import verify_many
+from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.store.base import CheckReport, Problem
 from omsgrain.store.lmdb import LmdbStore
@@ -87,9 +87,8 @@ class _Walk:
         good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
         bad = [seq for seq, _, digest in page if digest is None]
         yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
-        report = verify_many(((b, d.hex()) for _, b, d in good), errors="collect")
-        for item in report.errors:
-            yield Problem("blob", good[item.index][0], str(item.error))
+        for index, error in _core.check_many([blob for _, blob, _ in good])[1]:
+            yield Problem("blob", good[index][0], str(error))
         for seq, _, digest in good:
             if seq <= self.reader.head.watermark:
                 self.addressed += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -149,6 +150,10 @@ class Environment:
                 with txn:  # committed on the way out
                     shared = len(members) > 1
                     settled = [(m, *self._run(txn, session, m, shared)) for m in members]
+                if self.file_size() < self._whole_size():
+                    # LMDB does not write pages at the end that are free again already.
+                    with suppress(OSError):
+                        os.truncate(self.path / DATA_FILE, self._whole_size())
             except lmdb.MapFullError:
                 raise
             except lmdb.Error as error:
@@ -259,6 +264,7 @@ class Environment:
                 max_spare_txns=0,  # a cached transaction's slot would not outlive a fork
             )
             try:
+                self._measure()
                 self._env.reader_check()  # frees the slots of readers that were killed
                 self.tables = self._open_tables()
             except BaseException:
@@ -268,6 +274,19 @@ class Environment:
             self._refusal = f"the store {str(self.path)!r} could not be opened again"
             raise failure(self.path, "open the store", error) from error
         self._refusal = None
+
+    def _measure(self) -> None:
+        """Refuse a file that was cut short: reading beyond its end would end the process."""
+        whole, found = self._whole_size(), (self.path / DATA_FILE).stat().st_size
+        if found < whole:
+            raise StoreError(
+                f"the data file of the store {str(self.path)!r} is cut short",
+                expected=f"{whole} bytes",
+                found=str(found),
+            )
+
+    def _whole_size(self) -> int:
+        return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
 
     def _open_tables(self) -> dict[Table, _Database]:
         while True:
@@ -315,6 +334,8 @@ class Environment:
         if not self._gate.inside:
             self._env.close()
         os.close(self._fd)
+        self._lock.after_fork()
+        self.side.close()
         self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent
 
 

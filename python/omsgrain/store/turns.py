@@ -129,28 +129,29 @@ class Queue:
 class WriterLock:
     """A lock on a file, held for one transaction; dead processes let go of it."""
 
-    __slots__ = ("_fd", "_path", "patience")
+    __slots__ = ("_closed", "_fd", "_guard", "_path", "patience")
 
     def __init__(self, path: Path, patience: float) -> None:
         self._path = path
         self._fd: int | None = None
+        self._closed = False
+        self._guard = threading.Lock()  # one thread may close while another tries
         self.patience = patience
 
     def acquire(self) -> None:
         """Take the lock.
 
         Raises:
-            StoreError: another process held it for ``patience`` seconds.
+            StoreError: another process held it for ``patience`` seconds, or the file cannot be
+                opened, or this was closed.
         """
         if fcntl is None:
             return
-        if self._fd is None:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         until = time.monotonic() + self.patience
         pause, longest = _PAUSE
         while True:
             try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._try()
                 return
             except BlockingIOError:
                 if time.monotonic() >= until:
@@ -158,16 +159,36 @@ class WriterLock:
                         "another process is writing to the store",
                         expected=f"its turn to end within {self.patience:g} s",
                     ) from None
+            except OSError as error:
+                raise StoreError(
+                    "could not lock the store for writing", found=error.strerror
+                ) from error
             time.sleep(pause)
             pause = min(2 * pause, longest)
 
+    def _try(self) -> None:
+        with self._guard:
+            if self._closed:
+                raise StoreError("the store is closed")
+            if self._fd is None:
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
     def release(self) -> None:
         """Let go of the lock."""
-        if self._fd is not None and fcntl is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        with self._guard:
+            if self._fd is not None and fcntl is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file, and so let go."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        with self._guard:
+            self._closed = True
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def after_fork(self) -> None:
+        """In the child: close the file, which would hold the lock when the parent is killed."""
+        self._guard = threading.Lock()  # a thread that stayed in the parent may hold the old one
+        self.close()

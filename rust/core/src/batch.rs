@@ -136,6 +136,11 @@ pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
     })
 }
 
+/// The address of each blob, and whether it is good.
+pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
+    on_all_cores(total(blobs), blobs.len(), |i| (address::sha256(blobs[i]), decode::verify(blobs[i])))
+}
+
 /// Bytes in all.
 pub fn total(blobs: &[&[u8]]) -> usize {
     blobs.iter().map(|blob| blob.len()).sum()

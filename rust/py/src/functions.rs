@@ -200,6 +200,23 @@ pub fn verify_many<'py>(
     refused.iter().map(|(i, error)| Ok((*i, exception(py, error, None)?))).collect()
 }
 
+/// What is wrong with some of a list: position and exception.
+type Wrong = Vec<(usize, Py<PyAny>)>;
+
+/// The address of each blob, as 32 bytes, and (position, exception) of each that is not good.
+#[pyfunction]
+pub fn check_many<'py>(
+    py: Python<'py>,
+    blobs: Vec<Bound<'py, PyBytes>>,
+) -> PyResult<(Bound<'py, PyList>, Wrong)> {
+    let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
+    let checked = py.detach(|| batch::check_many(&views));
+    let digests = PyList::new(py, checked.iter().map(|(digest, _)| PyBytes::new(py, digest)))?;
+    let refused = checked.iter().enumerate().filter_map(|(i, (_, v))| v.as_ref().err().map(|e| (i, e)));
+    let wrong: PyResult<Wrong> = refused.map(|(i, error)| Ok((i, exception(py, error, None)?))).collect();
+    Ok((digests, wrong?))
+}
+
 /// The registry, as JSON with the keys of registry.toml.
 #[pyfunction]
 pub fn registry_json() -> &'static str {
