@@ -55,6 +55,7 @@ class LmdbStore:
         self.path = Path(path)
         self._readonly = readonly
         self._closed = False
+        self._next_flush = 0
         durable = durability == "commit"
         self._env = acquire(self.path, readonly=readonly, durable=durable, patience=patience)
         self._let_go = weakref.finalize(self, self._env.release)
@@ -87,8 +88,15 @@ class LmdbStore:
             return result
 
         result = env.write(run)
-        if env.recent.last - env.recent.watermark >= RUN:
-            self.flush(RUN)
+        gathered = env.recent.last - env.recent.watermark
+        if gathered >= max(RUN, self._next_flush):
+            try:
+                self.flush(RUN)
+                self._next_flush = 0
+            except StoreError:
+                # What was put is safe and found; a disk without room for the index is told by the
+                # next put that it has no room for. Try again when more has gathered.
+                self._next_flush = gathered + RUN // 4
         return result
 
     def flush(self, least: int = 1) -> None:
