@@ -63,9 +63,11 @@ def import_mg(path: str | os.PathLike[str], put: PutMany, *, errors: OnError) ->
     claims = first = 0
     for file in files:
         with container.read(file) as source:
-            for problem in source.verify(errors=errors).problems:
-                if problem.part != "grain" or problem.number is None:
-                    raise problem.error  # then no grain of the file can be trusted
+            report = source.verify(errors=errors)
+            for problem in report.problems:
+                # With such a problem, or too many to list, no grain of the file can be trusted.
+                if problem.part != "grain" or problem.number is None or not report.complete:
+                    raise problem.error
                 bad[first + problem.number] = problem.error
             claims += len(source.manifest)
             for number, blob in enumerate(source):

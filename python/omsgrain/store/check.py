@@ -17,6 +17,7 @@ from pathlib import Path
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.store.base import CheckReport, Problem
+from omsgrain.store.layout import broken_pages
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.reading import LmdbReader
 from omsgrain.store.recent import RUN, Recent
@@ -50,6 +51,8 @@ def check(path: Path) -> CheckReport:
         return CheckReport(False, (Problem("file", None, error.message),), 0, 0)
     try:
         with store.read() as reader:
+            if broken := broken_pages(path, *reader.commit()):
+                problems.append(Problem("file", None, broken))
             walk = _Walk(reader)
             for problem in walk.problems():
                 if len(problems) < _MOST:
@@ -89,7 +92,9 @@ class _Walk:
         yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
         for index, error in _core.check_many([blob for _, blob, _ in good])[1]:
             yield Problem("blob", good[index][0], str(error))
-        for seq, _, digest in good:
+        for seq, blob, digest in good:
+            if self.reader.blob_at(seq) != blob:
+                yield Problem("blob", seq, "the number does not lead to the grain")
             if seq <= self.reader.head.watermark:
                 self.addressed += 1
                 if self.reader.row_of(digest) != seq:

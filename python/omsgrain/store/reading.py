@@ -91,6 +91,10 @@ class LmdbReader:
         """Return the number of rows of a table."""
         return int(self._txn.stat(self._tables[table])["entries"])
 
+    def commit(self) -> tuple[int, int]:
+        """Return the size of the file's pages, and the number of the commit that is read."""
+        return int(self._txn.stat(self._tables[META])["psize"]), self._txn.id()
+
     def last_seq(self) -> int:
         """Return the last sequence number given."""
         return self.head.last_seq
