@@ -175,7 +175,7 @@ ROWS = (
         ADD,
         60.0,
         put_many,
-        count=100_000,
+        count=50_000,
     ),
     Row(
         "S1-lmdb",
@@ -183,7 +183,7 @@ ROWS = (
         f"py-lmdb putmulti of the blobs by address, sorted, durable, {BATCH} a commit",
         0.5,
         put_many_lmdb,
-        count=100_000,
+        count=50_000,
     ),
     Row(
         "S3",
@@ -191,7 +191,7 @@ ROWS = (
         ADD,
         60.0,
         ingest,
-        count=100_000,
+        count=50_000,
     ),
     Row(
         "S7",

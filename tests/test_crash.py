@@ -27,6 +27,7 @@ def observation():
         "type": "observation", "observer_id": f"robot-{seed}", "observer_type": "sensor",
         "object": {"reading": random.random(), "note": "x" * random.randint(0, 2000)},
         "created_at": 1_700_000_000_000 + number, "subject": f"reading {number}",
+        "namespace": "kills",
     }
 with og.open(path) as store:
     print("ready", flush=True)
@@ -41,10 +42,10 @@ with og.open(path) as store:
 """
 
 
-def write_and_kill(path: Path, seed: int, lines: int) -> list[str]:
+def write_and_kill(path: Path, seed: int, lines: int, code: str = WRITER) -> list[str]:
     """Kill a writer after it has said so many lines; return all addresses that it had said."""
     child = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), str(seed)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(path), str(seed)], stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     with child, child.stdout as said:
@@ -69,6 +70,76 @@ def test_nothing_returned_is_lost(tmp_path: Path, request: pytest.FixtureRequest
             assert [change.seq for change in store.changes()] == list(range(1, len(store) + 1))
             kept = og.Belief(subject=f"round {seed}", relation="was", object="survived")
             returned.add(store.put(kept))
+
+
+# The same, with an index that is written every few grains.
+FLUSHING = "from omsgrain.store import lmdb, recent\nlmdb.RUN = recent.RUN = 90\n" + WRITER
+
+
+def test_nothing_returned_is_lost_from_the_index(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / "memory.omsg"
+    random = Random(21)
+    returned: set[str] = set()
+    watermarks = set()
+    for seed in range(50 if request.config.getoption("--long") else 3):
+        returned.update(write_and_kill(path, seed, random.randint(200, 1_500), FLUSHING))
+        with og.open(path, readonly=True) as store:
+            watermarks.add(store.stats().watermark)
+            assert returned <= queried(store, type="observation") == {g.address for g in store}
+            some = random.sample(sorted(returned), 20)
+            for grain in store.get_many(some):
+                found = store.query(subject=grain["subject"], namespace="kills").results
+                assert grain.address in {hit.content_address for hit in found}
+            assert store.query(type="observation", count=True).total == len(store)
+            report = store.check()
+            assert report.ok, report.problems
+            assert report.grains == len(store)
+    assert 0 not in watermarks  # the kills came after flushes, or amid them
+
+
+def queried(store: og.GrainStore, **filters: str) -> set[str]:
+    """All addresses that a query gives, page by page."""
+    found, cursor = set(), None
+    while True:
+        page = store.query(**filters, limit=1_000, cursor=cursor)  # type: ignore[arg-type]
+        found |= {hit.content_address for hit in page.results}
+        if (cursor := page.next_cursor) is None:
+            return found
+
+
+@pytest.mark.parametrize("moment", ["add_addresses", "add_rows", "set_watermark"])
+@pytest.mark.parametrize("call", ["store.flush()", "store.rebuild()"])
+def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: str) -> None:
+    path = tmp_path / "memory.omsg"
+    with og.open(path) as store:
+        store.put_many(
+            [og.Belief(subject=f"room {n}", relation="has", object="light") for n in range(50)]
+        )
+        store._store.flush()
+    code = f"""if True:
+        import os, sys
+        import omsgrain as og
+        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.store.writing import LmdbWriter
+        store = LmdbStore(sys.argv[1])
+        for n in range(50, 80):
+            og.GrainStore(store).put(og.Belief(subject=f"room {{n}}", relation="has", object="x"))
+        inner = LmdbWriter.{moment}
+        def die(*args):
+            inner(*args)
+            os.kill(os.getpid(), 9)
+        LmdbWriter.{moment} = die
+        {call}
+    """
+    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
+    with og.open(path) as store:
+        assert store.stats().watermark == 50
+        assert store.query(relation="has", count=True).total == len(store) == 80
+        assert store.check().ok
+        store._store.flush()
+        assert store.check().ok
 
 
 def test_readers_beside_a_killed_writer(tmp_path: Path) -> None:

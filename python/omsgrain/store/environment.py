@@ -75,7 +75,11 @@ class Environment:
         self._refusal: str | None = None
         self._writing = threading.Lock()
         self._writer: int | None = None
-        self._open(FIRST_MAP if identity(path) is None else 0)
+        try:
+            self._open(FIRST_MAP if identity(path) is None else 0)
+        except BaseException:
+            self._lock.close()
+            raise
         self.identity = identity(path)
         self._fd = os.open(path / DATA_FILE, os.O_RDONLY)  # to ask about the file, nothing more
 
@@ -289,11 +293,17 @@ class Environment:
         return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
 
     def _open_tables(self) -> dict[Table, _Database]:
-        while True:
-            try:
-                return open_tables(self._env, self.path, readonly=self.readonly)
-            except lmdb.MapResizedError:  # another process was growing the file just now
-                self._env.set_mapsize(0)
+        if not self.readonly:
+            self._lock.acquire()  # LMDB would wait for another writer without end
+        try:
+            while True:
+                try:
+                    return open_tables(self._env, self.path, readonly=self.readonly)
+                except lmdb.MapResizedError:  # another process was growing the file just now
+                    self._env.set_mapsize(0)
+        finally:
+            if not self.readonly:
+                self._lock.release()
 
     def _close(self) -> None:
         try:

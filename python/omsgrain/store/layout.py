@@ -34,7 +34,8 @@ _NODE = struct.Struct("=HHHH")
 _NUMBER = struct.Struct("=Q")
 
 _BRANCH, _LEAF, _OVERFLOW, _FIXED = 0x01, 0x02, 0x04, 0x20
-_BIG, _TREE_HERE = 0x01, 0x02  # flags of a node: its data are in overflow pages, or a tree
+_DIRTY, _INSIDE = 0x10, 0x40  # pages in a node; LMDB leaves the first in the file
+_BIG, _TREE_HERE, _PAGE_HERE = 0x01, 0x02, 0x04  # flags of a node: what its data are
 _INTEGER_KEYS = 0x08
 _NO_PAGE = (1 << 64) - 1
 _DEEPEST = 32
@@ -99,12 +100,9 @@ class _Walk:
 
     def tree(self, record: bytes) -> Iterator[tuple[int, int]]:
         """Walk a tree and those inside it; yield where the data of its own leaves are."""
-        fixed, _, depth, *pages, entries, root = _TREE.unpack(record)
-        if root == _NO_PAGE:
-            if depth or any(pages) or entries:
-                raise _Broken("an empty tree has pages")
+        fixed, _, depth, *_, entries, root = _TREE.unpack(record)
+        if root == _NO_PAGE and not depth and not entries:
             return
-        counts = [0, 0, 0]
         todo = [(root, 1)]
         while todo:
             number, level = todo.pop()
@@ -113,30 +111,35 @@ class _Walk:
             leaf = level == depth
             if flags & ~_FIXED != (_LEAF if leaf else _BRANCH) or not 0 < depth <= _DEEPEST:
                 raise _Broken(f"page {number} is of the wrong kind")
-            counts[leaf] += 1
             if flags & _FIXED:
-                if own != fixed:
-                    raise _Broken(f"page {number} has values of another size")
+                fits(number, own, fixed, lower, upper, self.page_size)
                 continue
+            free = self.page_size - upper
             for node in self.nodes(number, lower, upper):
                 low, high, kind, key = _NODE.unpack_from(self.data, node)
+                place, size = node + _NODE.size + key, low | high << 16
+                length = 0 if not leaf else _NUMBER.size if kind & _BIG else size
+                free -= _NODE.size + key + length + (key + length) % 2
                 if not leaf:
                     todo.append((low | high << 16 | kind << 32, level + 1))
                     continue
-                place, size = node + _NODE.size + key, low | high << 16
                 if kind & _BIG:
                     (big,) = _NUMBER.unpack_from(self.data, place)
-                    length = self.big(big, size)
-                    counts[2] += length
+                    self.big(big, size)
                     place = big * self.page_size + _HEADER.size
                 elif place + size > (number + 1) * self.page_size:
                     raise _Broken(f"page {number} has a node beyond its end")
                 elif kind & _TREE_HERE:
                     for _ in self.tree(self.data[place : place + size]):
                         pass
+                elif kind & _PAGE_HERE:
+                    _, own, flags, low, high = _HEADER.unpack_from(self.data, place)
+                    if flags | _DIRTY != _LEAF | _FIXED | _INSIDE | _DIRTY:
+                        raise _Broken(f"page {number} has a page inside that is none")
+                    fits(number, own, own, low, high, size)
                 yield place, size
-        if counts != pages:
-            raise _Broken("a tree has more or fewer pages than it says")
+            if free:
+                raise _Broken(f"page {number} has nodes that overlap or lie apart")
 
     def nodes(self, number: int, lower: int, upper: int) -> list[int]:
         """Where the nodes of a page begin."""
@@ -149,11 +152,17 @@ class _Walk:
             raise _Broken(f"page {number} has a node out of bounds")
         return [start + place for place in places]
 
-    def big(self, number: int, size: int) -> int:
-        """Meet the overflow pages of a value; return how many they are."""
+    def big(self, number: int, size: int) -> None:
+        """Meet the overflow pages of a value."""
         _, flags, low, high = self.header(number)
         pages = low | high << 16
         if flags != _OVERFLOW or pages != -(-(_HEADER.size + size) // self.page_size):
             raise _Broken(f"page {number} is no value of that size")
         self.meet(number, pages)
-        return pages
+
+
+def fits(number: int, own: int, fixed: int, lower: int, upper: int, size: int) -> None:
+    """Refuse the bounds of a page, or one inside it, whose values all have one size."""
+    count = (lower - _HEADER.size) // 2
+    if own != fixed or lower % 2 or upper - lower != size - _HEADER.size - count * fixed:
+        raise _Broken(f"page {number} has values of another size")

@@ -186,7 +186,9 @@ class LmdbStore:
 def _committed(env: Environment, recent: Recent, session: Session, head: Head) -> None:
     recent.extend(session.pending)
     if env.durable:
-        env.side.write(head.last_seq, head.blob_bytes)
+        # The grains are safe; without this note only damage to the newest root goes unseen.
+        with suppress(OSError):
+            env.side.write(head.last_seq, head.blob_bytes)
 
 
 def _flushed(env: Environment, head: Head) -> None:

@@ -157,20 +157,19 @@ class LmdbReader:
         """Return how many grains have a term."""
         with self._txn.cursor(self._tables[TERMS]) as cursor:
             on_disk = cursor.count() if cursor.set_key(key) else 0
-        return on_disk + self._rows().count(key, self.head.watermark, self.head.last_seq)
+        return on_disk + sum(part.count(key, low, high) for part, low, high in self._parts())
 
     def has_term(self, key: bytes, place: bytes) -> bool:
         """Tell whether the grain at a place has a term."""
         if int.from_bytes(place[12:], "big") > self.head.watermark:
-            return self._rows().tail.has(key, place)
+            return any(part.tail.has(key, place) for part, _, _ in self._parts())
         with self._txn.cursor(self._tables[TERMS]) as cursor:
             return cursor.set_key_dup(key, place)
 
     def places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
         """Walk the grains that have a term, in order, from behind a place."""
-        low, high = self.head.watermark, self.head.last_seq
-        recent = self._rows().places(key, after, newest, low, high)
-        return merge(self._disk_places(key, after, newest), recent, reverse=newest)
+        recent = [p.places(key, after, newest, low, high) for p, low, high in self._parts()]
+        return merge(self._disk_places(key, after, newest), *recent, reverse=newest)
 
     def _disk_places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
         with self._txn.cursor(self._tables[TERMS]) as cursor:
@@ -188,10 +187,10 @@ class LmdbReader:
                 yield cursor.value()
                 there = cursor.prev_dup() if newest else cursor.next_dup()
 
-    def _rows(self) -> Recent:
-        """The recent grains with their index rows made as far as this snapshot sees."""
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        """The recent grains with their index rows, and between which numbers this may see them."""
         self.recent.load_rows(self, self.head.last_seq)
-        return self.recent
+        return [(self.recent, self.head.watermark, self.head.last_seq)]
 
 
 class Snapshot:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 from omsgrain.errors import StoreError
@@ -34,16 +33,12 @@ class SideFile:
         self._fd: int | None = None
 
     def write(self, last_seq: int, blob_bytes: int) -> None:
-        """Note how far the store has come. Not synced: after a power cut it may be behind.
-
-        Nor is it an error when that fails: the commit is made, and an old note says nothing.
-        """
+        """Note how far the store has come. Not synced: after a power cut it may be behind."""
         body = _LAYOUT.pack(_MAGIC, last_seq, blob_bytes)
-        with suppress(OSError):
-            if self._fd is None:
-                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            os.lseek(self._fd, 0, os.SEEK_SET)
-            os.write(self._fd, body + _SUM.pack(zlib.crc32(body)))
+        if self._fd is None:
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.write(self._fd, body + _SUM.pack(zlib.crc32(body)))
 
     def read(self) -> int | None:
         """Return the last sequence number noted; None if there is none that can be trusted."""

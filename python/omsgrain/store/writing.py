@@ -55,6 +55,14 @@ class LmdbWriter(LmdbReader):
             self._set_head(Head(seq, blob_bytes, grains, watermark))
         return flags
 
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        """What is not committed yet stands apart: it may be taken back."""
+        base, last = self._session.base or 0, self.head.last_seq
+        self.recent.load_rows(self, base)
+        own = Recent(base)
+        own.load_rows(self, last)
+        return [(self.recent, self.head.watermark, base), (own, base, last)]
+
     def _set_head(self, head: Head) -> None:
         self.head = head
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])

@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writers that share a commit, writers that wait for one another, and readers beside them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import IO, Any
+
+import pytest
+
+import omsgrain as og
+from child import run
+from omsgrain.errors import StoreError
+from omsgrain.store import environment
+from omsgrain.store.lmdb import LmdbStore
+from store_contract import Pair, contents, make_pairs, pair, put
+
+LONG = 20.0  # seconds until a test that is stuck gives up
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.omsg"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[LmdbStore]:
+    store = LmdbStore(path, durability="relaxed")
+    yield store
+    store.close()
+
+
+class Together:
+    """Works of many threads, all waiting while this one holds the store: one commit for all."""
+
+    def __init__(self, store: LmdbStore) -> None:
+        self.store = store
+        self.threads: list[threading.Thread] = []
+        self.said: dict[int, Any] = {}
+
+    def add(self, work: Callable[..., Any]) -> None:
+        number = len(self.threads)
+
+        def do() -> None:
+            try:
+                self.said[number] = self.store.write(work)
+            except BaseException as error:
+                self.said[number] = error
+
+        self.threads.append(threading.Thread(target=do))
+
+    def go(self) -> list[Any]:
+        """Let them all queue up behind a first work, then let that one end."""
+        queue = self.store._env._queue
+        inside, end = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            inside.set()
+            assert end.wait(LONG)
+
+        first = threading.Thread(target=self.store.write, args=(hold,))
+        first.start()
+        assert inside.wait(LONG)
+        for number, thread in enumerate(self.threads, start=1):
+            thread.start()
+            while len(queue._waiting) < number:  # in this order
+                pass
+        end.set()
+        for thread in [first, *self.threads]:
+            thread.join(LONG)
+            assert not thread.is_alive()
+        return [self.said[number] for number in range(len(self.threads))]
+
+
+@pytest.fixture
+def together(store: LmdbStore) -> Together:
+    return Together(store)
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many works each commit had."""
+    sizes: list[int] = []
+    inner = environment.Environment._commit
+
+    def commit(self: environment.Environment, members: list[Any]) -> None:
+        sizes.append(len(members))
+        inner(self, members)
+
+    monkeypatch.setattr(environment.Environment, "_commit", commit)
+    return sizes
+
+
+def putting(*pairs: Pair) -> Callable[..., Any]:
+    return lambda writer: writer.put(pairs)
+
+
+def failing(error: type[BaseException], *pairs: Pair) -> Callable[..., Any]:
+    def work(writer: Any) -> None:
+        writer.put(pairs)
+        raise error
+
+    return work
+
+
+# --- one commit for many -------------------------------------------------------------------------
+
+
+def test_waiting_works_share_a_commit(
+    store: LmdbStore, together: Together, commits: list[int]
+) -> None:
+    pairs = make_pairs(40)
+    for one in pairs:
+        together.add(putting(one))
+    together.add(putting(pairs[0], pairs[39]))  # it sees what the works before it put
+    assert together.go() == [[True]] * 40 + [[False, False]]
+    assert commits == [1, 41]
+    assert [blob for _, blob in contents(store)] == [blob for _, blob in pairs]
+
+
+def test_one_that_fails_takes_nothing_along(
+    store: LmdbStore, together: Together, commits: list[int]
+) -> None:
+    good, bad = make_pairs(10), make_pairs(10, seed=2)
+    for n in range(10):
+        together.add(putting(good[n]))
+        together.add(failing(ZeroDivisionError, bad[n], good[9]))
+    together.add(putting(bad[0]))  # and what failed was not put
+    said = together.go()
+    assert said[::2] == [[True]] * 11
+    assert {type(error) for error in said[1::2]} == {ZeroDivisionError}
+    assert commits == [1, 21]
+    with store.read() as reader:
+        assert [reader.get(d) for d, _ in good] == [blob for _, blob in good]
+        assert reader.find([d for d, _ in bad]) == [11, *[None] * 9]
+        assert reader.count() == reader.last_seq() == 11
+    assert put(store, *bad) == [False, *[True] * 9]
+    assert store.check().grains == 20
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_an_interrupt_leaves_the_others_served(
+    store: LmdbStore, together: Together, place: int
+) -> None:
+    """It strikes the thread that commits for all, in its own work or in that of another."""
+    pairs = make_pairs(6)
+    struck = threading.Event()
+
+    def strike(writer: Any) -> Any:
+        if not struck.is_set():
+            struck.set()
+            raise KeyboardInterrupt
+        return writer.put([pairs[place]])
+
+    for n, one in enumerate(pairs):
+        together.add(strike if n == place else putting(one))
+    said = together.go()
+    assert [type(one) for one in said].count(KeyboardInterrupt) == 1
+    assert said.count([True]) == 5
+    lost = next(n for n, one in enumerate(said) if isinstance(one, KeyboardInterrupt))
+    with store.read() as reader:
+        found = reader.find([digest for digest, _ in pairs])
+    assert [n for n, seq in enumerate(found) if seq is None] == [lost]
+    assert put(store, *pairs).count(True) == 1
+
+
+def test_the_map_grows_inside_a_shared_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[int]
+) -> None:
+    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
+    store = LmdbStore(path, durability="relaxed")
+    together = Together(store)
+    pairs = [pair(Random(n).randbytes(50_000)) for n in range(30)]
+    for n, one in enumerate(pairs):
+        together.add(failing(ZeroDivisionError, one) if n % 5 == 4 else putting(one))
+    said = together.go()
+    good = [one for n, one in enumerate(pairs) if n % 5 != 4]
+    assert [one for n, one in enumerate(said) if n % 5 != 4] == [[True]] * 24
+    assert {type(one) for one in said[4::5]} == {ZeroDivisionError}
+    assert commits.count(30) > 1  # tried again
+    assert [blob for _, blob in contents(store)] == [blob for _, blob in good]
+    store.close()
+
+
+def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStore) -> None:
+    """A work may query what it put; what it then takes back must not be found later."""
+    inner = og.GrainStore(store)
+    kept, gone = (og.encode(grain) for grain in (belief(1), belief(2)))
+    inner.put(kept)
+    key = og._core.term("relation", "has")
+
+    def work(writer: Any) -> None:
+        writer.put([(bytes.fromhex(og.address(gone)), gone)])
+        assert writer.term_count(key) == 2
+        assert len(list(writer.places(key, None, True))) == 2
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.write(work)
+    page = inner.query(relation="has", count=True)
+    assert (len(page.results), page.total) == (1, 1)
+    other = inner.put(belief(3))  # it has the sequence number of the one that is gone
+    page = inner.query(relation="has", count=True)
+    assert (page.total, page.results[0].content_address) == (2, other)
+    inner._store.flush()
+    assert inner.check().ok
+    assert inner.query(relation="has", count=True).total == 2
+
+
+def test_a_work_sees_the_terms_of_the_works_before_it(
+    store: LmdbStore, together: Together
+) -> None:
+    key = og._core.term("relation", "has")
+    blobs = [og.encode(belief(n)) for n in range(10)]
+
+    def work(n: int) -> Callable[..., Any]:
+        def count(writer: Any) -> int:
+            writer.put([(bytes.fromhex(og.address(blobs[n])), blobs[n])])
+            found: int = writer.term_count(key)
+            if n % 3 == 2:
+                raise ZeroDivisionError
+            return found
+
+        return count
+
+    for n in range(10):
+        together.add(work(n))
+    said = [one for one in together.go() if isinstance(one, int)]
+    assert said == list(range(1, 8))
+    store.flush()
+    assert store.check().ok
+    assert og.GrainStore(store).query(relation="has", count=True).total == 7
+
+
+def belief(number: int) -> dict[str, Any]:
+    return {
+        "type": "belief",
+        "subject": f"room {number}",
+        "relation": "has",
+        "object": "light",
+        "confidence": 0.5,
+        "created_at": 1_700_000_000_000 + number,
+    }
+
+
+def test_many_threads_put(path: Path) -> None:
+    with og.open(path) as store:
+        addresses: dict[int, list[str]] = {}
+
+        def write(share: int) -> None:
+            addresses[share] = []
+            for n in range(20):
+                addresses[share].append(address := store.put(belief(100 * share + n)))
+                assert store.get(address)["subject"] == f"room {100 * share + n}"
+                found = store.query(subject=f"room {100 * share + n}").results
+                assert [hit.content_address for hit in found] == [address]
+
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [len(share) for share in addresses.values()] == [20] * 8
+        # Durable: in the file, and not only in the memory of this process.
+        code = """
+            import sys, omsgrain as og
+            with og.open(sys.argv[1], readonly=True) as store:
+                print(len(store), store.query(relation="has", count=True).total)
+        """
+        assert run(code, path) == ["160 160"]
+        assert store.verify().verified == 160
+
+
+# --- the writer's lock ---------------------------------------------------------------------------
+
+# Writes, and holds its turn until a line comes in.
+HOLDER = """
+import sys
+from omsgrain.store.lmdb import LmdbStore
+store = LmdbStore(sys.argv[1])
+def work(writer):
+    writer.put([(b"h" * 32, b"held")])
+    print("inside", flush=True)
+    sys.stdin.readline()
+store.write(work)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Process:
+    """A Python process that speaks in lines."""
+
+    def __init__(self, code: str, *args: object) -> None:
+        command = [sys.executable, "-c", code, *map(str, args)]
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.kill()
+        self.child.communicate()
+
+    def hear(self) -> str:
+        pipe: IO[str] | None = self.child.stdout
+        assert pipe is not None
+        return pipe.readline().strip()
+
+    def say(self, line: str = "") -> None:
+        pipe: IO[str] | None = self.child.stdin
+        assert pipe is not None
+        pipe.write(line + "\n")
+        pipe.flush()
+
+
+def test_another_process_that_writes(path: Path) -> None:
+    store = LmdbStore(path, patience=0.05)
+    one, other = make_pairs(2)
+    with Process(HOLDER, path) as holder:
+        assert holder.hear() == "inside"
+        with pytest.raises(StoreError):
+            put(store, one)
+        assert contents(store) == []  # readers never wait
+        holder.say()
+        assert holder.hear() == "done"
+        assert put(store, one, other) == [True, True]
+        assert [seq for seq, _ in contents(store)] == [1, 2, 3]
+        store.close()
+
+
+def test_opening_while_another_process_writes(path: Path) -> None:
+    LmdbStore(path).close()
+    with Process(HOLDER, path) as holder:
+        assert holder.hear() == "inside"
+        with pytest.raises(StoreError):
+            LmdbStore(path, patience=0.05)
+        reader = LmdbStore(path, readonly=True, patience=0.05)
+        assert contents(reader) == []
+        with pytest.raises(StoreError):  # it wants to write now
+            LmdbStore(path)
+        assert contents(reader) == []
+        reader.close()
+        holder.say()
+        assert holder.hear() == "done"
+        LmdbStore(path, patience=0.05).close()
+
+
+def test_a_killed_holder_frees_the_lock(path: Path) -> None:
+    LmdbStore(path).close()
+    with Process(HOLDER, path) as holder:
+        assert holder.hear() == "inside"
+        holder.child.kill()
+        holder.child.wait()
+        store = LmdbStore(path, patience=0.5)
+        assert put(store, *make_pairs(1)) == [True]
+        assert store.stats().grains == 1  # the holder's work was never committed
+        store.close()
+
+
+def test_a_child_of_a_killed_holder_does_not_keep_the_lock(path: Path) -> None:
+    LmdbStore(path).close()
+    code = """if True:
+        import os, sys
+        from omsgrain.store.lmdb import LmdbStore
+        store = LmdbStore(sys.argv[1])
+        store.write(lambda writer: None)
+        store._env._lock.acquire()  # as between two steps of a commit
+        if not os.fork():
+            print("child", flush=True)
+            sys.stdin.readline()
+            os._exit(0)
+        os.kill(os.getpid(), 9)
+    """
+    with Process(code, path) as holder:
+        assert holder.hear() == "child"
+        assert holder.child.wait() == -9
+        store = LmdbStore(path, patience=2)
+        assert put(store, *make_pairs(1)) == [True]
+        store.close()
+        holder.say()
+
+
+def test_closing_while_writers_wait(path: Path) -> None:
+    store = LmdbStore(path, patience=LONG)
+    with Process(HOLDER, path) as holder:
+        assert holder.hear() == "inside"
+        tried = threading.Event()
+        lock = store._env._lock
+        said: list[BaseException] = []
+
+        class Telling(type(lock)):  # type: ignore[misc]
+            __slots__ = ()
+
+            def _try(self) -> None:
+                try:
+                    super()._try()
+                finally:
+                    tried.set()
+
+        store._env._lock = Telling(path / "writer.lock", LONG)
+
+        def write(one: Pair) -> None:
+            try:
+                put(store, one)
+            except BaseException as error:
+                said.append(error)
+
+        threads = [threading.Thread(target=write, args=(one,)) for one in make_pairs(4)]
+        for thread in threads:
+            thread.start()
+        assert tried.wait(LONG)
+        store._let_go()  # as a close does after its own flush, which would have to wait too
+        for thread in threads:
+            thread.join(LONG)
+            assert not thread.is_alive()
+        assert [type(error) for error in said] == [StoreError] * 4
+        holder.say()
+        assert holder.hear() == "done"
+
+
+def test_two_processes_write(path: Path) -> None:
+    og.open(path).close()
+    code = """if True:
+        import sys, omsgrain as og
+        path, who, run = sys.argv[1], sys.argv[2], int(sys.argv[3])
+        from omsgrain.store import lmdb, recent
+        lmdb.RUN = recent.RUN = run
+        with og.open(path) as store:
+            print("ready", flush=True)
+            sys.stdin.readline()
+            for n in range(60):
+                grain = og.Belief(subject=f"{who} {n}", relation="has", object="light",
+                                  created_at=1_700_000_000_000 + n)
+                for again in range(2):  # the other has it, or it is a duplicate
+                    store.put(grain if n % 2 else {"type": "belief", "subject": f"both {n}",
+                        "relation": "has", "object": "light", "confidence": 0.5,
+                        "created_at": 1_700_000_000_000 + n})
+        print("done", flush=True)
+    """
+    with Process(code, path, "left", 7) as left, Process(code, path, "right", 11) as right:
+        for one in (left, right):
+            assert one.hear() == "ready"
+        for one in (left, right):
+            one.say()
+        for one in (left, right):
+            assert one.hear() == "done"
+    with og.open(path) as store:
+        subjects = [grain["subject"] for grain in store]
+        expected = {f"{who} {n}" for who in ("left", "right") for n in range(1, 60, 2)}
+        expected |= {f"both {n}" for n in range(0, 60, 2)}
+        assert len(subjects) == 90
+        assert set(subjects) == expected
+        assert store.query(relation="has", count=True).total == 90
+        assert store.check().ok
+
+
+# --- readers in other processes ------------------------------------------------------------------
+
+READER = """
+import sys, omsgrain as og
+with og.open(sys.argv[1], readonly=True) as store:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        address, subject = line.rstrip("\\n").split("\\t")
+        got = store.get(address)["subject"] == subject
+        page = store.query(subject=subject, count=True)
+        found = [hit.content_address for hit in page.results] == [address]
+        newest = store.query(relation="has", limit=1).results[0].content_address == address
+        total = store.query(relation="has", count=True).total
+        print(got and found and newest and page.total == 1 and total == len(store), flush=True)
+"""
+
+
+@pytest.mark.parametrize("run", [7, 1_000])
+def test_a_reader_sees_each_grain_at_once(
+    path: Path, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any flush, and across flushes."""
+    monkeypatch.setattr("omsgrain.store.lmdb.RUN", run)
+    with og.open(path) as store:
+        with Process(READER, path) as reader:
+            assert reader.hear() == "ready"
+            for n in range(50):
+                address = store.put(belief(n))
+                reader.say(f"{address}\troom {n}")
+                assert reader.hear() == "True", f"grain {n}"
+        assert (store.stats().watermark > 0) == (run < 50)
+
+
+def test_processes_see_each_other_by_turns(path: Path) -> None:
+    """Ping-pong: each puts what follows from the grain of the other."""
+    code = """if True:
+        import sys, omsgrain as og
+        with og.open(sys.argv[1]) as store:
+            print("ready", flush=True)
+            for line in sys.stdin:
+                n = store.get(line.strip())["x_n"]
+                assert store.query(relation="has", limit=1).results[0].grain["x_n"] == n
+                print(store.put(og.Belief(subject="ball", relation="has", object="bounced",
+                    x_n=n + 1, created_at=1_700_000_000_000 + n + 1)), flush=True)
+    """
+    with og.open(path) as store, Process(code, path) as other:
+        assert other.hear() == "ready"
+        n = 0
+        for _ in range(25):
+            mine = og.Belief(
+                subject="ball",
+                relation="has",
+                object="thrown",
+                x_n=n,
+                created_at=1_700_000_000_000 + n,
+            )
+            other.say(store.put(mine))
+            n = store.get(other.hear())["x_n"]
+            hits = store.query(subject="ball", limit=1, count=True)
+            assert hits.results[0].grain["x_n"] == n
+            assert hits.total == n + 1
+            n += 1
+        assert n == 50
