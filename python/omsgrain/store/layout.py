@@ -93,6 +93,8 @@ class _Walk:
         self.met[number : number + pages] = b"\1" * pages
 
     def header(self, number: int) -> tuple[int, int, int, int]:
+        if number > self.last:
+            raise _Broken(f"page {number} is beyond the end")
         own, fixed, flags, lower, upper = _HEADER.unpack_from(self.data, number * self.page_size)
         if own != number:
             raise _Broken(f"page {number} says that it is another one")
