@@ -86,12 +86,18 @@ class LmdbWriter(LmdbReader):
             cursor.putmulti(rows)
 
     def add_rows(self, recent: Recent) -> None:
-        """Write index rows in order."""
+        """Write index rows in order.
+
+        Appended behind the places that a term has, which fills LMDB's pages whole and not by half;
+        what is older than a place already there goes between the others.
+        """
         key: bytes | None = None
         with self._txn.cursor(self._tables[TERMS]) as cursor:
             while part := recent.tail.rows_after(key, _ROWS_TOGETHER):
                 rows = [(key, place) for key, places in part for place in places]
-                cursor.putmulti(rows, dupdata=True)
+                _, added = cursor.putmulti(rows, append=True)
+                if added < len(rows):
+                    cursor.putmulti(rows, dupdata=False)
                 key = part[-1][0]
 
     def drop_terms(self) -> None:
