@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading grains by address and by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from omsgrain import _core
+from omsgrain.batch import ItemError, OnError, VerifyReport, stops, verify_many
+from omsgrain.engine.base import Base
+from omsgrain.errors import IntegrityError, NotFoundError
+from omsgrain.grain import Grain
+from omsgrain.store.base import PAGE_GRAINS, damaged, entries, pages
+
+__all__ = ["Change", "Reading"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event in the life of the store.
+
+    Attributes:
+        seq: its number; they rise, and some may be missing.
+        kind: ``put``: the grain arrived. Later versions may add kinds.
+        address: the grain.
+    """
+
+    seq: int
+    kind: str
+    address: str
+
+
+class Reading(Base):
+    """The part of a GrainStore that gives grains back."""
+
+    def get(self, address: str) -> Grain:
+        """Return the grain at the address; its blob is hashed again before you get it.
+
+        Raises:
+            NotFoundError: it is not in the store (a KeyError too).
+            HashFormatError, HashLengthError: that is no address.
+            IntegrityError: the stored bytes are damaged.
+
+        Spec: OMS §28
+        """
+        digest = _core.parse_address(address)
+        with self._store.read() as reader:
+            blob = reader.get(digest)
+        return _grain(address, blob)
+
+    def get_many(self, addresses: Iterable[str]) -> list[Grain]:
+        """Return the grains at the addresses, in their order; raises as ``get`` does."""
+        asked = [(address, _core.parse_address(address)) for address in addresses]
+        grains: list[Grain] = []
+        for start in range(0, len(asked), PAGE_GRAINS):
+            page = asked[start : start + PAGE_GRAINS]
+            with self._store.read() as reader:
+                found = [(address, reader.get(digest)) for address, digest in page]
+            grains += [_grain(address, blob) for address, blob in found]
+        return grains
+
+    def exists(self, address: str) -> bool:
+        """Tell whether a grain is in the store, without reading it.
+
+        Raises:
+            HashFormatError, HashLengthError: that is no address.
+        """
+        digest = _core.parse_address(address)
+        with self._store.read() as reader:
+            return reader.find([digest])[0] is not None
+
+    def __contains__(self, item: object) -> bool:
+        """Whether a grain, or the grain at an address, is in the store."""
+        if isinstance(item, Grain):
+            item = item.address
+        return isinstance(item, str) and self.exists(item)
+
+    def __len__(self) -> int:
+        with self._store.read() as reader:
+            return reader.count()
+
+    def __iter__(self) -> Iterator[Grain]:
+        """All grains in order of arrival; those that arrive meanwhile are left out."""
+        return (Grain(entry.blob) for entry in entries(self._store))
+
+    def changes(self, since: int = 0) -> Iterator[Change]:
+        """Walk through what has happened after a sequence number, up to now.
+
+        Args:
+            since: the last ``seq`` already seen; 0 from the start.
+
+        Raises:
+            IntegrityError: stored bytes are damaged.
+        """
+        for entry in entries(self._store, max(since, 0)):
+            yield Change(entry.seq, "put", entry.digest.hex())
+
+    def verify(self, *, errors: OnError = "raise") -> VerifyReport:
+        """Verify every grain: address, canonical form, schema.
+
+        Returns:
+            How many are good, and the others; ``index`` is their sequence number.
+
+        Raises:
+            OmsError: with ``errors="raise"``, the first that is not good.
+        """
+        stop = stops(errors)
+        verified = 0
+        bad: list[ItemError] = []
+        for page in pages(self._store):
+            report = verify_many(
+                ((entry.blob, entry.digest.hex()) for entry in page), errors="collect"
+            )
+            wrong = {item.index: item.error for item in report.errors}
+            wrong |= {i: damaged(entry) for i, entry in enumerate(page) if not entry.sound}
+            bad += [ItemError(page[i].seq, None, wrong[i]) for i in sorted(wrong)]
+            if stop and bad:
+                raise bad[0].error
+            verified += len(page) - len(wrong)
+        return VerifyReport(verified, bad)
+
+
+def _grain(address: str, blob: bytes | None) -> Grain:
+    if blob is None:
+        raise NotFoundError("no grain with this address is in the store", expected=address)
+    found = _core.address(blob)
+    if found != address:
+        raise IntegrityError("the stored bytes are damaged", expected=address, found=found)
+    return Grain(blob)
