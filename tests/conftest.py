@@ -73,3 +73,9 @@ def scale(pytestconfig: pytest.Config) -> Scale:
     if pytestconfig.getoption("--long"):
         return Scale(grains=100_000, noise=1_000_000)
     return Scale(grains=2_000, noise=20_000)
+
+
+@pytest.fixture(scope="session")
+def long(pytestconfig: pytest.Config) -> bool:
+    """Whether this run has the counts that the issues name."""
+    return bool(pytestconfig.getoption("--long"))

@@ -22,6 +22,7 @@ import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Entry, Store, Writer, pages
+from state_contract import StateContract
 
 Pair = tuple[bytes, bytes]
 
@@ -43,7 +44,7 @@ def contents(store: Store) -> list[tuple[int, bytes]]:
     return [(entry.seq, entry.blob) for page in pages(store) for entry in page]
 
 
-class StoreContract:
+class StoreContract(StateContract):
     @pytest.fixture
     def store(self) -> Store:
         raise NotImplementedError("give a fixture `store` that yields a new, empty store")

@@ -117,7 +117,8 @@ def test_copies_that_were_cut_short(
     long = request.config.getoption("--long")
     few = [*cases[:4], *Random(10).sample(cases, 15), *cases[-3:]]
     found = outcomes(store, tmp_path / "copy.omsg", cases if long else few)
-    assert set(found) == {"refused"}
+    assert found["refused"] > len(few) / 2
+    assert set(found) <= {"refused", "harmless"}  # where only free pages were cut away
 
 
 # --- the side file -------------------------------------------------------------------------------
@@ -190,6 +191,37 @@ def test_the_older_commit_is_never_opened_in_silence(copy: Path) -> None:
     assert not check_in_child(kept).ok
 
 
+def test_a_relaxed_store_notes_what_was_synced(copy: Path) -> None:
+    (copy / "head").unlink()
+    last = GRAINS + TAIL
+    store = og.open(copy, durability="relaxed")
+    store.put(damage.belief(10_000))
+    assert head(copy).read() is None
+    store.sync()
+    assert head(copy).read() == last + 1
+    store.put(damage.belief(10_001))
+    assert head(copy).read() == last + 1
+    kept = shutil.copytree(copy, copy.with_name("kept"))
+    store.close()
+    assert head(copy).read() == last + 2
+    head(kept).write(last + 3, 1)
+    with pytest.raises(err.StoreError):
+        og.open(kept, durability="relaxed")
+    (kept / "head").unlink()  # somebody accepts the older state
+    with og.open(kept, durability="relaxed") as older:
+        older.sync()
+        assert len(older) == head(kept).read() == last + 2
+
+
+def test_a_sync_never_takes_back_a_note(copy: Path) -> None:
+    side = head(copy)
+    side.raise_to(5, 1)
+    assert side.read() == GRAINS + TAIL
+    side.raise_to(1_000, 1)
+    assert side.read() == 1_000
+    side.close()
+
+
 # --- what the check says ------------------------------------------------------------------------
 
 
@@ -227,3 +259,9 @@ def test_a_check_beside_a_writer(tmp_path: Path) -> None:
     store = og.GrainStore(LmdbStore(path, readonly=True))
     assert store.check().ok
     store.close()
+
+
+def test_a_check_without_end(copy: Path) -> None:
+    report = check_in_child(copy, patience=0.001)
+    assert (report.ok, report.grains) == (False, 0)
+    assert [problem.where for problem in report.problems] == ["file"]

@@ -11,6 +11,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import BY_CODE
+from omsgrain.store.state import State
+from queries import set_state
 from shell import USAGE, Shell, belief
 
 TIME = 1_768_471_200_000  # 2026-01-15T10:00:00Z
@@ -77,6 +79,11 @@ def numbers(found: Any) -> list[int]:
         (["--after", str(TIME + 4000), "--before", "2026-01-15T11:00:06+01:00"], [5, 4]),
         (["--before", "0"], []),
         (["--subject", "nobody"], []),
+        (["--namespace", "plant:*"], []),
+        (["--min-confidence", "0", "--after", "0", "--scan"], [6, 5, 4, 3, 2, 1, 0]),
+        (["--current", "--namespace", "home"], [6, 5]),
+        (["--past"], []),
+        (["--all", "--namespace", "home"], [6, 5]),
     ],
 )
 def test_filters(shell: Shell, store: Path, options: list[str], expected: list[int]) -> None:
@@ -98,8 +105,76 @@ def test_the_envelope(shell: Shell, store: Path) -> None:
     assert row["score"] == 1.0
     assert row["matched_fields"] == ["subject", "tag"]
     assert found["total"] == 2
-    assert found["plan"].keys() == {"index", "looked_up", "estimate", "rows"}
+    assert found["plan"].keys() == {"index", "looked_up", "tested", "estimate", "rows", "blobs"}
     assert (found["plan"]["index"], found["plan"]["looked_up"]) == ("subject", ["tag"])
+
+
+@pytest.fixture
+def aged(tmp_path: Path) -> Path:
+    """Six beliefs, some of them no longer what they were."""
+    path = tmp_path / "aged.omsg"
+    new = "ab" * 32
+    states = {
+        1: State(superseded_by=new, successors=(new,), system_valid_to=TIME + 4_000),
+        2: State(verification_status="retracted"),
+        3: State(verification_status="contested"),
+        4: State(restricted=True),
+    }
+    with og.open(path) as into:
+        for n in range(6):
+            fields = belief(
+                n,
+                created_at=TIME + 1000 * n,
+                confidence=n / 10,
+                namespace=f"plant:{n % 2}:hall",
+                valid_from=TIME - 1000 * n,
+            )
+            address = into.put(fields)
+            if n in states:
+                set_state(into, address, states[n])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], [5, 3, 0]),
+        (["--current"], [5, 3, 0]),
+        (["--past"], [4, 2, 1]),
+        (["--all"], [5, 4, 3, 2, 1, 0]),
+        (["--namespace", "plant:*"], [5, 3, 0]),
+        (["--namespace", "plant:1:*", "--all"], [5, 3, 1]),
+        (["--known-at", str(TIME + 3000), "--scan"], [3, 1, 0]),
+        (["--known-at", "2026-01-15T10:00:04Z", "--type", "belief"], [3, 0]),
+        (["--valid-at", str(TIME - 3000), "--all", "--scan"], [5, 4, 3]),
+        (["--status", "retracted", "--scan"], [2]),
+        (["--status", "contested", "--type", "belief"], [3]),
+        (["--min-confidence", "0.3", "--type", "belief"], [5, 3]),
+    ],
+)
+def test_what_became_of_grains(
+    shell: Shell, aged: Path, options: list[str], expected: list[int]
+) -> None:
+    found = shell.json("query", aged, *options)
+    assert numbers(found) == expected
+    asked = {"--past", "--all", "--known-at", "--status"} & set(options)
+    assert all(("state" in row) == bool(asked) for row in found["results"])
+    assert shell("query", aged, *options) == 0
+    assert (b"state" in shell.out.splitlines()[0]) == bool(asked)
+
+
+def test_states_of_results(shell: Shell, aged: Path) -> None:
+    found = shell.json("query", aged, "--all", "--order", "oldest")
+    states = [row["state"] for row in found["results"]]
+    assert states[1]["superseded_by"] == states[1]["successors"][0] == "ab" * 32
+    assert states[1]["system_valid_to"] == TIME + 4000
+    statuses = ["unverified", "unverified", "retracted", "contested", "unverified", "unverified"]
+    assert [state["verification_status"] for state in states] == statuses
+    assert [state["restricted"] for state in states] == [False] * 4 + [True, False]
+    assert shell("query", aged, "--all", "--order", "oldest") == 0
+    shown = [line.split()[3] for line in shell.out.decode().splitlines()[1:]]
+    words = ["current", "superseded", "retracted", "contested", "restricted", "current"]
+    assert shown == words
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])
@@ -162,6 +237,16 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--object-json", "[" * 100_000], "USAGE"),
         (["--object-json", '{"$bytes": "§"}'], "USAGE"),
         (["--nonsense"], "USAGE"),
+        (["--min-confidence", "0.5"], "ERR_UNSUPPORTED"),
+        (["--min-confidence", "1.5", "--scan"], "ERR_RANGE"),
+        (["--min-confidence", "nan", "--scan"], "ERR_RANGE"),
+        (["--min-confidence", "much"], "USAGE"),
+        (["--valid-at", "2026", "--scan"], "ERR_SCHEMA"),
+        (["--known-at", "yesterday", "--scan"], "ERR_SCHEMA"),
+        (["--known-at", "0", "--past", "--scan"], "ERR_SCHEMA"),
+        (["--status", "certain"], "USAGE"),
+        (["--past", "--all"], "USAGE"),
+        (["--current", "--past"], "USAGE"),
     ],
 )
 def test_what_cannot_be_asked(shell: Shell, store: Path, options: list[str], code: str) -> None:

@@ -11,6 +11,8 @@ from random import Random
 import pytest
 
 import omsgrain as og
+from omsgrain.store.lmdb import LmdbStore
+from store_contract import contents, pair, put
 
 # Puts grains for ever, by turns one and many, and says each address once the call has returned.
 WRITER = """
@@ -155,8 +157,8 @@ def test_readers_beside_a_killed_writer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "environment.lmdb.open = die",  # the directory is made
-        "environment.open_tables = die",  # LMDB's file is made
+        "file.lmdb.open = die",  # the directory is made
+        "file.open_tables = die",  # LMDB's file is made
         "opening.os.fsync = die",  # the tables are committed
     ],
 )
@@ -164,7 +166,7 @@ def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
     path = tmp_path / "memory.omsg"
     code = f"""if True:
         import os, sys
-        from omsgrain.store import environment, lmdb, opening
+        from omsgrain.store import file, lmdb, opening
         def die(*args, **options):
             os.kill(os.getpid(), 9)
         {moment}
@@ -175,3 +177,39 @@ def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
     with og.open(path) as store:
         store.put(og.Belief(subject="store", relation="is", object="whole"))
         assert store.verify().verified == 1
+
+
+def test_killed_before_a_short_file_is_extended(tmp_path: Path) -> None:
+    """LMDB does not write pages at the end of the file that are free again already."""
+    path = tmp_path / "memory.omsg"
+    code = """if True:
+        import os, sys
+        from omsgrain.store import environment, lmdb
+        def die(*args):
+            os.kill(os.getpid(), 9)
+        def work(writer):
+            for blob in (b"small", b"large" * 100_000):  # the first has all other pages in place
+                writer.put([(b"b" * 32, blob)])
+                writer.remove(writer.find([b"b" * 32])[0])
+        store = lmdb.LmdbStore(sys.argv[1])
+        environment.extend = die
+        store.write(work)
+    """
+    first, second = (
+        pair(og.encode({"type": "event", "content": c, "created_at": 1})) for c in "ab"
+    )
+    store = LmdbStore(path)
+    put(store, first)
+    store.close()
+    size = (path / "data.mdb").stat().st_size
+    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
+    assert (path / "data.mdb").stat().st_size - size < 400_000
+    store = LmdbStore(path, readonly=True)
+    assert contents(store) == [(1, first[1])]
+    assert store.check().ok
+    store.close()
+    store = LmdbStore(path)
+    assert put(store, first, second) == [False, True]
+    assert store.check().ok
+    store.close()
+    assert (path / "data.mdb").stat().st_size - size > 400_000

@@ -18,16 +18,16 @@ import pytest
 
 import omsgrain as og
 from fences import Fence, fences, table
-from omsgrain import _core, errors, registry
-from omsgrain.cli import run
+from omsgrain import errors, registry
+from omsgrain.cli import COMMANDS, run
 from omsgrain.container import layout
 from omsgrain.header import SENSITIVITIES
-from omsgrain.store import tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 RUN = [page for page in PAGES if {f.language for f in fences(page)} & {"python", "console"}]
 DESIGN, ERRORS = ROOT / "docs/design.md", ROOT / "docs/errors.md"
+POLICIES = ROOT / "docs/policies.md"
 COMMAND = "$ omsgrain "
 # What differs from run to run: how long it took.
 TIMING = re.compile(r"[\d.]+ s, \d+ grains/s")
@@ -192,15 +192,9 @@ def test_limits() -> None:
             assert set(re.findall(r"\w+", fields)) == set(registry.LIGHTWEIGHT)
 
 
-def test_tables_of_the_store() -> None:
-    rows = [row[:2] for row in table(DESIGN, "table", "life", "key", "value")]
-    assert rows == [[each.name.decode(), each.life.name] for each in tables.TABLES]
-    records = {row[0]: int(row[1]) for row in table(DESIGN, "record of `meta-0", "size", "value")}
-    assert records == {
-        tables.FORMAT_RECORD.decode(): tables.FORMAT_VALUE.size,
-        tables.HEAD_RECORD.decode(): tables.HEAD.size,
-    }
-    assert f"format of the store, now {tables.FORMAT};" in DESIGN.read_text("utf-8")
+def test_readme_names_the_commands() -> None:
+    rows = table(ROOT / "README.md", "command", "what it does")
+    assert [name for name, _ in rows] == list(COMMANDS)
 
 
 def test_header_of_a_container() -> None:
@@ -224,48 +218,16 @@ def test_flags_of_a_container() -> None:
         assert getattr(layout, name.upper()) == 1 << int(bit)
 
 
-def test_keys_and_places_of_the_index() -> None:
-    """Of a grain with every term: the kinds are those of the table, and no others."""
-    terms = {
-        "namespace": "n", "user_id": "u", "session_id": "i", "run_id": "r", "subject": "a",
-        "relation": "b", "object": "c", "processing_basis": "consent", "tag": "x",
-        "derived_from": "ab" * 32,
-    }  # fmt: skip
-    lists = {"structural_tags": ["x"], "derived_from": ["ab" * 32]}
-    fields = {name: value for name, value in terms.items() if name != "tag"} | lists
-    blob = og.encode(BELIEF | fields)
-    digest = bytes.fromhex(og.address(blob))
-    tail = _core.Tail()
-    tail.add([7], [blob], [digest])
-    made = {key for key, _ in tail.rows_after(None, 100)}
-    keys = {name: _core.term(name, value) for name, value in terms.items()}
-    keys |= {"all": _core.term("all", None), "type": _core.term("type", 1)}
-    keys |= {"subject relation": _core.term("subject relation", "a", "b")}
-    kinds = {row[0]: row[1].encode() for row in table(DESIGN, "filter", "kind", "term")}
-    assert kinds == {name: key[:1] for name, key in keys.items()}
-    assert made == set(keys.values())
-    assert keys["subject relation"] == b"q\x01ab"
-    (place,) = tail.page(keys["all"], None, True, 10)
-    parts = {
-        "created_at": BELIEF["created_at"],
-        "address": int.from_bytes(bytes(~byte & 0xFF for byte in digest[:6]), "big"),
-        "sequence": 7,
-    }
-    end = 0
-    for offset, size, name, _ in table(DESIGN, "offset", "size", "part of a place", "holds"):
-        assert int(offset) == end
-        end += int(size)
-        assert int.from_bytes(place[int(offset) : end], "big") == parts.pop(name), name
-    assert (end, parts) == (len(place), {})
-
-
 @pytest.mark.parametrize(
-    ("start", "attribute"),
-    [("**S1.", "supersede_only"), ("- A field of the index layer", "index_layer")],
+    ("page", "start", "attribute"),
+    [
+        (POLICIES, "**S1.", "supersede_only"),
+        (DESIGN, "- A field of the index layer", "index_layer"),
+    ],
 )
-def test_listed_fields(start: str, attribute: str) -> None:
-    """A passage of the design that lists fields lists them all."""
-    text = DESIGN.read_text("utf-8")
+def test_listed_fields(page: Path, start: str, attribute: str) -> None:
+    """A passage that lists fields lists them all."""
+    text = page.read_text("utf-8")
     passage = re.split(r"\n\n|\n- ", text[text.index(start) :])[0]
     names = {field.name for field in registry.FIELDS}
     listed = set(re.findall(r"`(\w+)`", passage)) & names

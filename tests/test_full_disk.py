@@ -6,7 +6,10 @@ A limit on the size of files is the full disk that a test can have without being
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,3 +138,130 @@ def test_a_directory_that_vanished(tmp_path: Path, again: bool) -> None:
         assert len(fresh) == again
         assert fresh.put(grain) == address
         assert fresh.check().ok
+
+
+# --- a disk of its own ---------------------------------------------------------------------------
+
+FILL = """
+import os, sys, threading
+import omsgrain as og
+from omsgrain.errors import StoreError
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store import lmdb
+lmdb.RUN = 300
+disk = sys.argv[1]
+def event(n):
+    return {"type": "event", "content": f"number {n} " + "x" * (n % 3_000),
+            "created_at": 1_700_000_000_000 + n, "user_id": f"user {n % 10}"}
+def all_there(store, addresses):
+    found = store.query(limit=10_000, order="oldest").results
+    return ([hit.content_address for hit in found] == addresses
+            and [grain.address for grain in store] == addresses == sorted(set(addresses),
+                key=addresses.index))
+def full(call):
+    try:
+        call()
+    except StoreError as error:
+        return error.code
+with open(disk + "/ballast", "wb") as file:
+    file.write(bytes(800_000))
+store = og.open(disk + "/memory.omsg", durability=sys.argv[2])
+addresses, refusals, n = [], 0, 0
+while refusals < 10:
+    n += 1
+    try:
+        addresses.append(store.put(event(n)))
+    except StoreError:
+        refusals += 1
+print(len(addresses) > 300, len(store) == len(addresses), all_there(store, addresses))
+# Not a page is left; and many readers at once, in slots of LMDB's lock file that were never used.
+with open(disk + "/last", "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4_096))
+    except OSError:
+        pass
+inside, ready, end = [], threading.Semaphore(0), threading.Event()
+def read():
+    with store._store.read() as reader:
+        inside.append(reader.count())
+        ready.release()
+        end.wait()
+threads = [threading.Thread(target=read) for _ in range(300)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    ready.acquire()
+end.set()
+for thread in threads:
+    thread.join()
+print(set(inside) == {len(addresses)})
+print(full(store._store.compact), full(lambda: store.backup(disk + "/copy")))
+left = {*os.listdir(disk), *os.listdir(disk + "/memory.omsg")} - {"head"}
+print(*sorted(left))
+store.close()
+store = og.open(disk + "/memory.omsg", readonly=True)
+print(all_there(store, addresses), store.check().ok)
+store.close()
+store = og.open(disk + "/memory.omsg", durability=sys.argv[2])
+print(all_there(store, addresses))
+os.unlink(disk + "/ballast")
+os.unlink(disk + "/last")
+for n in range(100_000, 100_100):
+    addresses.append(store.put(event(n)))
+print(all_there(store, addresses), store.check().ok)
+store.close()
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a disk")
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("durability", ["commit", "relaxed"])
+def test_a_disk_that_is_full(disk: Path, durability: str) -> None:
+    assert run(FILL, disk, durability) == [
+        "True True True",
+        "True",
+        "ERR_STORE ERR_STORE",
+        "ballast data.mdb last lock.mdb memory.omsg writer.lock",
+        "True True",
+        "True",
+        "True True",
+    ]
+
+
+@pytest.mark.services
+def test_a_new_store_on_a_full_disk(disk: Path) -> None:
+    code = """
+        import os, sys
+        import omsgrain as og
+        from omsgrain.errors import StoreError
+        disk = sys.argv[1]
+        with open(disk + "/ballast", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4_096))
+            except OSError:
+                pass
+        try:
+            og.open(disk + "/memory.omsg")
+        except StoreError as error:
+            print(error.code)
+        os.unlink(disk + "/ballast")
+        with og.open(disk + "/memory.omsg") as store:
+            store.put(og.Belief(subject="room", relation="has", object="light"))
+            print(store.check().ok)
+    """
+    assert run(code, disk) == ["ERR_STORE", "True"]

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.store.lmdb import LmdbStore
+from processes import Process
 from store_contract import Pair, contents, make_pairs, put
 
 LONG = 20.0  # seconds until a test that is stuck gives up
@@ -50,34 +49,6 @@ store.write(work)
 print("done", flush=True)
 sys.stdin.readline()
 """
-
-
-class Process:
-    """A Python process that speaks in lines."""
-
-    def __init__(self, code: str, *args: object) -> None:
-        command = [sys.executable, "-c", code, *map(str, args)]
-        self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.child.kill()
-        self.child.communicate()
-
-    def hear(self) -> str:
-        pipe: IO[str] | None = self.child.stdout
-        assert pipe is not None
-        return pipe.readline().strip()
-
-    def say(self, line: str = "") -> None:
-        pipe: IO[str] | None = self.child.stdin
-        assert pipe is not None
-        pipe.write(line + "\n")
-        pipe.flush()
 
 
 def test_another_process_that_writes(path: Path) -> None:
@@ -131,7 +102,7 @@ def test_a_child_of_a_killed_holder_does_not_keep_the_lock(path: Path) -> None:
         from omsgrain.store.lmdb import LmdbStore
         store = LmdbStore(sys.argv[1])
         store.write(lambda writer: None)
-        store._env._lock.acquire()  # as between two steps of a commit
+        store._env._lock.__enter__()  # as between two steps of a commit
         if not os.fork():
             print("child", flush=True)
             sys.stdin.readline()
@@ -284,3 +255,57 @@ def test_processes_see_each_other_by_turns(path: Path) -> None:
             assert hits.total == n + 1
             n += 1
         assert n == 50
+
+
+# --- the door ------------------------------------------------------------------------------------
+
+# As LMDB is in the midst of opening: it has its lock file for itself, and not yet written there
+# what the number of the last commit is.
+OPENING = """
+import fcntl, sys
+from pathlib import Path
+from omsgrain.store.door import passing
+path = Path(sys.argv[1])
+with passing(path, 5):
+    with open(path / "lock.mdb", "r+b", buffering=0) as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX, 1)
+        lock.seek(48)  # behind magic, format and a mutex
+        lock.write(bytes(8))
+        print("inside", flush=True)
+        sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("count", [10, 11])  # LMDB's roots take turns
+def test_who_is_killed_while_it_opens_does_no_harm(path: Path, count: int) -> None:
+    pairs = make_pairs(count)
+    store = LmdbStore(path)
+    for one in pairs:
+        put(store, one)
+    store.close()
+    code = """
+        import sys
+        from omsgrain.store import door
+        from omsgrain.store.lmdb import LmdbStore
+        sleep = door.time.sleep
+        def tell(seconds):
+            door.time.sleep = sleep
+            print("waits", flush=True)
+        door.time.sleep = tell
+        store = LmdbStore(sys.argv[1])
+        store.write(lambda writer: writer.put([(b"n" * 32, b"new")]))
+        print(store.stats().grains, flush=True)
+        store.close()
+        sys.stdin.readline()
+    """
+    with Process(OPENING, path) as first:
+        assert first.hear() == "inside"
+        with pytest.raises(StoreError):
+            LmdbStore(path, patience=0.02)
+        with Process(code, path) as second:
+            assert second.hear() == "waits"
+            first.child.kill()
+            assert second.hear() == str(count + 1)
+    store = LmdbStore(path, readonly=True)
+    assert [blob for _, blob in contents(store)] == [*(blob for _, blob in pairs), b"new"]
+    store.close()

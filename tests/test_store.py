@@ -16,7 +16,7 @@ import pytest
 
 from child import run
 from omsgrain.errors import StoreError
-from omsgrain.store import environment
+from omsgrain.store import files, sharing
 from omsgrain.store.base import Store
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.memory import MemoryStore
@@ -50,12 +50,12 @@ class TestRelaxedLmdbStore(StoreContract):
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "memory.omsg"
     gc.collect()
-    assert not environment._shared, "a store was left open"
+    assert not sharing._shared, "a store was left open"
 
 
 @pytest.fixture
 def small_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
+    monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -69,10 +69,8 @@ def test_everything_is_there_after_reopening(path: Path, durability: str) -> Non
     store.sync()
     before = contents(store)
     store.close()
-    files = {"data.mdb", "lock.mdb", "writer.lock"} | (
-        {"head"} if durability == "commit" else set()
-    )
-    assert {entry.name for entry in path.iterdir()} == files
+    names = {"data.mdb", "lock.mdb", "writer.lock", "head"}
+    assert {entry.name for entry in path.iterdir()} == names
     for readonly in (True, False):
         store = LmdbStore(path, readonly=readonly)
         assert contents(store) == before
@@ -241,7 +239,7 @@ def test_the_strictest_handle_decides_on_durability(path: Path) -> None:
 def test_a_forgotten_handle_is_closed(path: Path) -> None:
     put(LmdbStore(path), *make_pairs(2))
     gc.collect()
-    assert not environment._shared
+    assert not sharing._shared
 
 
 def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
@@ -452,7 +450,7 @@ def test_a_vanished_directory(path: Path) -> None:
 
 def test_a_transaction_that_does_not_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omsgrain.store.gate.PATIENCE", 0.01)
-    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
+    monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
     store = LmdbStore(path)
     with store.read(), pytest.raises(StoreError):
         put(store, *(pair(Random(n).randbytes(20_000)) for n in range(100)))

@@ -13,7 +13,7 @@ import pytest
 
 import omsgrain as og
 from child import run
-from omsgrain.store import environment
+from omsgrain.store import environment, files
 from omsgrain.store.lmdb import LmdbStore
 from store_contract import Pair, contents, make_pairs, pair, put
 
@@ -169,7 +169,7 @@ def test_an_interrupt_leaves_the_others_served(
 def test_the_map_grows_inside_a_shared_commit(
     path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[int]
 ) -> None:
-    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
+    monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
     store = LmdbStore(path, durability="relaxed")
     together = Together(store)
     pairs = [pair(Random(n).randbytes(50_000)) for n in range(30)]

@@ -6,7 +6,9 @@ The rooms, in the order of the flow:
     grain, constructors, batch     dicts and JSON lines to grains, and back
     container                      grains in .mg files and streams
     store                          blobs by sequence number and address, in LMDB
-    index                          terms and queries
+    index                          terms, queries, policies, history
+    search                         words and vectors
+    privacy                        presets of rules
     engine                         GrainStore, the one object that users hold
     ops                            each verb, written once
     cli                            the command line
@@ -51,7 +53,7 @@ from omsgrain.header import Header, read_header
 
 if TYPE_CHECKING:
     from omsgrain import container
-    from omsgrain.engine import GrainStore, open
+    from omsgrain.engine import GrainStore, open, restore
 
 if _core.DEBUG:
     import warnings
@@ -93,6 +95,7 @@ __all__ = [
     "open",
     "read_header",
     "registry",
+    "restore",
     "verify",
     "verify_many",
 ]
@@ -100,7 +103,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load the store, and LMDB with it, and the containers when they are first asked for."""
-    if name in ("GrainStore", "open"):
+    if name in ("GrainStore", "open", "restore"):
         from omsgrain import engine
 
         return getattr(engine, name)

@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from omsgrain import _core
 from omsgrain.errors import OmsWarning, SchemaError
@@ -148,6 +148,30 @@ class Grain(Mapping[str, Any]):
         grain = cls.__new__(cls)
         grain._fill(blob, header, name, notes, fields)
         return grain
+
+    @classmethod
+    def _stored(cls, blob: bytes, address: str) -> Grain:
+        """A grain of a store, which checked the blob when it was put; read when it is asked."""
+        grain = cls.__new__(cls)
+        object.__setattr__(grain, "blob", blob)
+        object.__setattr__(grain, "_address", address)
+        return grain
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Fill a slot that `_stored` left empty."""
+            put = object.__setattr__
+            if name == "_fields":
+                put(self, name, _core.decode(self.blob))
+            elif name in ("_header", "_type", "warnings"):
+                header, type_name, notes = _core.check(self.blob)
+                put(self, "_header", header)
+                put(self, "_type", type_name)
+                put(self, "warnings", tuple(notes))
+            else:
+                raise AttributeError(name)
+            return getattr(self, name)
 
     def _fill(
         self,

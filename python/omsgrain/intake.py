@@ -20,7 +20,7 @@ from omsgrain.batch import GrainBatch, ItemError, ItemWarning, encode_many
 from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain, options
 
-__all__ = ["Intake", "Item", "Pair", "intakes", "take_one"]
+__all__ = ["Intake", "Item", "Pair", "intakes", "superseding", "take_one"]
 
 Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 """What can be put: fields, a grain (which is a mapping too) or a blob."""
@@ -46,8 +46,12 @@ class Intake:
     warnings: list[ItemWarning]
 
 
-def take_one(item: Item) -> tuple[Pair, list[str]]:
+def take_one(item: Item, *, replacing: bool = False) -> tuple[Pair, list[str]]:
     """Make one item a pair; the texts are warnings.
+
+    Args:
+        item: fields, a grain or a blob.
+        replacing: it may claim to supersede another.
 
     Raises:
         OmsError: the refusal.
@@ -58,8 +62,9 @@ def take_one(item: Item) -> tuple[Pair, list[str]]:
     else:
         _core.check(blob)
         notes = []
-    for error in _refusals([blob]).values():
-        raise error
+    if not replacing:
+        for error in superseding([blob]).values():
+            raise error
     return (sha256(blob).digest(), blob), notes
 
 
@@ -138,14 +143,14 @@ def _verify(given: dict[int, bytes], intake: Intake, first: int) -> None:
 
 def _refuse_superseding(intake: Intake, first: int) -> None:
     blobs = [b"" if pair is None else pair[1] for pair in intake.pairs]
-    for index, error in _refusals(blobs).items():
+    for index, error in superseding(blobs).items():
         intake.pairs[index] = None
         intake.errors.append(ItemError(first + index, None, error))
 
 
-def _refusals(blobs: Sequence[bytes]) -> dict[int, SchemaError]:
+def superseding(blobs: Sequence[bytes]) -> dict[int, SchemaError]:
     """Find the grains that claim to supersede another, by position. Spec: OMS §23."""
-    names, marked = _superseding()
+    names, marked = _marks()
     if not any(blob[1:2] and blob[1] & _COMPRESSED for blob in blobs):
         if marked(b"".join(blobs)) is None:  # one fast search; nearly every batch ends here
             return {}
@@ -164,7 +169,7 @@ def _refusals(blobs: Sequence[bytes]) -> dict[int, SchemaError]:
 
 
 @cache
-def _superseding() -> tuple[tuple[str, ...], Callable[[bytes], object]]:
+def _marks() -> tuple[tuple[str, ...], Callable[[bytes], object]]:
     """The fields of a superseding grain, and a search for their keys as the codecs write them."""
     fields = [field for field in registry.FIELDS if field.supersede_only]
     keys = [field.short.encode() for field in fields]

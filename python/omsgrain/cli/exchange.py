@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 
 SHOWN = 10  # refused grains printed one by one; the rest are counted
@@ -27,19 +28,47 @@ SHOWN = 10  # refused grains printed one by one; the rest are counted
 )
 @click.option("--sort", is_flag=True, help="Order the grains by created_at, to the second.")
 @click.option("--replace", is_flag=True, help="Replace FILE if it is there.")
+@click.option(
+    "--purpose",
+    type=click.Choice(["move", "access", "transfer", "sale"]),
+    default="transfer",
+    show_default=True,
+    help="Why, for the rules about what may leave.",
+)
+@click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
+@actor_option
 @output.json_option
 def export_mg(
-    store: Path, file: Path, codec: Any, sort: bool, replace: bool, as_json: bool, **given: Any
+    store: Path,
+    file: Path,
+    codec: Any,
+    sort: bool,
+    replace: bool,
+    purpose: Any,
+    policy: str | None,
+    actor: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Write the grains of STORE that match every filter to FILE, a .mg container.
 
     All grains without a filter, in order of arrival; with filters, the oldest first. Each is
-    hashed on its way. FILE appears when it is whole and on the disk, or not at all. What one file
-    cannot hold (4 GiB) becomes NAME-0001.mg and so on.
+    hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
+    disk, or not at all. What one file cannot hold (4 GiB) becomes NAME-0001.mg and so on.
     """
     from omsgrain import ops
 
-    written = ops.export_mg(store, file, taken(given), codec=codec, sort=sort, replace=replace)
+    written = ops.export_mg(
+        store,
+        file,
+        taken(given),
+        codec=codec,
+        sort=sort,
+        replace=replace,
+        purpose=purpose,
+        policy=policy,
+        actor=actor,
+    )
     if as_json:
         output.emit(
             {
@@ -63,8 +92,9 @@ def export_mg(
     show_default=True,
     help="At a grain that cannot be stored: store none, or the others.",
 )
+@actor_option
 @output.json_option
-def import_mg(store: Path, file: Path, errors: Any, as_json: bool) -> int:
+def import_mg(store: Path, file: Path, errors: Any, actor: str | None, as_json: bool) -> int:
     """Take the grains of FILE into STORE, which is made if it is not there.
 
     FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on are
@@ -74,7 +104,7 @@ def import_mg(store: Path, file: Path, errors: Any, as_json: bool) -> int:
     """
     from omsgrain import ops
 
-    report = ops.import_mg(store, file, errors=errors)
+    report = ops.import_mg(store, file, errors=errors, actor=actor)
     if as_json:
         output.emit(
             {
@@ -82,6 +112,9 @@ def import_mg(store: Path, file: Path, errors: Any, as_json: bool) -> int:
                 "duplicates": report.duplicates,
                 "rejected": [{"grain": e.index, **e.error.to_dict()} for e in report.errors],
                 "claims": report.claims,
+                "merged": report.merged,
+                "refused": [{"address": a, **e.to_dict()} for a, e in report.refused],
+                "waiting": report.waiting,
             }
         )
     else:
@@ -89,8 +122,14 @@ def import_mg(store: Path, file: Path, errors: Any, as_json: bool) -> int:
             click.echo(output.safe(f"Rejected: grain {item.index}: {item.error}"), err=True)
         if len(report.errors) > SHOWN:
             click.echo(f"… and {len(report.errors) - SHOWN} more rejects", err=True)
+        for address, error in report.refused[:SHOWN]:
+            click.echo(output.safe(f"State refused: {address}: {error}"), err=True)
         if report.claims:
-            click.echo(f"{report.claims} states in the manifest were not taken over", err=True)
+            click.echo(
+                f"{report.claims} states in the manifest: {report.merged} taken over, "
+                f"{len(report.refused)} refused, {report.waiting} about grains that are not here",
+                err=True,
+            )
         click.echo(
             f"{report.stored} stored, {report.duplicates} duplicates, "
             f"{len(report.errors)} rejected"

@@ -13,6 +13,8 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone are meant as a year, and refused
+STATUSES = ("unverified", "verified", "contested", "retracted")
+_CURRENT = {"only_current": True, "only_past": False, "all_grains": None}
 _BYTE = re.compile("[0-9]{1,3}")
 
 
@@ -45,7 +47,8 @@ def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
 _OPTIONS = (
     click.option("--type", metavar="NAME", callback=_type,
                  help="Grain type: a name such as belief, or its byte from 1 to 255."),
-    click.option("--namespace", metavar="TEXT", help="The whole namespace."),
+    click.option("--namespace", metavar="TEXT",
+                 help="The whole namespace; 'robots:*' for all that begin with 'robots:'."),
     click.option("--subject", metavar="TEXT", help="The subject."),
     click.option("--relation", metavar="TEXT", help="The relation."),
     click.option("--object", metavar="TEXT", help="The object, if it is a text."),
@@ -60,6 +63,18 @@ _OPTIONS = (
                  help="Created at this time or later: 2026-01-15T10:00:00Z, or ms since 1970."),
     click.option("--before", "created_before", metavar="TIME", callback=_time,
                  help="Created before this time."),
+    click.option("--valid-at", metavar="TIME", callback=_time,
+                 help="True at this time, by valid_from and valid_to."),
+    click.option("--known-at", metavar="TIME", callback=_time,
+                 help="Held to be so by the store at this time."),
+    click.option("--status", "verification_status", type=click.Choice(STATUSES),
+                 help="What verification found."),
+    click.option("--min-confidence", type=float, metavar="X",
+                 help="At least this confidence, 0 to 1."),
+    click.option("--current", "only_current", is_flag=True,
+                 help="Only grains that were not superseded, retracted or restricted."),
+    click.option("--past", "only_past", is_flag=True, help="Only grains that were."),
+    click.option("--all", "all_grains", is_flag=True, help="Both."),
 )  # fmt: skip
 
 
@@ -73,6 +88,11 @@ def filter_options(command: F) -> F:
 def taken(given: Mapping[str, Any]) -> dict[str, Any]:
     """The filters that were given, by the names that ``GrainStore.query`` has."""
     filters = {name: value for name, value in given.items() if value is not None}
+    chosen = [value for name, value in _CURRENT.items() if filters.pop(name, False)]
+    if len(chosen) > 1:
+        raise click.UsageError("--current, --past and --all exclude each other")
+    if chosen:
+        filters["current"] = chosen[0]
     if "object_json" in filters:
         if "object" in filters:
             raise click.UsageError("--object and --object-json exclude each other")

@@ -12,9 +12,12 @@ from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
     from omsgrain.index.query import Page, Plan
+    from omsgrain.store.state import State
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 WIDEST_TYPE = 20  # an opaque grain's own name may be longer
@@ -26,6 +29,10 @@ The latest beliefs about one subject:
 What was seen in January, oldest first, as JSON:
     omsgrain query memory.omsg --type observation --order oldest --json \
         --after 2026-01-01T00:00:00Z --before 2026-02-01T00:00:00Z
+What was believed on New Year's Day about anything in the kitchen:
+    omsgrain query memory.omsg --known-at 2026-01-01T00:00:00Z --namespace 'home:kitchen:*'
+What was withdrawn from one user's grains:
+    omsgrain query memory.omsg --status retracted --user u17
 """
 
 
@@ -52,6 +59,7 @@ What was seen in January, oldest first, as JSON:
 @click.option("--cursor", metavar="C", help="Go on where a page with the same filters ended.")
 @click.option("--count", is_flag=True, help="Also count all that match; may read them all.")
 @click.option("--explain", is_flag=True, help="Also say how the query was answered.")
+@click.option("--scan", is_flag=True, help="Read every grain if no index answers.")
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @output.json_option
 def query(
@@ -61,19 +69,22 @@ def query(
     cursor: str | None,
     count: bool,
     explain: bool,
+    scan: bool,
     full: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Find the grains of STORE that match every filter given; all of them without any.
+    """Find the grains of STORE that match every filter given; all current ones without any.
 
-    Each filter is compared as a whole: there are no patterns. A grain is found from the moment
-    it was put. Without --json the results are a table; what is said about them (their number, the
+    Each filter is compared as a whole, but for a namespace that ends in ":*". A grain is found
+    from the moment it was put. Grains that were superseded, retracted or restricted are left out
+    unless --past, --all, --known-at or --status asks for them; the results then come with their
+    states. Without --json the results are a table; what is said about them (their number, the
     cursor of the next page, the plan) goes to stderr.
     """
     from omsgrain import ops
 
-    page = ops.query(
+    answer = ops.query(
         store,
         taken(given),
         order=order,
@@ -81,17 +92,21 @@ def query(
         cursor=cursor,
         count=count,
         explain=explain,
+        scan=scan,
     )
+    page = answer.page
     if as_json:
-        output.emit(ops.envelope(page))
+        output.emit(ops.envelope(page, answer.states))
         return
     if page.results:
-        output.console().print(table(page, full=full))
+        output.console().print(table(page, answer.states, full=full))
     for text in remarks(page):
         click.echo(output.safe(text), err=True)
 
 
-def table(page: Page, *, full: bool = False) -> Table:
+def table(
+    page: Page, states: Sequence[State | None] | None = None, *, full: bool = False
+) -> Table:
     """A line for each result, of which there is one at least."""
     from rich.table import Table
     from rich.text import Text
@@ -101,16 +116,20 @@ def table(page: Page, *, full: bool = False) -> Table:
     rows = Table(box=None, pad_edge=False)
     kinds = max(len(hit.grain.type) for hit in page.results)
     widths = {"address": 64 if full else SHORT, "type": min(kinds, WIDEST_TYPE), "created at": 24}
+    standings = None if states is None else [ops.standing(state) for state in states]
+    if standings is not None:
+        widths["state"] = max(map(len, standings))
     for name, width in widths.items():
         rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
     rows.add_column("says")  # the one that gives way
-    for hit in page.results:
+    for number, hit in enumerate(page.results):
         address = hit.content_address if full else hit.content_address[:SHORT]
         at = hit.grain.get("created_at")
         time = ops.time_text(at) if isinstance(at, int) else None
         says = " ".join(output.safe(ops.gist(hit.grain)).split())
         line = Text(says, no_wrap=True, overflow="ellipsis")
-        rows.add_row(address, output.safe(hit.grain.type), time or "", line)
+        state = [] if standings is None else [standings[number]]
+        rows.add_row(address, output.safe(hit.grain.type), time or "", *state, line)
     return rows
 
 
@@ -130,4 +149,7 @@ def plan_text(plan: Plan) -> str:
     text = f"plan: walked {plan.index!r}, a list of {plan.estimate}; read {plan.rows} of its rows"
     if plan.looked_up:
         text += "; looked each up in " + ", ".join(map(repr, plan.looked_up))
+    if plan.tested:
+        names = ", ".join(map(repr, plan.tested))
+        text += f"; tested each for {names}; read {plan.blobs} grains"
     return text

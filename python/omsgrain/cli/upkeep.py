@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain check``, ``rebuild`` and ``backup``: keep a store well."""
+"""``omsgrain check``, ``rebuild``, ``compact``, ``backup``, ``restore``: keep a store well."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.change import actor_option, done
 from omsgrain.errors import IntegrityError, StoreError
 
 
@@ -68,7 +69,7 @@ def backup(store: Path, directory: Path, as_json: bool) -> None:
     """Copy STORE as it is now to DIRECTORY, which must not exist yet.
 
     Others may read and write meanwhile; the copy has what was committed when it began. It is a
-    store by itself. To restore, move it to where it is wanted.
+    store by itself; `restore` makes a store of it again, once it is checked.
     """
     from omsgrain import ops
 
@@ -78,3 +79,35 @@ def backup(store: Path, directory: Path, as_json: bool) -> None:
         output.emit({"path": str(directory), "bytes": size})
     else:
         click.echo(output.safe(f"{size} bytes: {directory}"))
+
+
+@click.command(short_help="Write a store anew without what is free in it.")
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@actor_option
+@output.json_option
+def compact(store: Path, actor: str | None, as_json: bool) -> None:
+    """Write STORE anew without free pages, and so without the bytes of what was deleted.
+
+    Others may use it meanwhile. It takes as much room again until it is done; whatever happens,
+    there is one whole store.
+    """
+    from omsgrain import ops
+
+    report = ops.compact(store, actor=actor)
+    done(as_json, f"{report.before} bytes before, {report.after} after", **asdict(report))
+
+
+@click.command(short_help="Make a store from a backup.")
+@click.argument("backup", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=click.Path(path_type=Path))
+@actor_option
+@output.json_option
+def restore(backup: Path, store: Path, actor: str | None, as_json: bool) -> None:
+    """Make a store at STORE, where there is nothing yet, from BACKUP, which stays as it is.
+
+    All of the backup is checked first; a damaged one makes no store.
+    """
+    from omsgrain import ops
+
+    ops.restore(backup, store, actor=actor)
+    done(as_json, f"restored: {store}", path=str(store), restored=True)

@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Literal
 
+from omsgrain.engine.base import Settings
 from omsgrain.engine.care import Care
 from omsgrain.engine.moving import Moving
 from omsgrain.engine.putting import BATCH, PutReport
 from omsgrain.engine.reading import Change, Reading
+from omsgrain.engine.tracing import Tracing
 from omsgrain.errors import SchemaError, UnsupportedError
 
-__all__ = ["BATCH", "Change", "GrainStore", "PutReport", "open"]
+__all__ = ["BATCH", "Change", "GrainStore", "PutReport", "open", "restore"]
 
 
-class GrainStore(Reading, Moving, Care):
+class GrainStore(Reading, Moving, Tracing, Care):
     """Grains by content address, in order of arrival.
 
     A context manager; any thread may use it. In a forked child it refuses: open the store there.
@@ -31,6 +34,11 @@ def open(
     keys: None = None,
     readonly: bool = False,
     durability: Literal["commit", "relaxed"] = "commit",
+    actor: str | None = None,
+    policy: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    hold_authorities: Iterable[str] = (),
+    delegation: bool = False,
+    count_access: bool = True,
 ) -> GrainStore:
     """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
 
@@ -45,6 +53,13 @@ def open(
             operating system has it then, much sooner; a killed process loses nothing, but a power
             cut can cost what was put since the last ``sync`` or ``close``, and in the worst case
             the whole store.
+        actor: who acts, for the audit trail: a DID, a user, a service.
+        policy: rules for what is put, deleted and exported: ``gdpr``, ``hipaa``, ``ccpa``,
+            ``sox``, the path of a file with rules, or several of them.
+        hold_authorities: DIDs whose signature makes a hold inside a grain binding; without any,
+            every such hold binds.
+        delegation: check what the goals that delegate allow.
+        count_access: count the reads of each grain.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
@@ -56,4 +71,37 @@ def open(
         raise UnsupportedError("this version stores no encrypted grains", expected="keys=None")
     if durability not in ("commit", "relaxed"):
         raise SchemaError("unknown durability", expected='"commit" or "relaxed"')
-    return GrainStore(LmdbStore(path, readonly=readonly, durability=durability))
+    preset = None
+    if policy is not None:
+        from omsgrain.privacy import load
+
+        preset = load(policy)
+    settings = Settings(
+        actor=actor,
+        preset=preset,
+        hold_authorities=frozenset(hold_authorities),
+        delegation=delegation,
+        count_access=count_access,
+    )
+    return GrainStore(LmdbStore(path, readonly=readonly, durability=durability), settings)
+
+
+def restore(
+    backup: str | os.PathLike[str], path: str | os.PathLike[str], *, actor: str | None = None
+) -> None:
+    """Make a store at a new path from a backup, once all of the backup was checked.
+
+    Args:
+        backup: the directory of a backup, or of any store; it stays as it is.
+        path: where the store shall be; there must be nothing yet.
+        actor: who restores, for the audit trail of the new store.
+
+    Raises:
+        StoreError: the backup is damaged, or there is something at the path, or it cannot be
+            written. Nothing was made.
+    """
+    from omsgrain.store.restore import restore as make
+
+    make(backup, path)
+    with open(path, actor=actor) as store:
+        store._note_restore()

@@ -1,16 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every part of a GrainStore stands on: the store below, and letting go of it."""
+"""What every part of a GrainStore stands on: the store below, how it was opened, letting go."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from omsgrain.store.base import Store
+from omsgrain.engine.access import Access
+from omsgrain.errors import StoreError
+from omsgrain.store.base import Store, Writer
 
-__all__ = ["Base"]
+if TYPE_CHECKING:
+    from omsgrain.privacy import Preset
+
+__all__ = ["Base", "Settings", "now"]
 
 Self = TypeVar("Self", bound="Base")
+T = TypeVar("T")
+
+
+def now() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a handle on a store behaves.
+
+    Attributes:
+        actor: who acts, for the audit trail: a DID, a user, a service.
+        preset: rules for what is put, deleted and exported.
+        hold_authorities: DIDs whose signature makes a hold inside a grain binding; if there are
+            none, every such hold binds.
+        delegation: whether what a delegating goal allows is checked.
+        count_access: whether reads are counted.
+        audit: whether writes are noted in the audit trail.
+        clock: gives the time in ms since 1970.
+    """
+
+    actor: str | None = None
+    preset: Preset | None = None
+    hold_authorities: frozenset[str] = frozenset()
+    delegation: bool = False
+    count_access: bool = True
+    audit: bool = True
+    clock: Callable[[], int] = now
 
 
 class Base:
@@ -18,13 +56,62 @@ class Base:
 
     Args:
         store: where the blobs are kept; ``omsgrain.open`` gives one on disk.
+        settings: how it behaves.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, settings: Settings | None = None) -> None:
         self._store = store
+        self._settings = settings or Settings()
+        self._access = Access()
+        self._counts = self._settings.count_access and not store.readonly
+
+    def _count_reads(self, digests: Iterable[bytes]) -> None:
+        """Count reads by a user, where they are counted."""
+        if self._counts and self._access.count(digests, self._settings.clock()):
+            self._write_counts()
+
+    def _write_counts(self) -> None:
+        """Write the counts that have gathered; what cannot be written now is written later."""
+        if not self._access.take():
+            return
+        done = False
+        try:
+            self._store.write(self._access.write)
+            done = True
+        except StoreError:
+            pass  # reading must not fail because its count cannot be written
+        finally:
+            self._access.written(done)
+
+    def _note(
+        self,
+        writer: Writer,
+        operation: str,
+        digests: Sequence[bytes],
+        *,
+        reason_code: str | None = None,
+        note: str | None = None,
+        details: Mapping[str, int | str] | None = None,
+    ) -> None:
+        """Add an entry to the audit trail, in the transaction of what it tells of."""
+        if not self._settings.audit:
+            return
+        from omsgrain.store import audit
+
+        audit.append(
+            writer,
+            operation=operation,
+            actor=self._settings.actor,
+            digests=digests,
+            reason_code=reason_code,
+            note=note,
+            time=self._settings.clock(),
+            details=details,
+        )
 
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
+        self._write_counts()
         self._store.close()
 
     def __enter__(self: Self) -> Self:

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding grains."""
+"""Finding grains by what they say, whose they are, and when."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from omsgrain.engine.base import Base
-from omsgrain.index.query import Order, Page, Time, run
+from omsgrain.grain import Grain
+from omsgrain.index import query as queries
+from omsgrain.index.query import Order, Page, Time
+from omsgrain.store.state import Verification
 
 __all__ = ["Finding"]
 
@@ -28,11 +32,17 @@ class Finding(Base):
         tag: str | None = None,
         created_after: Time | None = None,
         created_before: Time | None = None,
+        valid_at: Time | None = None,
+        known_at: Time | None = None,
+        current: bool | None = True,
+        verification_status: Verification | None = None,
+        min_confidence: float | None = None,
         order: Order = "newest",
         limit: int = 50,
         cursor: str | None = None,
         count: bool = False,
         explain: bool = False,
+        scan: bool = False,
     ) -> Page:
         """Find grains that match every filter given.
 
@@ -40,7 +50,7 @@ class Finding(Base):
 
         Args:
             type: name of a grain type, or its byte.
-            namespace: the whole namespace.
+            namespace: the whole namespace, or ``robots:*`` for all that begin with ``robots:``.
             subject: the subject; with ``relation`` and ``object`` any of the eight patterns.
             relation: the relation.
             object: the object: a string, or what else the grain holds there.
@@ -51,15 +61,24 @@ class Finding(Base):
             created_after: created at this time or later: ms since 1970, an aware datetime or RFC
                 3339 text.
             created_before: created before this time, so that neighbouring spans share no grain.
+            valid_at: true at this time, by ``valid_from`` and ``valid_to``.
+            known_at: held to be so by the store at this time: neither later than it learned it
+                nor after it was superseded.
+            current: True: no grains that were superseded, retracted or restricted. False: only
+                those. None: all.
+            verification_status: what verification found.
+            min_confidence: at least this confidence, 0 to 1.
             order: "newest" first and then by address, or "oldest", its exact reverse.
             limit: results a page, 1 to 10,000.
             cursor: ``next_cursor`` of the page before; the filters must be the same.
             count: also count all that match, which may read them all.
             explain: also say how the query was answered.
+            scan: allow a query that no index answers to read every grain.
 
         Raises:
             SchemaError: a filter or cursor that cannot be.
-            RangeError: the limit.
+            RangeError: the limit, or the confidence.
+            UnsupportedError: no index answers, and ``scan`` was not given.
 
         Spec: OMS §28.1
         """
@@ -75,9 +94,14 @@ class Finding(Base):
             "tag": tag,
         }
         with self._store.read() as reader:
-            return run(
+            page = queries.run(
                 reader,
                 filters,
+                valid_at=valid_at,
+                known_at=known_at,
+                current=current,
+                verification_status=verification_status,
+                min_confidence=min_confidence,
                 created_after=created_after,
                 created_before=created_before,
                 order=order,
@@ -85,4 +109,22 @@ class Finding(Base):
                 cursor=cursor,
                 count=count,
                 explain=explain,
+                scan=scan,
             )
+        self._count_reads(bytes.fromhex(hit.content_address) for hit in page.results)
+        return page
+
+    def match(
+        self, subject: str | None = None, relation: str | None = None, object: Any = None
+    ) -> Iterator[Grain]:
+        """Walk the current grains with a subject, relation and object, newest first.
+
+        Args:
+            subject: the subject; None stands for any.
+            relation: the relation; None stands for any.
+            object: the object; None stands for any.
+
+        Raises:
+            SchemaError: what cannot be a subject, relation or object.
+        """
+        return queries.match(self._store.read, subject, relation, object)

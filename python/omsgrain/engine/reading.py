@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops, verify_many
@@ -12,8 +14,28 @@ from omsgrain.engine.base import Base
 from omsgrain.errors import IntegrityError, NotFoundError
 from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_GRAINS, damaged, entries, pages
+from omsgrain.store.tables import (
+    DELETED,
+    EVENT,
+    EVENTS,
+    HELD,
+    RELEASED,
+    RESTRICTED,
+    SEQUENCE,
+    SUPERSEDED,
+    VERIFIED,
+)
 
 __all__ = ["Change", "Reading"]
+
+_KINDS = {
+    SUPERSEDED: "supersede",
+    VERIFIED: "verify",
+    DELETED: "delete",
+    HELD: "hold",
+    RELEASED: "release",
+    RESTRICTED: "restrict",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +44,9 @@ class Change:
 
     Attributes:
         seq: its number; they rise, and some may be missing.
-        kind: ``put``: the grain arrived. Later versions may add kinds.
+        kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
+            verification status changed; ``hold``, ``release``, ``restrict``, ``delete``. Later
+            versions may add kinds.
         address: the grain.
     """
 
@@ -47,7 +71,9 @@ class Reading(Base):
         digest = _core.parse_address(address)
         with self._store.read() as reader:
             blob = reader.get(digest)
-        return _grain(address, blob)
+        grain = _grain(address, blob)
+        self._count_reads([digest])
+        return grain
 
     def get_many(self, addresses: Iterable[str]) -> list[Grain]:
         """Return the grains at the addresses, in their order; raises as ``get`` does."""
@@ -58,6 +84,7 @@ class Reading(Base):
             with self._store.read() as reader:
                 found = [(address, reader.get(digest)) for address, digest in page]
             grains += [_grain(address, blob) for address, blob in found]
+            self._count_reads(digest for _, digest in page)
         return grains
 
     def exists(self, address: str) -> bool:
@@ -87,14 +114,36 @@ class Reading(Base):
     def changes(self, since: int = 0) -> Iterator[Change]:
         """Walk through what has happened after a sequence number, up to now.
 
+        A grain that was deleted since shows its deletion, and no longer its arrival.
+
         Args:
             since: the last ``seq`` already seen; 0 from the start.
 
         Raises:
             IntegrityError: stored bytes are damaged.
         """
-        for entry in entries(self._store, max(since, 0)):
-            yield Change(entry.seq, "put", entry.digest.hex())
+        since = max(since, 0)
+        with self._store.read() as reader:
+            last = reader.last_seq()
+        puts = (
+            Change(entry.seq, "put", entry.digest.hex()) for entry in entries(self._store, since)
+        )
+        events = self._events(since)
+        for change in merge(puts, events, key=lambda change: change.seq):
+            if change.seq > last:  # what has happened meanwhile
+                return
+            yield change
+
+    def _events(self, after: int) -> Iterator[Change]:
+        while True:
+            with self._store.read() as reader:
+                page = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), PAGE_GRAINS))
+            for key, row in page:
+                (after,) = SEQUENCE.unpack(key)
+                kind, _, digest = EVENT.unpack(row)
+                yield Change(after, _KINDS.get(kind, "other"), digest.hex())
+            if len(page) < PAGE_GRAINS:
+                return
 
     def verify(self, *, errors: OnError = "raise") -> VerifyReport:
         """Verify every grain: address, canonical form, schema.

@@ -4,40 +4,82 @@
 The command line calls them now; the HTTP and MCP services are to call the same.
 """
 
+from omsgrain.ops.audit import audit_checkpoint, audit_entries, audit_verify, entry_values
+from omsgrain.ops.change import (
+    JSON_LIMIT,
+    delete,
+    fields_of,
+    hold,
+    mark,
+    release,
+    reviewed,
+    reviews,
+    state,
+    supersede,
+)
 from omsgrain.ops.exchange import export_mg, import_mg
 from omsgrain.ops.explain import Explanation, explain
+from omsgrain.ops.history import duplicates, graph_values, history, provenance
 from omsgrain.ops.ingest import EncodeOptions, Step, ingest
 from omsgrain.ops.lookup import get, read_blob, stats
 from omsgrain.ops.plain import plain, revive, time_text
-from omsgrain.ops.query import envelope, gist, query
-from omsgrain.ops.upkeep import backup, check, rebuild
+from omsgrain.ops.policy import Broken, policy_check, policy_rules
+from omsgrain.ops.query import Answer, envelope, gist, query, standing
+from omsgrain.ops.search import search
+from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore
 from omsgrain.ops.vectors import Outcome, run_vector, run_vectors
 from omsgrain.ops.verify import Failure, Verified, verify
 
 __all__ = [
+    "JSON_LIMIT",
+    "Answer",
+    "Broken",
     "EncodeOptions",
     "Explanation",
     "Failure",
     "Outcome",
     "Step",
     "Verified",
+    "audit_checkpoint",
+    "audit_entries",
+    "audit_verify",
     "backup",
     "check",
+    "compact",
+    "delete",
+    "duplicates",
+    "entry_values",
     "envelope",
     "explain",
     "export_mg",
+    "fields_of",
     "get",
     "gist",
+    "graph_values",
+    "history",
+    "hold",
     "import_mg",
     "ingest",
+    "mark",
     "plain",
+    "policy_check",
+    "policy_rules",
+    "provenance",
     "query",
     "read_blob",
     "rebuild",
+    "release",
+    "restore",
+    "reviewed",
+    "reviews",
     "revive",
     "run_vector",
     "run_vectors",
+    "search",
+    "standing",
+    "state",
     "stats",
+    "supersede",
     "time_text",
     "verify",
 ]

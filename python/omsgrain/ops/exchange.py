@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
 from omsgrain import container
+from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
     from omsgrain.container import Written
     from omsgrain.container.layout import Codec
     from omsgrain.exchange import ImportReport
+    from omsgrain.privacy import Purpose
 
 
 def export_mg(
@@ -27,6 +29,9 @@ def export_mg(
     codec: Codec = "none",
     sort: bool = False,
     replace: bool = False,
+    purpose: Purpose = "transfer",
+    policy: str | None = None,
+    actor: str | None = None,
 ) -> Written:
     """Write the grains that match the filters; all of them without any.
 
@@ -38,6 +43,9 @@ def export_mg(
         codec: how to pack.
         sort: by created_at.
         replace: a file that is there.
+        purpose: why, for the rules of presets and profiles.
+        policy: a preset, or a file with rules.
+        actor: who exports, for the audit trail.
 
     Raises:
         FileExistsError: it is there, and ``replace`` was not given.
@@ -45,12 +53,17 @@ def export_mg(
     """
     if not replace and os.path.lexists(file):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
-    order = {"order": "oldest"} if filters else {}
-    with og.open(store, readonly=True) as grains:
-        return grains.export_mg(file, codec=codec, sort=sort, **filters, **order)
+    chosen = {**filters, "order": "oldest"} if filters else {}
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    # The audit trail tells of an export, where it can be written.
+    readonly = not os.access(store, os.W_OK)
+    with og.open(store, readonly=readonly, actor=actor, policy=policy) as grains:
+        return grains.export_mg(file, codec=codec, sort=sort, purpose=purpose, **chosen)
 
 
-def import_mg(store: Path, file: Path, *, errors: OnError = "raise") -> ImportReport:
+def import_mg(
+    store: Path, file: Path, *, errors: OnError = "raise", actor: str | None = None
+) -> ImportReport:
     """Take the grains of a .mg file into a store, which is made if it is not there.
 
     What is no .mg file is refused before a store is made.
@@ -60,5 +73,5 @@ def import_mg(store: Path, file: Path, *, errors: OnError = "raise") -> ImportRe
     """
     for part in container.parts(file):
         container.read(part).close()
-    with og.open(store) as grains:
+    with og.open(store, actor=actor) as grains:
         return grains.import_mg(file, errors=errors)

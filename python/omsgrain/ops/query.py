@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
+from omsgrain.errors import NotFoundError
 from omsgrain.ops.plain import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from omsgrain.index.query import Order, Page
+    from omsgrain.store.state import State
 
 #: What a grain says, in the order of a sentence; of the fields that it has, these are shown.
 _SAYS = (
@@ -38,6 +42,19 @@ _SAYS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query found.
+
+    Attributes:
+        page: the results.
+        states: what became of each of them; None where all are sure to be current.
+    """
+
+    page: Page
+    states: tuple[State | None, ...] | None
+
+
 def query(
     store: Path,
     filters: Mapping[str, Any],
@@ -47,34 +64,73 @@ def query(
     cursor: str | None = None,
     count: bool = False,
     explain: bool = False,
-) -> Page:
+    scan: bool = False,
+) -> Answer:
     """Answer one page of a query; filters and errors are those of ``GrainStore.query``.
 
     Raises:
         StoreError: there is no store at the path.
     """
     with og.open(store, readonly=True) as grains:
-        return grains.query(
-            **filters, order=order, limit=limit, cursor=cursor, count=count, explain=explain
+        page = grains.query(
+            **filters,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+            count=count,
+            explain=explain,
+            scan=scan,
         )
+        states = None
+        asked = filters.keys() & {"known_at", "verification_status"}
+        if asked or filters.get("current", True) is not True:
+            states = tuple(_state(grains, hit.content_address) for hit in page.results)
+    return Answer(page, states)
 
 
-def envelope(page: Page) -> dict[str, Any]:
-    """The page as JSON-ready values. Spec: OMS §28.1."""
+def _state(grains: og.GrainStore, address: str) -> State | None:
+    try:
+        return grains.state(address)
+    except NotFoundError:  # another process has deleted it since
+        return None
+
+
+def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[str, Any]:
+    """The page as JSON-ready values, with the states of the grains if they are given.
+
+    Spec: OMS §28.1
+    """
+    results = []
+    for number, hit in enumerate(page.results):
+        row = {
+            "grain": plain(hit.grain.to_dict()),
+            "score": hit.score,
+            "matched_fields": list(hit.matched_fields),
+            "content_address": hit.content_address,
+        }
+        if hit.snippet is not None:
+            row["snippet"] = hit.snippet
+        if states is not None:
+            state = states[number]
+            row["state"] = None if state is None else plain(asdict(state))
+        results.append(row)
     return {
-        "results": [
-            {
-                "grain": plain(hit.grain.to_dict()),
-                "score": hit.score,
-                "matched_fields": list(hit.matched_fields),
-                "content_address": hit.content_address,
-            }
-            for hit in page.results
-        ],
+        "results": results,
         "total": page.total,
         "next_cursor": page.next_cursor,
         "plan": None if page.plan is None else asdict(page.plan),
     }
+
+
+def standing(state: State | None) -> str:
+    """What became of a grain, in a few words; "current" where nothing did."""
+    if state is None:
+        return "deleted"
+    words = ["superseded"] if state.superseded_by is not None else []
+    if state.verification_status != "unverified":
+        words.append(state.verification_status)
+    words += [word for word in ("restricted", "held") if getattr(state, word)]
+    return ", ".join(words) or "current"
 
 
 def gist(grain: og.Grain) -> str:

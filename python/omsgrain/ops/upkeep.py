@@ -10,7 +10,7 @@ import omsgrain as og
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
-    from omsgrain.store.base import CheckReport, RebuildReport
+    from omsgrain.store.base import CheckReport, CompactReport, RebuildReport
 
 
 def check(store: Path) -> CheckReport:
@@ -24,7 +24,11 @@ def check(store: Path) -> CheckReport:
     from omsgrain.store.check import check_in_child
 
     prepare(store, readonly=True)
-    return check_in_child(store)
+    report = check_in_child(store)
+    if not report.ok:
+        return report
+    with og.open(store, readonly=True) as grains:
+        return grains.check_text(report)
 
 
 def rebuild(store: Path) -> RebuildReport:
@@ -46,3 +50,19 @@ def backup(store: Path, directory: Path) -> None:
     """
     with og.open(store, readonly=True) as grains:
         grains.backup(directory)
+
+
+def compact(store: Path, *, actor: str | None = None) -> CompactReport:
+    """Write the store anew without free pages, while it is in use.
+
+    Raises:
+        StoreError: no store at the path, or no room.
+    """
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    with og.open(store, actor=actor) as grains:
+        return grains.compact()
+
+
+def restore(backup: Path, store: Path, *, actor: str | None = None) -> None:
+    """Make a store from a backup; errors are those of ``omsgrain.restore``."""
+    og.restore(backup, store, actor=actor)

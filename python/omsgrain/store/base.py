@@ -17,22 +17,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from omsgrain.errors import IntegrityError
+from omsgrain.store.reports import (
+    CheckReport,
+    CompactReport,
+    Problem,
+    RebuildReport,
+    StoreStats,
+)
+from omsgrain.store.tables import Kind, Table
 
 __all__ = [
     "PAGE_BYTES",
     "PAGE_GRAINS",
     "CheckReport",
+    "CompactReport",
     "Entry",
     "Problem",
     "Reader",
     "RebuildReport",
     "Store",
     "StoreStats",
+    "Which",
     "Writer",
     "damaged",
     "entries",
@@ -41,80 +50,12 @@ __all__ = [
 
 T = TypeVar("T")
 
+Which: TypeAlias = Literal["current", "past", "all"]
+"""Which grains an index answers with: those that are current, those that were superseded,
+retracted or restricted, or both."""
+
 PAGE_GRAINS = 1_000
 PAGE_BYTES = 4 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class StoreStats:
-    """How much a store holds.
-
-    Attributes:
-        grains: number of grains.
-        blob_bytes: bytes of their blobs together.
-        last_seq: the last sequence number given.
-        watermark: the last sequence number that the index tables cover; the rest is in memory.
-        file_bytes: size of the store's file; 0 in memory.
-        map_bytes: address space set aside for it, which grows by itself; 0 in memory.
-        format: the store format; 0 in memory.
-    """
-
-    grains: int
-    blob_bytes: int
-    last_seq: int
-    watermark: int = 0
-    file_bytes: int = 0
-    map_bytes: int = 0
-    format: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RebuildReport:
-    """What a rebuild found.
-
-    Attributes:
-        grains: how many were indexed.
-        rows: how many index rows they have.
-        readdressed: how many addresses were missing from the table.
-        damaged: sequence numbers of blobs that are no longer what was put; they get no rows.
-    """
-
-    grains: int
-    rows: int
-    readdressed: int
-    damaged: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that a check found.
-
-    Attributes:
-        where: "blob", "address", "term", "head" or "file".
-        seq: the sequence number of the grain, if it is about one.
-        message: what is wrong.
-    """
-
-    where: str
-    seq: int | None
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """What a check found.
-
-    Attributes:
-        ok: nothing is wrong.
-        problems: what is wrong, the first thousand.
-        grains: how many were checked.
-        rows: how many index rows were checked.
-    """
-
-    ok: bool
-    problems: tuple[Problem, ...]
-    grains: int
-    rows: int
 
 
 class Entry(NamedTuple):
@@ -141,7 +82,7 @@ class Reader(Protocol):
         ...
 
     def last_seq(self) -> int:
-        """Return the last sequence number given; 0 before the first grain."""
+        """Return the last sequence number given, to a grain or another event; 0 before any."""
         ...
 
     def get(self, digest: bytes) -> bytes | None:
@@ -168,22 +109,59 @@ class Reader(Protocol):
         """Return the blob with a sequence number, or None."""
         ...
 
-    def term_count(self, key: bytes) -> int:
-        """Return how many grains have a term; ``_core.term`` makes its key."""
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """Return how many grains have a term, in one look-up; ``_core.term`` makes its key.
+
+        At least so many as ``places`` yields; more only where grains that came last, and are not
+        in the index tables yet, are of the other sort or removed.
+        """
         ...
 
-    def has_term(self, key: bytes, place: bytes) -> bool:
-        """Tell whether the grain at a place has a term."""
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Tell whether the grain at a place has a term, and is one of ``which``."""
         ...
 
-    def places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
         """Walk the places of the grains that have a term, in order.
 
         Args:
             key: the term.
             after: start behind this place; None from the start.
             newest: downwards from the newest, instead of upwards from the oldest.
+            which: only current ones, only past ones, or all.
         """
+        ...
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """Walk the terms that grains have whose keys begin with a prefix, each once, sorted."""
+        ...
+
+    def is_past(self, seq: int) -> bool:
+        """Tell whether a grain was superseded, retracted or restricted."""
+        ...
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key in a table of life STATE, or None."""
+        ...
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk the keys and values of a table of life STATE, by rising keys.
+
+        A writer may change rows while it walks; whether it meets those that it adds is open.
+
+        Args:
+            table: the table.
+            after: only keys beyond this one.
+            prefix: only keys that begin so.
+        """
+        ...
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key of a table of life STATE and its value; None if it is empty."""
         ...
 
 
@@ -195,6 +173,40 @@ class Writer(Reader, Protocol):
 
         Returns:
             For each, whether it is new; a digest already there, or given earlier, changes nothing.
+            One that was removed is new again, with a new number.
+        """
+        ...
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key in a table of life STATE; None deletes it.
+
+        Raises:
+            StoreError: a key of no bytes, or of more than 511.
+        """
+        ...
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        """Note that something happened to a grain.
+
+        Returns:
+            The event's own sequence number.
+        """
+        ...
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Move a grain's index rows to the past ones, or back.
+
+        Args:
+            seq: the grain.
+            past: what ``is_past`` says of it, after its row of states-0 was set.
+        """
+        ...
+
+    def remove(self, seq: int) -> None:
+        """Take out a grain and every row about it; its events and reviews stay.
+
+        Removing what is not there changes nothing. If nothing else in the commit took a number,
+        one is given up, so that the last number tells a store from what it was before.
         """
         ...
 
@@ -239,6 +251,10 @@ class Store(Protocol):
 
     def check(self) -> CheckReport:
         """Look at every blob, address and index row."""
+        ...
+
+    def compact(self) -> CompactReport:
+        """Write the store's file anew, without what was removed."""
         ...
 
     def backup(self, path: str | os.PathLike[str]) -> None:

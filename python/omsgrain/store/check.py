@@ -2,7 +2,7 @@
 """Is every byte of a store what it must be? Run as ``python -m omsgrain.store.check DIRECTORY``.
 
 It runs in a process of its own: LMDB trusts its pages, and a damaged one can end the process that
-reads it. That is a finding too.
+reads it, or lead it round for ever. That is a finding too.
 """
 
 from __future__ import annotations
@@ -12,33 +12,54 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
-from omsgrain import _core
 from omsgrain.errors import OmsError
+from omsgrain.store.audit import verify
 from omsgrain.store.base import CheckReport, Problem
+from omsgrain.store.check_blobs import BlobCheck
+from omsgrain.store.check_states import state_problems
 from omsgrain.store.layout import broken_pages
 from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.opening import DATA_FILE
 from omsgrain.store.reading import LmdbReader
-from omsgrain.store.recent import RUN, Recent
-from omsgrain.store.tables import ADDRESSES, TERMS
 
-__all__ = ["check_in_child"]
+__all__ = ["check", "check_in_child"]
 
 _MOST = 1_000  # problems that are told one by one
+_SLOWEST = 1 << 20  # bytes a second that a check reads at the least; ten times that is usual
+_START = 60.0  # seconds for a process to begin on a busy machine
 
 
-def check_in_child(path: Path) -> CheckReport:
-    """Check the store at a path in a process of its own."""
+def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
+    """Check the store at a path in a process of its own.
+
+    Args:
+        path: the store's directory.
+        patience: seconds until the process is killed; None: in proportion to the file.
+    """
+    if patience is None:
+        file = path / DATA_FILE
+        patience = _START + (file.stat().st_size if file.exists() else 0) / _SLOWEST
     command = [sys.executable, "-m", "omsgrain.store.check", str(path)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        child = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=patience
+        )
+    except subprocess.TimeoutExpired:
+        return _unread(f"no end after {patience:.0f} s")
     if child.returncode != 0:
         how = f"signal {-child.returncode}" if child.returncode < 0 else "an error"
-        problem = Problem("file", None, f"the file could not be read to its end ({how})")
-        return CheckReport(False, (problem,), 0, 0)
+        return _unread(how)
     found = json.loads(child.stdout)
     problems = tuple(Problem(**problem) for problem in found.pop("problems"))
     return CheckReport(problems=problems, **found)
+
+
+def _unread(how: str) -> CheckReport:
+    problem = Problem("file", None, f"the file could not be read to its end ({how})")
+    return CheckReport(False, (problem,), 0, 0)
 
 
 def check(path: Path) -> CheckReport:
@@ -51,13 +72,14 @@ def check(path: Path) -> CheckReport:
         return CheckReport(False, (Problem("file", None, error.message),), 0, 0)
     try:
         with store.read() as reader:
-            if broken := broken_pages(path, *reader.commit()):
+            if broken := broken_pages(store.descriptor(), *reader.commit()):
                 problems.append(Problem("file", None, broken))
-            walk = _Walk(reader)
-            for problem in walk.problems():
+            blobs = BlobCheck(reader)
+            found = chain(blobs.problems(), state_problems(reader), _audit_problems(reader))
+            for problem in found:
                 if len(problems) < _MOST:
                     problems.append(problem)
-            grains, rows = walk.grains, walk.rows
+            grains, rows = blobs.grains, blobs.rows
     except OmsError as error:
         problems.append(Problem("file", None, str(error)))
     finally:
@@ -65,61 +87,10 @@ def check(path: Path) -> CheckReport:
     return CheckReport(not problems, tuple(problems), grains, rows)
 
 
-class _Walk:
-    """One pass over all blobs, and what the tables say of each."""
-
-    def __init__(self, reader: LmdbReader) -> None:
-        self.reader = reader
-        self.grains = self.rows = self.addressed = 0
-        self.blob_bytes = 0
-
-    def problems(self) -> Iterator[Problem]:
-        head = self.reader.head
-        run, after = Recent(0), 0
-        while page := self.reader.hashed_page(after):
-            after = page[-1][0]
-            yield from self._blobs(page)
-            run.add_rows([(s, b, d) for s, b, d in page if d is not None and s <= head.watermark])
-            if run.tail.rows() > 8 * RUN:
-                yield from self._terms(run)
-                run = Recent(0)
-        yield from self._terms(run)
-        yield from self._totals(after)
-
-    def _blobs(self, page: list[tuple[int, bytes, bytes | None]]) -> Iterator[Problem]:
-        good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
-        bad = [seq for seq, _, digest in page if digest is None]
-        yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
-        for index, error in _core.check_many([blob for _, blob, _ in good])[1]:
-            yield Problem("blob", good[index][0], str(error))
-        for seq, blob, digest in good:
-            if self.reader.blob_at(seq) != blob:
-                yield Problem("blob", seq, "the number does not lead to the grain")
-            if seq <= self.reader.head.watermark:
-                self.addressed += 1
-                if self.reader.row_of(digest) != seq:
-                    yield Problem("address", seq, "the address does not lead to the grain")
-        self.grains += len(page)
-        self.blob_bytes += sum(len(blob) for _, blob, _ in page)
-
-    def _terms(self, run: Recent) -> Iterator[Problem]:
-        key: bytes | None = None
-        while part := run.tail.rows_after(key, RUN):
-            for key, places in part:
-                self.rows += len(places)
-                for place in places:
-                    if not self.reader.has_term(key, place):
-                        seq = int.from_bytes(place[12:], "big")
-                        yield Problem("term", seq, "an index row is missing")
-
-    def _totals(self, last: int) -> Iterator[Problem]:
-        head = self.reader.head
-        if (head.grains, head.blob_bytes, head.last_seq) != (self.grains, self.blob_bytes, last):
-            yield Problem("head", None, "the counts of the store are not those of its blobs")
-        if self.reader.entries(ADDRESSES) != self.addressed:
-            yield Problem("address", None, "there are more or fewer addresses than grains")
-        if self.reader.entries(TERMS) != self.rows:
-            yield Problem("term", None, "there are more or fewer index rows than the grains have")
+def _audit_problems(reader: LmdbReader) -> Iterator[Problem]:
+    for problem in verify(reader).problems:
+        where = "" if problem.number is None else f"entry {problem.number}: "
+        yield Problem("audit", None, where + problem.message)
 
 
 if __name__ == "__main__":

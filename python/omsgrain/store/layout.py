@@ -19,13 +19,12 @@ nor in the free list are lost, which is harmless.
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import chain
 
-from omsgrain.store.opening import DATA_FILE
-
-__all__ = ["broken_pages"]
+__all__ = ["broken_pages", "only_free_pages_from"]
 
 _HEADER = struct.Struct("=QHHHH")
 _TREE = struct.Struct("=IHHQQQQQ")
@@ -45,24 +44,46 @@ class _Broken(Exception):
     """What does not fit."""
 
 
-def broken_pages(path: Path, page_size: int, commit: int) -> str | None:
+def broken_pages(fd: int, page_size: int, commit: int) -> str | None:
     """Walk all pages of a commit whose snapshot is held open.
 
     Returns:
         What does not fit first; None if all is well, or if the meta page of that commit has been
         overwritten meanwhile.
     """
-    with (path / DATA_FILE).open("rb") as file:
-        size = file.seek(0, 2)
-        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-            for meta in (0, 1):
-                free, main, last, number = _META.unpack_from(data, meta * page_size + _HEADER.size)
-                if number == commit:
-                    try:
-                        _Walk(data, page_size, last).all(free, main)
-                    except (_Broken, struct.error) as error:
-                        return str(error)
+    with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
+        for free, main, last in _metas(data, page_size, commit):
+            try:
+                _Walk(data, page_size, last).all(free, main)
+            except (_Broken, struct.error) as error:
+                return str(error)
     return None
+
+
+def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bool | None:
+    """Tell whether all pages from one on are free, in a commit whose snapshot is held open.
+
+    A file may end before them.
+
+    Returns:
+        None if the meta page of that commit has been overwritten meanwhile.
+    """
+    with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
+        for free, _, last in _metas(data, page_size, commit):
+            try:
+                listed = set(_Walk(data, page_size, last).free(free))
+            except (_Broken, struct.error):
+                return False
+            return listed.issuperset(range(first, last + 1))
+    return None
+
+
+def _metas(data: mmap.mmap, page_size: int, commit: int) -> Iterator[tuple[bytes, bytes, int]]:
+    """The tree of free pages, the main tree and the last page of a commit, if it is there."""
+    for meta in (0, 1):
+        free, main, last, number = _META.unpack_from(data, meta * page_size + _HEADER.size)
+        if number == commit:
+            yield free, main, last
 
 
 class _Walk:
@@ -78,14 +99,18 @@ class _Walk:
     def all(self, free: bytes, main: bytes) -> None:
         if _TREE.unpack(free)[1] != _INTEGER_KEYS or _TREE.unpack(main)[1]:
             raise _Broken("the flags of a root are damaged")
-        for place, size in self.tree(free):
+        for _ in chain(self.free(free), self.tree(main)):
+            pass
+
+    def free(self, record: bytes) -> Iterator[int]:
+        """Walk the list of free pages; yield each."""
+        for place, size in self.tree(record):
             (count,) = _NUMBER.unpack_from(self.data, place)
             if _NUMBER.size * (count + 1) > size:
                 raise _Broken("the list of free pages is damaged")
             for number in struct.unpack_from(f"={count}Q", self.data, place + _NUMBER.size):
                 self.meet(number)
-        for _ in self.tree(main):
-            pass
+                yield number
 
     def meet(self, number: int, pages: int = 1) -> None:
         if number + pages - 1 > self.last or any(self.met[number : number + pages]):

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omsgrain.errors import OmsError, StoreError
-from omsgrain.store.base import CheckReport, RebuildReport, StoreStats
-from omsgrain.store.environment import Environment, acquire
+from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
+from omsgrain.store.compact import compact
+from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader, Snapshot
 from omsgrain.store.recent import RUN, Recent
+from omsgrain.store.sharing import acquire, release
 from omsgrain.store.side import compare
 from omsgrain.store.tables import FORMAT
 from omsgrain.store.turns import PATIENCE, Session
@@ -58,7 +60,9 @@ class LmdbStore:
         self._next_flush = 0
         durable = durability == "commit"
         self._env = acquire(self.path, readonly=readonly, durable=durable, patience=patience)
-        self._let_go = weakref.finalize(self, self._env.release)
+        self._let_go = weakref.finalize(self, release, self._env)
+        if not readonly:
+            self._env.when_quiet(_flush)
         try:
             noted = self._env.side.read()  # before the snapshot, which is then no older
             with self.read() as reader:
@@ -97,6 +101,7 @@ class LmdbStore:
                 # What was put is safe and found; a disk without room for the index is told by the
                 # next put that it has no room for. Try again when more has gathered.
                 self._next_flush = gathered + RUN // 4
+        env.written()
         return result
 
     def flush(self, least: int = 1) -> None:
@@ -105,15 +110,7 @@ class LmdbStore:
         Raises:
             StoreError: the disk is full, say; the grains themselves are safe, and found.
         """
-        env = self._writable()
-
-        def run(txn: Transaction[bytes], session: Session) -> None:
-            writer = LmdbWriter(env, txn, session)
-            if writer.head.last_seq - writer.head.watermark >= least:
-                writer.flush()
-                session.after = lambda: _flushed(env, writer.head)
-
-        env.write(run, alone=True)
+        _flush(self._writable(), least)
 
     def rebuild(self) -> RebuildReport:
         """Make the index tables anew from the blobs, in one transaction."""
@@ -126,6 +123,14 @@ class LmdbStore:
             return report
 
         return env.write(run, alone=True)
+
+    def compact(self) -> CompactReport:
+        """Write the file anew, without free pages: smaller, and nothing of what was removed.
+
+        Raises:
+            StoreError: no room for the new file, or it cannot be put in place.
+        """
+        return compact(self._writable())
 
     def check(self) -> CheckReport:
         """Look at every blob, address and index row, in a process of its own."""
@@ -162,6 +167,10 @@ class LmdbStore:
             format=FORMAT,
         )
 
+    def descriptor(self) -> int:
+        """Return a descriptor of the data file; use it while a snapshot is open."""
+        return self._open_env().file.fd
+
     def close(self) -> None:
         """Let go of the file; the last handle of the process closes it."""
         if not (self._closed or self._readonly):
@@ -184,11 +193,21 @@ class LmdbStore:
 
 
 def _committed(env: Environment, recent: Recent, session: Session, head: Head) -> None:
-    recent.extend(session.pending)
+    recent.extend(session.pending, head.last_seq)
     if env.durable:
         # The grains are safe; without this note only damage to the newest root goes unseen.
         with suppress(OSError):
             env.side.write(head.last_seq, head.blob_bytes)
+
+
+def _flush(env: Environment, least: int) -> None:
+    def run(txn: Transaction[bytes], session: Session) -> None:
+        writer = LmdbWriter(env, txn, session)
+        if writer.head.last_seq - writer.head.watermark >= least:
+            writer.flush()
+            session.after = lambda: _flushed(env, writer.head)
+
+    env.write(run, alone=True)
 
 
 def _flushed(env: Environment, head: Head) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from hashlib import sha256
+from heapq import merge
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from omsgrain.errors import StoreError, UnsupportedError
@@ -15,14 +18,30 @@ from omsgrain.store.base import (
     PAGE_BYTES,
     PAGE_GRAINS,
     CheckReport,
+    CompactReport,
     Problem,
     Reader,
     RebuildReport,
     StoreStats,
+    Which,
     Writer,
     pages,
 )
 from omsgrain.store.recent import Recent
+from omsgrain.store.state import PAST, forget
+from omsgrain.store.tables import (
+    ADDRESSES,
+    BLOBS,
+    EVENT,
+    EVENTS,
+    LONGEST_KEY,
+    SEQUENCE,
+    STATES,
+    TABLES,
+    Kind,
+    Table,
+)
+from omsgrain.store.versions import Versions
 
 __all__ = ["MemoryStore"]
 
@@ -30,10 +49,15 @@ T = TypeVar("T")
 
 
 class _Head(NamedTuple):
-    """What is committed: rows after it are a writer's own until it commits."""
+    """What is committed: later versions of rows are a writer's own until it commits."""
 
-    seq: int = 0
+    commit: int = 0
+    last_seq: int = 0
     blob_bytes: int = 0
+    grains: int = 0
+
+
+_Tables = dict[Table, Versions]
 
 
 class MemoryStore:
@@ -42,18 +66,29 @@ class MemoryStore:
     readonly = False
 
     def __init__(self) -> None:
-        self._blobs: list[bytes] = []  # blob of sequence number n at n - 1
-        self._seqs: dict[bytes, int] = {}
-        self._recent = Recent(0)  # all of it
+        self._tables = _tables()
+        self._recent = Recent(0)  # the index of it all
         self._head = _Head()
+        self._snapshots: Counter[int] = Counter()  # open ones, by commit
+        self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to be pruned
+        self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._writer: int | None = None
         self._closed = False
 
-    def read(self) -> AbstractContextManager[Reader]:
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
         """Open a snapshot."""
-        self._check_open()
-        return nullcontext(_MemoryReader(self._blobs, self._seqs, self._head, self._recent))
+        with self._lock:
+            self._check_open()
+            head = self._head
+            reader = _MemoryReader(self._tables, head, self._recent)
+            self._snapshots[head.commit] += 1
+        try:
+            yield reader
+        finally:
+            with self._lock:
+                self._snapshots[head.commit] -= 1
 
     def write(self, work: Callable[[Writer], T]) -> T:
         """Run ``work`` in a write transaction; an exception takes back what it wrote."""
@@ -62,16 +97,25 @@ class MemoryStore:
         with self._writing:
             self._check_open()
             self._writer = threading.get_ident()
-            writer = _MemoryWriter(self._blobs, self._seqs, self._head, self._recent)
+            writer = _MemoryWriter(self._tables, self._head, self._recent)
             try:
                 result = work(writer)
             except BaseException:
-                writer.take_back(self._head.seq)
+                writer.take_back()
                 raise
             finally:
                 self._writer = None
-            self._head = writer.head
+            with self._lock:
+                self._head = writer.head
+                self._prune(writer.changed)
             return result
+
+    def _prune(self, changed: set[tuple[Table, bytes]]) -> None:
+        """Drop the versions that no snapshot sees: what was removed must not stay in memory."""
+        self._snapshots = +self._snapshots
+        oldest = min(self._snapshots, default=self._head.commit)
+        changed |= self._changed
+        self._changed = {(t, key) for t, key in changed if not self._tables[t].prune(key, oldest)}
 
     def flush(self) -> None:
         """Nothing to do: the index is in memory anyway."""
@@ -79,17 +123,25 @@ class MemoryStore:
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew."""
-        self._check_open()
-        self._recent = Recent(0)
-        with self.read() as reader:
-            reader.term_count(b"")
-            return RebuildReport(reader.count(), self._recent.tail.rows(), 0, ())
+        with self._writing:
+            self._check_open()
+            self._recent = Recent(0)
+            with self.read() as reader:
+                reader.term_count(b"")
+                return RebuildReport(reader.count(), self._recent.tail.rows(), 0, ())
 
     def check(self) -> CheckReport:
         """Look at every blob."""
         bad = [e for page in pages(self) for e in page if not e.sound]
         problems = tuple(Problem("blob", e.seq, "not what was put") for e in bad)
         return CheckReport(not bad, problems, self.stats().grains, self._recent.tail.rows())
+
+    def compact(self) -> CompactReport:
+        """Forget the index rows of removed grains; all else of them is gone already."""
+        with self._writing:
+            self._check_open()
+            self._recent = Recent(0)
+        return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Refuse: there are no files to copy."""
@@ -102,93 +154,181 @@ class MemoryStore:
     def stats(self) -> StoreStats:
         """Return how much the store holds."""
         self._check_open()
-        head = self._head
-        return StoreStats(grains=head.seq, blob_bytes=head.blob_bytes, last_seq=head.seq)
+        _, last_seq, blob_bytes, grains = self._head
+        return StoreStats(grains=grains, blob_bytes=blob_bytes, last_seq=last_seq)
 
     def close(self) -> None:
         """Forget everything."""
         self._closed = True
-        self._blobs, self._seqs = [], {}
+        self._tables, self._recent = _tables(), Recent(0)
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError("the store is closed")
 
 
-class _MemoryReader:
-    """Rows up to the head that was committed when the snapshot was taken."""
+def _tables() -> _Tables:
+    return {table: Versions() for table in TABLES}
 
-    def __init__(
-        self, blobs: list[bytes], seqs: dict[bytes, int], head: _Head, recent: Recent
-    ) -> None:
-        self._blobs = blobs
-        self._seqs = seqs
+
+class _MemoryReader:
+    """Rows as the commit left them that was the last one when the snapshot was taken."""
+
+    def __init__(self, tables: _Tables, head: _Head, recent: Recent) -> None:
+        self._tables = tables
+        self._commit = head.commit
         self._recent = recent
         self.head = head
 
     def count(self) -> int:
-        return self.head.seq
+        return self.head.grains
 
     def last_seq(self) -> int:
-        return self.head.seq
+        return self.head.last_seq
 
     def get(self, digest: bytes) -> bytes | None:
         seq = self.find([digest])[0]
-        return None if seq is None else self._blobs[seq - 1]
+        return None if seq is None else self.blob_at(seq)
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        found = [self._seqs.get(digest) for digest in digests]
-        return [seq if seq is not None and seq <= self.head.seq else None for seq in found]
+        rows = [self.row(ADDRESSES, digest) for digest in digests]
+        return [None if row is None else SEQUENCE.unpack(row)[0] for row in rows]
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        rows: list[tuple[int, bytes]] = []
-        for seq in range(after + 1, min(after + grains, self.head.seq) + 1):
-            if size <= 0:
-                break
-            blob = self._blobs[seq - 1]
+        found: list[tuple[int, bytes]] = []
+        for key, blob in self.rows(BLOBS, SEQUENCE.pack(after)):
             size -= len(blob)
-            rows.append((seq, blob))
-        return rows
+            found.append((SEQUENCE.unpack(key)[0], blob))
+            if len(found) >= grains or size <= 0:
+                break
+        return found
 
     def blob_at(self, seq: int) -> bytes | None:
-        return self._blobs[seq - 1] if 0 < seq <= self.head.seq else None
+        return self.row(BLOBS, SEQUENCE.pack(seq))
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
 
-    def term_count(self, key: bytes) -> int:
-        return self._rows().count(key, 0, self.head.seq)
+    def is_past(self, seq: int) -> bool:
+        row = self.row(STATES, SEQUENCE.pack(seq))
+        return bool(row and row[0] & PAST)
 
-    def has_term(self, key: bytes, place: bytes) -> bool:
-        return self._rows().tail.has(key, place)
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        return sum(part.count(key, low, high) for part, low, high in self._parts())
 
-    def places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
-        return self._rows().places(key, after, newest, 0, self.head.seq)
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        return self._is_seen(place, which) and any(
+            part.tail.has(key, place) for part, _, _ in self._parts()
+        )
 
-    def _rows(self) -> Recent:
-        self._recent.load_rows(self, self.head.seq)
-        return self._recent
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        walks = [p.places(key, after, newest, low, high) for p, low, high in self._parts()]
+        for place in merge(*walks, reverse=newest):
+            if self._is_seen(place, which):
+                yield place
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        for key, _ in groupby(merge(*(part.keys(prefix) for part, _, _ in self._parts()))):
+            if next(self.places(key, None, True, which), None) is not None:
+                yield key
+
+    def _is_seen(self, place: bytes, which: Which) -> bool:
+        """Whether the grain at a place is there, and one of ``which``."""
+        seq = int.from_bytes(place[12:], "big")
+        if self.blob_at(seq) is None:
+            return False
+        return which == "all" or self.is_past(seq) == (which == "past")
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        """Index rows, and between which numbers this may see them."""
+        self._recent.load_rows(self, self.head.last_seq)
+        return [(self._recent, 0, self.head.last_seq)]
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        return self._tables[table].get(key, self._commit)
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return self._tables[table].walk(after, prefix, self._commit)
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        return self._tables[table].last(self._commit)
 
 
 class _MemoryWriter(_MemoryReader):
-    """Appends to the live rows; readers do not look beyond their head."""
+    """Writes versions of the next commit, which readers do not see before it."""
+
+    def __init__(self, tables: _Tables, head: _Head, recent: Recent) -> None:
+        super().__init__(tables, head, recent)
+        self._base = _MemoryReader(tables, head, recent)
+        self._own = Recent(head.last_seq)  # index rows that may be taken back
+        self._commit += 1
+        self.head = head._replace(commit=self._commit)
+        self.changed: set[tuple[Table, bytes]] = set()
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        seq, blob_bytes = self.head
         flags = []
         for digest, blob in items:
-            new = digest not in self._seqs
+            new = self.row(ADDRESSES, digest) is None
             flags.append(new)
             if new:
-                seq, blob_bytes = seq + 1, blob_bytes + len(blob)
-                self._blobs.append(bytes(blob))
-                self._seqs[digest] = seq
-        self.head = _Head(seq, blob_bytes)
+                key = self._next()
+                self._count(len(blob), 1)
+                self._set(BLOBS, key, bytes(blob))
+                self._set(ADDRESSES, digest, key)
         return flags
 
-    def take_back(self, seq: int) -> None:
-        del self._blobs[seq:]
-        for digest in [d for d, s in self._seqs.items() if s > seq]:
-            del self._seqs[digest]
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        key = self._next()
+        self._set(EVENTS, key, EVENT.pack(kind, seq, digest))
+        return self.head.last_seq
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        if not 0 < len(key) <= LONGEST_KEY:
+            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+        self._set(table, key, value)
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Nothing to do: what is past is told by the states."""
+
+    def remove(self, seq: int) -> None:
+        key = SEQUENCE.pack(seq)
+        blob = self.row(BLOBS, key)
+        if blob is None:
+            return
+        self._base._parts()  # older snapshots need the index rows, and the blob is gone after this
+        forget(self, seq)
+        digest = sha256(blob).digest()
+        if self.row(ADDRESSES, digest) != key:  # it was put under another one
+            digest = next(d for d, row in self.rows(ADDRESSES) if row == key)
+        self._set(ADDRESSES, digest, None)
+        self._set(BLOBS, key, None)
+        self._count(-len(blob), -1)
+        last = max(self.head.last_seq, self._own.watermark + 1)
+        self.head = self.head._replace(last_seq=last)
+
+    def take_back(self) -> None:
+        for table, key in self.changed:
+            self._tables[table].take_back(key, self._commit)
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        base, last = self._own.watermark, self.head.last_seq
+        self._own.load_rows(self, last)
+        return [*self._base._parts(), (self._own, base, last)]
+
+    def _next(self) -> bytes:
+        self.head = self.head._replace(last_seq=self.head.last_seq + 1)
+        return SEQUENCE.pack(self.head.last_seq)
+
+    def _count(self, size: int, grains: int) -> None:
+        _, _, blob_bytes, before = self.head
+        self.head = self.head._replace(blob_bytes=blob_bytes + size, grains=before + grains)
+
+    def _set(self, table: Table, key: bytes, value: bytes | None) -> None:
+        self._tables[table].set(key, value, self._commit)
+        self.changed.add((table, key))

@@ -19,11 +19,14 @@ __all__ = [
     "DATA_FILE",
     "HEAD_FILE",
     "LOCK_FILE",
+    "NEXT_FILE",
+    "PART_DIRECTORY",
     "WRITER_FILE",
     "failure",
     "identity",
     "open_tables",
     "prepare",
+    "sync_directory",
     "sync_names",
 ]
 
@@ -31,7 +34,9 @@ DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
 WRITER_FILE = "writer.lock"
 HEAD_FILE = "head"
-_BESIDE = {LOCK_FILE, WRITER_FILE, HEAD_FILE}
+NEXT_FILE = "data.next"
+PART_DIRECTORY = "data.part"
+_BESIDE = {LOCK_FILE, WRITER_FILE, HEAD_FILE, PART_DIRECTORY}
 
 
 def failure(path: Path, doing: str, error: BaseException) -> StoreError:
@@ -41,9 +46,9 @@ def failure(path: Path, doing: str, error: BaseException) -> StoreError:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells the store's file from any other on this machine; None if there is none."""
+    """Return what tells the directory from any other on this machine; None if there is none."""
     try:
-        stat = os.stat(path / DATA_FILE)
+        stat = os.stat(path)
     except OSError:
         return None
     return (stat.st_dev, stat.st_ino)
@@ -73,8 +78,14 @@ def prepare(path: Path, *, readonly: bool) -> None:
         raise StoreError(f"{str(path)!r} is not a store", expected=f"a file {DATA_FILE} in it")
 
 
-def open_tables(env: Environment, path: Path, *, readonly: bool) -> dict[Table, _Database]:
+def open_tables(
+    env: Environment, path: Path, *, readonly: bool
+) -> tuple[int, dict[Table, _Database]]:
     """Open every table; in a new store make them first.
+
+    Returns:
+        The format of the store, and the handles of its tables. In a store of an older format the
+        tables that it lacks are made, and empty.
 
     Raises:
         StoreError: another program's file, or a format this version does not know.
@@ -82,19 +93,26 @@ def open_tables(env: Environment, path: Path, *, readonly: bool) -> dict[Table, 
     """
     if readonly:
         with env.begin() as txn:
-            if not _is_store(env, txn, path):
-                raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
-        return {t: _open_table(env, None, t) for t in TABLES}
+            found = _format(env, txn, path)
+        if found is None:
+            raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
+        if found < FORMAT:
+            raise StoreError(
+                f"{str(path)!r} was written by an older version: open it once for writing",
+                expected=f"store format {FORMAT}",
+                found=f"store format {found}",
+            )
+        return found, {t: _open_table(env, None, t) for t in TABLES}
     # py-lmdb ends every read transaction with an abort, which would close handles opened in it;
     # nothing is written, and so nothing synced, where all tables exist.
     with env.begin(write=True) as txn:
-        new = not _is_store(env, txn, path)
+        found = _format(env, txn, path)
         tables = {t: _open_table(env, txn, t) for t in TABLES}
-        if new:
+        if found is None:
             txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=tables[META])
-    if new:
+    if found is None:
         sync_names(path)
-    return tables
+    return found or FORMAT, tables
 
 
 def _open_table(env: Environment, txn: Transaction[bytes] | None, table: Table) -> _Database:
@@ -103,15 +121,15 @@ def _open_table(env: Environment, txn: Transaction[bytes] | None, table: Table) 
     return env.open_db(table.name, txn=txn, create=txn is not None, dupsort=many, dupfixed=many)
 
 
-def _is_store(env: Environment, txn: Transaction[bytes], path: Path) -> bool:
-    """Tell a store from an empty file; refuse anything else."""
+def _format(env: Environment, txn: Transaction[bytes], path: Path) -> int | None:
+    """Return the format of a store, None of an empty file; refuse anything else."""
     if not env.stat()["entries"]:
-        return False
+        return None
     try:
         record = txn.get(FORMAT_RECORD, db=env.open_db(META.name, txn=txn, create=False))
     except (lmdb.NotFoundError, lmdb.IncompatibleError):
         record = None
-    if record is None or len(record) != FORMAT_VALUE.size:
+    if record is None or len(record) != FORMAT_VALUE.size or not any(record):
         raise StoreError(f"{str(path)!r} is not a store", found="an LMDB file of another program")
     (found,) = FORMAT_VALUE.unpack(record)
     if found > FORMAT:
@@ -120,16 +138,21 @@ def _is_store(env: Environment, txn: Transaction[bytes], path: Path) -> bool:
             expected=f"store format {FORMAT} or older",
             found=f"store format {found}",
         )
-    return True
+    return int(found)
 
 
 def sync_names(path: Path) -> None:
     """Make the new directory's entries durable; without them a power cut could take the store."""
+    sync_directory(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
     if os.name != "posix":
         return  # elsewhere a directory cannot be opened to be synced
-    for directory in (path, path.parent):
-        fd = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

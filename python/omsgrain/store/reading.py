@@ -6,9 +6,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from heapq import merge
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import lmdb
 
@@ -24,9 +23,9 @@ from omsgrain.store.tables import (
     MARK,
     META,
     SEQUENCE,
-    TERMS,
     Table,
 )
+from omsgrain.store.terms import Head, TermReader
 from omsgrain.store.turns import Session
 
 if TYPE_CHECKING:
@@ -34,31 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Head", "LmdbReader", "Snapshot"]
 
-
-class Head(NamedTuple):
-    """How far a store has come.
-
-    Attributes:
-        last_seq: the last sequence number given.
-        blob_bytes: bytes of all blobs.
-        grains: how many there are.
-        watermark: the last sequence number that the index tables cover.
-    """
-
-    last_seq: int = 0
-    blob_bytes: int = 0
-    grains: int = 0
-    watermark: int = 0
+_ROWS = 8, 256  # rows of a table read at a time, at first and at the most
 
 
-class LmdbReader:
+class LmdbReader(TermReader):
     """Reads in one transaction.
 
     ``recent`` may know less or more than this snapshot: what it lacks is loaded from here, and
-    what lies outside ``(watermark, last_seq]`` is passed over.
+    what lies outside ``(watermark, last_seq]``, or is not in this snapshot, is passed over.
     """
 
-    __slots__ = ("_tables", "_txn", "head", "recent")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -69,6 +54,7 @@ class LmdbReader:
     ) -> None:
         self._txn = txn
         self._tables = env.tables
+        self._plain = self._whole = None
         record = txn.get(HEAD_RECORD, None, self._tables[META])
         self.head = Head() if record is None else Head(*HEAD.unpack(record))
         if recent.watermark < self.head.watermark:
@@ -82,14 +68,30 @@ class LmdbReader:
                 session.base = committed
             committed = session.base
         recent.load(self, committed)
+        if recent.filled > committed and not self._all_known():
+            # A later snapshot has filled it, without what was removed by then.
+            self.recent = Recent(self.head.watermark)
+            self.recent.load(self, committed)
+
+    def _all_known(self) -> bool:
+        """Whether ``recent`` knows every grain of this snapshot beyond the watermark."""
+        last = self.head.last_seq
+        missing = set(self._numbers(self.head.watermark, last))
+        missing.difference_update(self.recent.numbers[: self.recent.known(last)])
+        return not missing
+
+    def _numbers(self, after: int, last: int) -> Iterator[int]:
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            if cursor.set_range(SEQUENCE.pack(after + 1)):
+                for key in cursor.iternext(keys=True, values=False):
+                    (seq,) = SEQUENCE.unpack(key)
+                    if seq > last:
+                        return
+                    yield seq
 
     def count(self) -> int:
         """Return the number of grains."""
         return self.head.grains
-
-    def entries(self, table: Table) -> int:
-        """Return the number of rows of a table."""
-        return int(self._txn.stat(self._tables[table])["entries"])
 
     def commit(self) -> tuple[int, int]:
         """Return the size of the file's pages, and the number of the commit that is read."""
@@ -108,7 +110,11 @@ class LmdbReader:
         """Return the sequence number of an address; None if it is not there."""
         seq = self.recent.digests.get(digest)
         if seq is not None:
-            return seq if seq <= self.head.last_seq else None
+            if seq <= self.head.last_seq and self._is_whole():
+                return seq
+            for seq in self.recent.numbers_of(digest):
+                if seq <= self.head.last_seq and self.has_blob(seq):
+                    return seq
         return self.row_of(digest)
 
     def row_of(self, digest: bytes) -> int | None:
@@ -153,44 +159,46 @@ class LmdbReader:
                 if grains <= 0 or size <= 0:
                     return
 
-    def term_count(self, key: bytes) -> int:
-        """Return how many grains have a term."""
-        with self._txn.cursor(self._tables[TERMS]) as cursor:
-            on_disk = cursor.count() if cursor.set_key(key) else 0
-        return on_disk + sum(part.count(key, low, high) for part, low, high in self._parts())
-
-    def has_term(self, key: bytes, place: bytes) -> bool:
-        """Tell whether the grain at a place has a term."""
-        if int.from_bytes(place[12:], "big") > self.head.watermark:
-            return any(part.tail.has(key, place) for part, _, _ in self._parts())
-        with self._txn.cursor(self._tables[TERMS]) as cursor:
-            return cursor.set_key_dup(key, place)
-
-    def places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
-        """Walk the grains that have a term, in order, from behind a place."""
-        recent = [p.places(key, after, newest, low, high) for p, low, high in self._parts()]
-        return merge(self._disk_places(key, after, newest), *recent, reverse=newest)
-
-    def _disk_places(self, key: bytes, after: bytes | None, newest: bool) -> Iterator[bytes]:
-        with self._txn.cursor(self._tables[TERMS]) as cursor:
-            if after is None:
-                there = cursor.set_key(key) and (not newest or cursor.last_dup())
-            elif newest:
-                # The first place that is not before `after`, and one back; or the last of all.
-                beyond = cursor.set_range_dup(key, after)
-                there = cursor.prev_dup() if beyond else cursor.set_key(key) and cursor.last_dup()
-            else:
-                there = cursor.set_range_dup(key, after)
-                if there and cursor.value() == after:
-                    there = cursor.next_dup()
-            while there:
-                yield cursor.value()
-                there = cursor.prev_dup() if newest else cursor.next_dup()
-
     def _parts(self) -> list[tuple[Recent, int, int]]:
-        """The recent grains with their index rows, and between which numbers this may see them."""
         self.recent.load_rows(self, self.head.last_seq)
         return [(self.recent, self.head.watermark, self.head.last_seq)]
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key, or None."""
+        return self._txn.get(key, None, self._tables[table])
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk keys and values by rising keys, in pages, so that a writer may change them."""
+        limit, most = _ROWS
+        while True:
+            page = self._row_page(table, after, prefix, limit)
+            yield from page
+            if len(page) < limit:
+                return
+            after, limit = page[-1][0], min(2 * limit, most)
+
+    def _row_page(
+        self, table: Table, after: bytes | None, prefix: bytes, limit: int
+    ) -> list[tuple[bytes, bytes]]:
+        page: list[tuple[bytes, bytes]] = []
+        with self._txn.cursor(self._tables[table]) as cursor:
+            if after is None or after < prefix:
+                there = cursor.set_range(prefix)
+            else:
+                there = cursor.set_range(after)
+                if there and cursor.key() == after:
+                    there = cursor.next()
+            while there and len(page) < limit and cursor.key().startswith(prefix):
+                page.append(cursor.item())
+                there = cursor.next()
+        return page
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key and its value; None if the table is empty."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            return cursor.item() if cursor.last() else None
 
 
 class Snapshot:

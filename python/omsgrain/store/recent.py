@@ -5,12 +5,17 @@ Blobs are committed one by one; addresses and index rows are written in sorted r
 in random places of a tree cost several times as much. What lies between, a process keeps here,
 made from the blobs themselves, and merges into every answer: a grain is found the moment its put
 returns, and losing this loses nothing.
+
+Nothing is taken out again. A grain that was removed, here or by another process, stays known,
+since older snapshots still have it; whoever reads asks its snapshot whether the blob is there.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import Protocol
 
 from omsgrain import _core
@@ -30,6 +35,10 @@ class Blobs(Protocol):
         """Return the next sequence numbers, blobs and addresses; None for a damaged blob."""
         ...
 
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number, or None."""
+        ...
+
 
 class Recent:
     """What this process knows of the grains in ``(watermark, last]``.
@@ -40,47 +49,96 @@ class Recent:
     Attributes:
         watermark: the last sequence number that the index tables cover.
         last: the last sequence number known here.
-        digests: sequence number by address.
+        filled: up to where it was read from snapshots. One that is older than this may lack
+            grains here that were removed in between, unless it filled this itself.
+        digests: sequence number by address; the last one, if a grain was removed and came again.
+        numbers: of all grains that were ever known here, rising.
         tail: the index rows up to ``rows_to``; made when a query or a flush needs them.
     """
 
-    __slots__ = ("_lock", "digests", "last", "rows_to", "tail", "watermark")
+    __slots__ = (
+        "_earlier",
+        "_lock",
+        "_unmade",
+        "_unmade_to",
+        "digests",
+        "filled",
+        "last",
+        "numbers",
+        "rows_to",
+        "tail",
+        "watermark",
+    )
 
     def __init__(self, watermark: int) -> None:
         self.watermark = watermark
         self.last = watermark
+        self.filled = watermark
         self.rows_to = watermark
         self.digests: dict[bytes, int] = {}
         self.tail = _core.Tail()
+        self._earlier: dict[bytes, list[int]] = {}
+        self.numbers: list[int] = []
+        self._unmade: set[int] = set()  # those without rows: their blobs were gone already
+        self._unmade_to = watermark  # snapshots before this number may still have them
         self._lock = threading.Lock()
 
-    def extend(self, fresh: dict[bytes, int]) -> None:
-        """Take over what this process has committed: sequence numbers by address, rising."""
+    def extend(self, fresh: dict[bytes, int], last: int) -> None:
+        """Take over what this process has committed: numbers by address, and the last number."""
         with self._lock:
-            for digest, seq in fresh.items():
-                if seq > self.last:
-                    self.digests[digest] = seq
-                    self.last = seq
+            self._learn(sorted(zip(fresh.values(), fresh, strict=True)))
+            self.last = max(self.last, last)
 
     def load(self, blobs: Blobs, last: int) -> None:
         """Read what others have committed, up to ``last``."""
         while self.last < last:
             with self._lock:
                 page = [row for row in blobs.hashed_page(self.last) if row[0] <= last]
-                if not page:
-                    return
-                self.digests.update((digest, seq) for seq, _, digest in page if digest)
-                self.last = page[-1][0]
+                self._learn([(seq, digest) for seq, _, digest in page if digest])
+                self.filled = max(self.filled, last)
+                self.last = max(self.last, page[-1][0] if page else last)
+
+    def _learn(self, grains: Iterable[tuple[int, bytes]]) -> None:
+        for seq, digest in grains:
+            if seq > self.last:
+                before = self.digests.get(digest)
+                if before is not None:
+                    self._earlier.setdefault(digest, []).append(before)
+                self.digests[digest] = seq
+                self.numbers.append(seq)
+
+    def numbers_of(self, digest: bytes) -> list[int]:
+        """Return the numbers that an address ever had here, the last one first."""
+        last = self.digests.get(digest)
+        return [] if last is None else [last, *reversed(self._earlier.get(digest, ()))]
+
+    def known(self, last: int) -> int:
+        """How many grains up to ``last`` are known here, removed ones too."""
+        return bisect_right(self.numbers, last)
 
     def load_rows(self, blobs: Blobs, last: int) -> None:
         """Make the index rows up to ``last``."""
         while self.rows_to < last:
             with self._lock:
                 page = [row for row in blobs.hashed_page(self.rows_to) if row[0] <= last]
-                if not page:
-                    return
+                upto = page[-1][0] if page else last
+                numbers = self.numbers[self.known(self.rows_to) : self.known(upto)]
+                gone = set(numbers).difference(row[0] for row in page)
+                if gone:
+                    self._unmade |= gone
+                    self._unmade_to = max(self._unmade_to, last)
                 self.add_rows([(seq, blob, digest) for seq, blob, digest in page if digest])
-                self.rows_to = page[-1][0]
+                self.rows_to = max(self.rows_to, upto)
+        if last < self._unmade_to:
+            with self._lock:
+                self._make_late(blobs, last)
+
+    def _make_late(self, blobs: Blobs, last: int) -> None:
+        """Make the rows of grains that an older snapshot still has."""
+        found = [(seq, blobs.blob_at(seq)) for seq in sorted(self._unmade) if seq <= last]
+        late = [(seq, blob, sha256(blob).digest()) for seq, blob in found if blob is not None]
+        self._unmade.difference_update(seq for seq, _, _ in late)
+        self.add_rows(late)
 
     def add_rows(self, grains: list[tuple[int, bytes, bytes]]) -> None:
         """Add the index rows of sequence numbers, blobs and addresses."""
@@ -101,6 +159,17 @@ class Recent:
 
     def count(self, key: bytes, low: int, high: int) -> int:
         """How many of them there are."""
-        if low == self.watermark and high == self.rows_to:
+        if low == self.watermark and high >= self.rows_to:
             return self.tail.count(key)
         return sum(1 for _ in self.places(key, None, True, low, high))
+
+    def keys(self, prefix: bytes) -> Iterator[bytes]:
+        """Walk the terms whose keys begin with a prefix, sorted."""
+        if self.tail.count(prefix):
+            yield prefix
+        key = prefix
+        while part := self.tail.rows_after(key, _PAGE):
+            for key, _ in part:
+                if not key.startswith(prefix):
+                    return
+                yield key

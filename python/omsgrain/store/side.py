@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import zlib
 from pathlib import Path
 
@@ -26,19 +27,26 @@ _MAGIC = b"omsh"
 class SideFile:
     """The last sequence number and the bytes of all blobs, as the last commit left them."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ("_fd", "_lock", "_path")
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
+        self._lock = threading.Lock()  # a sync may note what it has while others commit
 
     def write(self, last_seq: int, blob_bytes: int) -> None:
         """Note how far the store has come. Not synced: after a power cut it may be behind."""
         body = _LAYOUT.pack(_MAGIC, last_seq, blob_bytes)
-        if self._fd is None:
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        os.write(self._fd, body + _SUM.pack(zlib.crc32(body)))
+        with self._lock:
+            if self._fd is None:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, body + _SUM.pack(zlib.crc32(body)))
+
+    def raise_to(self, last_seq: int, blob_bytes: int) -> None:
+        """Note how far the store has come, unless a commit beside this one has noted more."""
+        if (self.read() or 0) <= last_seq:
+            self.write(last_seq, blob_bytes)
 
     def read(self) -> int | None:
         """Return the last sequence number noted; None if there is none that can be trusted."""

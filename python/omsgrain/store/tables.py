@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every table of a store on disk: its name, its life, the bytes of its keys and values.
 
-    table        life    key                        value
-    blobs-0      BLOBS   sequence number, u64       first 8 bytes of the address ++ blob
-    addresses-0  BLOBS   address, 32 bytes          sequence number, u64
-    terms-0      INDEX   kind and term of a filter  places of grains, 16 bytes each, sorted
-    meta-0       STATE   name of a record           below
+    table         life    key                        value
+    blobs-0       BLOBS   sequence number, u64       first 8 bytes of the address ++ blob
+    addresses-0   BLOBS   address, 32 bytes          sequence number, u64
+    terms-1       INDEX   kind and term of a filter  places of current grains, 16 bytes each
+    past-1        INDEX   kind and term of a filter  the same of past grains
+    meta-0        STATE   name of a record           below
+    states-0      STATE   grain, u64                 bits, 1 byte ++ msgpack map (``state.py``)
+    counters-0    STATE   grain, u64                 u64 times read ++ u64 when last, ms
+    holds-0       STATE   grain, u64                 msgpack list of holds
+    supersedes-0  STATE   new u64 ++ old u64         nothing
+    lineages-0    STATE   grain, u64                 grain, u64, that its lineage goes by
+    guards-0      STATE   lineage, u64 ++ grain u64  nothing: its policy covers the lineage
+    reviews-0     STATE   event, u64                 msgpack map
+    events-0      STATE   event, u64                 kind, 1 byte ++ grain, u64 ++ its address, 32
+    audit-0       STATE   number of the entry, u64   msgpack entry
+    notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
+    models-0      STATE   name of a model, UTF-8     msgpack map
+    vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one a dimension
 
     record of meta-0    value
     omsgrain.format     u32, the format of the whole store
@@ -13,16 +26,19 @@
                         u64 watermark
 
 Blobs are written at once; addresses and terms cover the grains up to the watermark, and are
-written behind it in sorted runs (``recent.py`` has the rest). Keys and places of terms-0 are made
-in ``rust/core/src/index_rows.rs``, which draws them.
+written behind it in sorted runs (``recent.py`` has the rest). Keys and places of terms are made in
+``rust/core/src/index_rows.rs``, which draws them. A grain that was superseded, retracted or
+restricted is past: its rows stand in past-1, all others in terms-1, none in both. The two together
+are a pure function of the blobs and of the bits in states-0.
 
 The 8 bytes before a blob tell damage: an address that stands nowhere else yet is made from its
 blob again, and a blob with a flipped byte would quietly get another one.
 
 All integers are big-endian, so that keys sort by number. The number in a table's name is the
 format of its rows: rows of another layout go into a table of another name, so that no reader takes
-one for the other. Sequence numbers start at 1, rise with every grain, and are never given twice.
-Some may be missing: other events will take theirs from the same row, and erased grains leave gaps.
+one for the other. Sequence numbers start at 1, rise with every grain and every other event, and
+are never given twice. Among the grains' numbers some are missing: events have them, or removed
+grains had them.
 """
 
 from __future__ import annotations
@@ -30,25 +46,50 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final, Literal, TypeAlias
 
 __all__ = [
     "ADDRESSES",
+    "AUDIT",
     "BLOBS",
+    "COUNTER",
+    "COUNTERS",
+    "DELETED",
+    "EMBEDDED",
+    "EVENT",
+    "EVENTS",
     "FORMAT",
     "FORMAT_RECORD",
     "FORMAT_VALUE",
+    "GUARDS",
     "HEAD",
     "HEAD_RECORD",
+    "HELD",
+    "HOLDS",
+    "LINEAGES",
+    "LONGEST_KEY",
     "MARK",
     "META",
+    "MODELS",
+    "NOTES",
+    "PAST_TERMS",
+    "RELEASED",
+    "RESTRICTED",
+    "REVIEWS",
     "SEQUENCE",
+    "STATES",
+    "SUPERSEDED",
+    "SUPERSEDES",
     "TABLES",
     "TERMS",
+    "VECTORS",
+    "VERIFIED",
+    "Kind",
     "Life",
     "Table",
 ]
 
-FORMAT = 1
+FORMAT = 2
 """The format this code writes. It rises when an older reader could not read the store rightly."""
 
 FORMAT_RECORD = b"omsgrain.format"
@@ -56,15 +97,30 @@ FORMAT_VALUE = struct.Struct(">I")
 HEAD_RECORD = b"head"
 HEAD = struct.Struct(">QQQQ")
 SEQUENCE = struct.Struct(">Q")
+COUNTER = struct.Struct(">QQ")
+EVENT = struct.Struct(">cQ32s")
 MARK = 8
 """Bytes of the address before a blob."""
+LONGEST_KEY = 511
+"""Bytes of a key at the most; the least is one."""
+
+Kind: TypeAlias = Literal[b"S", b"V", b"D", b"H", b"R", b"X", b"E"]
+"""What happened to a grain. That it was put is no event: its blob says so."""
+SUPERSEDED: Final = b"S"
+VERIFIED: Final = b"V"
+DELETED: Final = b"D"
+HELD: Final = b"H"
+RELEASED: Final = b"R"
+RESTRICTED: Final = b"X"
+EMBEDDED: Final = b"E"
+"""The grain got a vector."""
 
 
 class Life(Enum):
     """How a table's rows come and go, and so what a backup or a rebuild must do with them."""
 
     BLOBS = "written once; never changed but by erasure"
-    INDEX = "a pure function of the blobs; rebuilding gives the same bytes"
+    INDEX = "a pure function of the blobs and their states; rebuilding gives the same bytes"
     BLIND = "rows of encrypted grains, written with the blob; kept by a rebuild"
     STATE = "what is known about the grains; a backup must keep it beside BLOBS and BLIND"
 
@@ -81,7 +137,38 @@ class Table:
 
 BLOBS = Table(b"blobs-0", Life.BLOBS)
 ADDRESSES = Table(b"addresses-0", Life.BLOBS)
-TERMS = Table(b"terms-0", Life.INDEX, places=True)
+TERMS = Table(b"terms-1", Life.INDEX, places=True)
+PAST_TERMS = Table(b"past-1", Life.INDEX, places=True)
 META = Table(b"meta-0", Life.STATE)
+STATES = Table(b"states-0", Life.STATE)
+COUNTERS = Table(b"counters-0", Life.STATE)
+HOLDS = Table(b"holds-0", Life.STATE)
+SUPERSEDES = Table(b"supersedes-0", Life.STATE)
+LINEAGES = Table(b"lineages-0", Life.STATE)
+GUARDS = Table(b"guards-0", Life.STATE)
+REVIEWS = Table(b"reviews-0", Life.STATE)
+EVENTS = Table(b"events-0", Life.STATE)
+AUDIT = Table(b"audit-0", Life.STATE)
+NOTES = Table(b"notes-0", Life.STATE)
+MODELS = Table(b"models-0", Life.STATE)
+VECTORS = Table(b"vectors-0", Life.STATE)
 
-TABLES = (BLOBS, ADDRESSES, TERMS, META)
+TABLES = (
+    BLOBS,
+    ADDRESSES,
+    TERMS,
+    PAST_TERMS,
+    META,
+    STATES,
+    COUNTERS,
+    HOLDS,
+    SUPERSEDES,
+    LINEAGES,
+    GUARDS,
+    REVIEWS,
+    EVENTS,
+    AUDIT,
+    NOTES,
+    MODELS,
+    VECTORS,
+)

@@ -21,6 +21,8 @@ from omsgrain.errors import StoreError
 if TYPE_CHECKING:
     from lmdb import Transaction
 
+    from omsgrain.store.recent import Recent
+
 try:
     import fcntl
 except ImportError:  # not a POSIX system: LMDB's own lock has to do
@@ -42,15 +44,17 @@ class Session:
         pending: sequence number by address, of the works before this one.
         fresh: the same, of this work.
         base: the last sequence number that was committed before.
+        rows: index rows of what all of them wrote; made when a work asks the index.
         after: what to do once it is committed; that of the last work counts.
     """
 
-    __slots__ = ("after", "base", "fresh", "pending")
+    __slots__ = ("after", "base", "fresh", "pending", "rows")
 
     def __init__(self) -> None:
         self.pending: dict[bytes, int] = {}
         self.fresh: dict[bytes, int] = {}
         self.base: int | None = None
+        self.rows: Recent | None = None
         self.after: Callable[[], None] | None = None
 
     def keep(self) -> None:
@@ -61,6 +65,7 @@ class Session:
     def drop(self) -> None:
         """The work failed: forget what it added."""
         self.fresh = {}
+        self.rows = None
 
 
 Work = Callable[["Transaction[bytes]", Session], Any]
@@ -127,27 +132,52 @@ class Queue:
 
 
 class WriterLock:
-    """A lock on a file, held for one transaction; dead processes let go of it."""
+    """The writers' turn: a lock on a file, which dead processes let go of.
 
-    __slots__ = ("_closed", "_fd", "_guard", "_path", "patience")
+    One thread of a process has it at a time, and may take it again inside.
+    """
+
+    __slots__ = ("_closed", "_depth", "_fd", "_guard", "_path", "_thread", "patience")
 
     def __init__(self, path: Path, patience: float) -> None:
         self._path = path
         self._fd: int | None = None
         self._closed = False
         self._guard = threading.Lock()  # one thread may close while another tries
+        self._thread = threading.RLock()
+        self._depth = 0
         self.patience = patience
 
-    def acquire(self) -> None:
-        """Take the lock.
+    def __enter__(self) -> None:
+        """Take the turn.
 
         Raises:
-            StoreError: another process held it for ``patience`` seconds, or the file cannot be
-                opened, or this was closed.
+            StoreError: another process or thread had it for ``patience`` seconds, or the file
+                cannot be opened, or this was closed.
         """
+        until = time.monotonic() + self.patience
+        if not self._thread.acquire(timeout=self.patience):
+            raise self._late("thread")
+        try:
+            if not self._depth:
+                self._lock_file(until)
+            self._depth += 1
+        except BaseException:
+            self._thread.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Give it up."""
+        self._depth -= 1
+        if not self._depth:
+            with self._guard:
+                if self._fd is not None and fcntl is not None:
+                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self._thread.release()
+
+    def _lock_file(self, until: float) -> None:
         if fcntl is None:
             return
-        until = time.monotonic() + self.patience
         pause, longest = _PAUSE
         while True:
             try:
@@ -155,16 +185,19 @@ class WriterLock:
                 return
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    raise StoreError(
-                        "another process is writing to the store",
-                        expected=f"its turn to end within {self.patience:g} s",
-                    ) from None
+                    raise self._late("process") from None
             except OSError as error:
                 raise StoreError(
                     "could not lock the store for writing", found=error.strerror
                 ) from error
             time.sleep(pause)
             pause = min(2 * pause, longest)
+
+    def _late(self, who: str) -> StoreError:
+        return StoreError(
+            f"another {who} is writing to the store",
+            expected=f"its turn to end within {self.patience:g} s",
+        )
 
     def _try(self) -> None:
         with self._guard:
@@ -173,12 +206,6 @@ class WriterLock:
             if self._fd is None:
                 self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def release(self) -> None:
-        """Let go of the lock."""
-        with self._guard:
-            if self._fd is not None and fcntl is not None:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file, and so let go."""
@@ -191,4 +218,8 @@ class WriterLock:
     def after_fork(self) -> None:
         """In the child: close the file, which would hold the lock when the parent is killed."""
         self._guard = threading.Lock()  # a thread that stayed in the parent may hold the old one
+        if self._thread.acquire(blocking=False):
+            self._thread.release()
+        else:
+            self._thread, self._depth = threading.RLock(), 0
         self.close()

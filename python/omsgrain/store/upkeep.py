@@ -6,25 +6,42 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import lmdb
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.store.base import RebuildReport
 from omsgrain.store.environment import Environment
-from omsgrain.store.opening import failure, sync_names
+from omsgrain.store.opening import HEAD_FILE, failure, sync_names
 from omsgrain.store.recent import RUN, Recent
+from omsgrain.store.side import SideFile
+from omsgrain.store.state import unpack
+from omsgrain.store.tables import (
+    ADDRESSES,
+    BLOBS,
+    HEAD,
+    HEAD_RECORD,
+    META,
+    SEQUENCE,
+    STATES,
+    SUPERSEDES,
+)
 from omsgrain.store.writing import LmdbWriter
 
-__all__ = ["copy", "rebuild"]
+__all__ = ["copy", "must_be_new", "rebuild"]
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
-    """Make the terms anew from the blobs, and the addresses that are missing."""
+    """Make anew all that follows from the blobs and their states.
+
+    That is: the terms, the addresses that are missing or lead nowhere, the way from a grain to
+    those that it superseded, and the counts.
+    """
     writer.drop_terms()
     damaged: list[int] = []
-    grains = rows = readdressed = after = 0
+    grains = rows = readdressed = after = blob_bytes = 0
     run = Recent(0)
 
     def write_run() -> None:
@@ -38,6 +55,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
 
     while page := writer.hashed_page(after):
         after = page[-1][0]
+        blob_bytes += sum(len(blob) for _, blob, _ in page)
         damaged += [seq for seq, _, digest in page if digest is None]
         good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
         run.digests.update((digest, seq) for seq, _, digest in good)
@@ -45,8 +63,42 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
         if len(run.digests) >= RUN:
             write_run()
     write_run()
+    if writer.entries(ADDRESSES) > grains:
+        _drop_stray_addresses(writer)
+    _lead_back(writer)
+    counts = {"grains": grains + len(damaged), "blob_bytes": blob_bytes}
+    writer.head = writer.head._replace(**counts)
     writer.set_watermark()
     return RebuildReport(grains, rows, readdressed, tuple(damaged))
+
+
+def _drop_stray_addresses(writer: LmdbWriter) -> None:
+    """Drop addresses without a grain; a damaged blob keeps the one that it was put under."""
+    for digest, row in writer.rows(ADDRESSES):
+        if len(row) != SEQUENCE.size or writer.row(BLOBS, row) is None:
+            writer.set_row(ADDRESSES, digest, None)
+
+
+def _lead_back(writer: LmdbWriter) -> None:
+    """Make the table anew that leads from a grain to those that it superseded."""
+    for key, _ in writer.rows(SUPERSEDES):
+        writer.set_row(SUPERSEDES, key, None)
+    for old, row in writer.rows(STATES):
+        with suppress(IntegrityError):  # for check() to tell
+            successors = [bytes.fromhex(address) for address in unpack(row).successors]
+            for new in writer.find(successors):
+                if new is not None:
+                    writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + old, b"")
+
+
+def must_be_new(path: Path) -> None:
+    """Refuse to write where something is.
+
+    Raises:
+        StoreError: there is.
+    """
+    if path.exists():
+        raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
 
 
 def copy(env: Environment, path: Path) -> None:
@@ -57,14 +109,14 @@ def copy(env: Environment, path: Path) -> None:
     Raises:
         StoreError: there is something at the path, or it cannot be written.
     """
-    if path.exists():
-        raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
+    must_be_new(path)
     try:
         made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:
         raise failure(path, "make the backup", error) from error
     try:
         env.copy(made)
+        _finish(made)
         os.chmod(made, path.parent.stat().st_mode & 0o777)
         os.rename(made, path)
         sync_names(path)
@@ -72,3 +124,18 @@ def copy(env: Environment, path: Path) -> None:
         raise failure(path, "make the backup", error) from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _finish(made: Path) -> None:
+    """Give a copied data file its note of how far it has come, and see that the disk has both."""
+    with lmdb.open(str(made), readonly=True, lock=False, max_dbs=1) as copied:
+        meta = copied.open_db(META.name, create=False)
+        with copied.begin(db=meta) as txn:
+            record = txn.get(HEAD_RECORD)
+    if record is not None:
+        side = SideFile(made / HEAD_FILE)
+        side.write(*HEAD.unpack(record)[:2])
+        side.close()
+    for file in made.iterdir():
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())

@@ -3,13 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from omsgrain import _core
+from omsgrain.errors import StoreError
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader
 from omsgrain.store.recent import Recent
-from omsgrain.store.tables import ADDRESSES, BLOBS, HEAD, HEAD_RECORD, MARK, META, SEQUENCE, TERMS
+from omsgrain.store.state import PAST, forget
+from omsgrain.store.tables import (
+    ADDRESSES,
+    BLOBS,
+    EVENT,
+    EVENTS,
+    HEAD,
+    HEAD_RECORD,
+    LONGEST_KEY,
+    MARK,
+    META,
+    PAST_TERMS,
+    SEQUENCE,
+    STATES,
+    TERMS,
+    Kind,
+    Table,
+)
 from omsgrain.store.turns import Session
 
 if TYPE_CHECKING:
@@ -18,33 +40,39 @@ if TYPE_CHECKING:
 __all__ = ["LmdbWriter"]
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
+_PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 
 
 class LmdbWriter(LmdbReader):
-    """Appends in one write transaction, which it may share with other writers' works."""
+    """Writes in one write transaction, which it may share with other writers' works."""
 
     __slots__ = ("_session",)
 
     def __init__(self, env: Environment, txn: Transaction[bytes], session: Session) -> None:
         super().__init__(env, txn, env.recent, session)
         self._session = session
+        self._plain = self._whole = False  # it would have to be asked again after every row
 
     def seq_of(self, digest: bytes) -> int | None:
         """Return the sequence number of an address; None if it is not there."""
         session = self._session
-        seq = session.fresh.get(digest) or session.pending.get(digest)
-        return super().seq_of(digest) if seq is None else seq
+        for known in (session.fresh, session.pending):
+            seq = known.get(digest)
+            if seq is not None and self.has_blob(seq):
+                return seq
+        return super().seq_of(digest)
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         """Append the blobs that are new; tell which those were."""
         seq, blob_bytes, grains, watermark = self.head
         flags, blobs = [], []
+        added: dict[bytes, int] = {}
         for digest, blob in items:
-            new = self.seq_of(digest) is None
+            new = digest not in added and self.seq_of(digest) is None
             flags.append(new)
             if new:
                 seq, blob_bytes, grains = seq + 1, blob_bytes + len(blob), grains + 1
-                self._session.fresh[digest] = seq
+                added[digest] = seq
                 blobs.append((SEQUENCE.pack(seq), digest[:MARK] + blob))
         if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
             self._txn.put(*blobs[0], append=True, db=self._tables[BLOBS])
@@ -52,16 +80,103 @@ class LmdbWriter(LmdbReader):
             with self._txn.cursor(self._tables[BLOBS]) as cursor:
                 cursor.putmulti(blobs, append=True)
         if blobs:
+            self._session.fresh.update(added)
             self._set_head(Head(seq, blob_bytes, grains, watermark))
         return flags
 
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None deletes it."""
+        if not 0 < len(key) <= LONGEST_KEY:  # LMDB's own refusal would end the whole commit
+            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+        if value is None:
+            self._txn.delete(key, db=self._tables[table])
+        else:
+            self._txn.put(key, value, db=self._tables[table])
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        """Note that something happened to a grain; return the event's own number."""
+        number = self.head.last_seq + 1
+        row = EVENT.pack(kind, seq, digest)
+        self._txn.put(SEQUENCE.pack(number), row, append=True, db=self._tables[EVENTS])
+        self._set_head(self.head._replace(last_seq=number))
+        return number
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Move a grain's index rows to the past ones, or back."""
+        if seq > self.head.watermark:
+            return  # they are not written yet, and its state says where to
+        source, target = (TERMS, PAST_TERMS) if past else (PAST_TERMS, TERMS)
+        for key, place in self._rows_of(seq):
+            self._txn.delete(key, place, self._tables[source])
+            self._txn.put(key, place, dupdata=False, db=self._tables[target])
+
+    def remove(self, seq: int) -> None:
+        """Take out a grain and every row about it."""
+        key = SEQUENCE.pack(seq)
+        row = self._txn.get(key, None, self._tables[BLOBS])
+        if row is None:
+            return
+        if seq <= self.head.watermark:
+            for term, place in self._rows_of(seq) or self._rows_by_number(seq):
+                for table in (TERMS, PAST_TERMS):
+                    self._txn.delete(term, place, self._tables[table])
+        else:
+            # Older snapshots need its index rows, which could not be made later.
+            self.recent.load_rows(self, self._session.base or 0)
+        forget(self, seq)
+        for digest, _ in list(self.rows(ADDRESSES, prefix=row[:MARK])):
+            if self.row_of(digest) == seq:
+                self._txn.delete(digest, db=self._tables[ADDRESSES])
+        self._txn.delete(key, db=self._tables[BLOBS])
+        last, blob_bytes, grains, watermark = self.head
+        # Snapshots are told apart by their last numbers: those with and without it must differ.
+        last = max(last, (self._session.base or 0) + 1)
+        self._set_head(Head(last, blob_bytes - len(row) + MARK, grains - 1, watermark))
+
+    def _rows_of(self, seq: int) -> list[tuple[bytes, bytes]]:
+        """The keys and places of a grain's index rows; none for a damaged blob."""
+        row = self._txn.get(SEQUENCE.pack(seq), b"", self._tables[BLOBS])
+        blob = row[MARK:]
+        digest = sha256(blob).digest()
+        if digest[:MARK] != row[:MARK]:
+            return []
+        tail = _core.Tail()
+        tail.add([seq], [blob], [digest])
+        return [
+            (key, place)
+            for key, places in tail.rows_after(None, _ROWS_TOGETHER)
+            for place in places
+        ]
+
+    def _rows_by_number(self, seq: int) -> list[tuple[bytes, bytes]]:
+        """The index rows of a grain whose blob no longer tells them: all tables are read."""
+        end = SEQUENCE.pack(seq)[-4:]
+        found = []
+        for table in (TERMS, PAST_TERMS):
+            with self._txn.cursor(self._tables[table]) as cursor:
+                found += [(key, place) for key, place in cursor if place[12:] == end]
+        return found
+
+    def _disk_places(
+        self, table: Table, key: bytes, after: bytes | None, newest: bool
+    ) -> Iterator[bytes]:
+        while True:
+            walk = super()._disk_places(table, key, after, newest)
+            page = list(islice(walk, _PLACES_TOGETHER))
+            yield from page
+            if len(page) < _PLACES_TOGETHER:
+                return
+            after = page[-1]
+
     def _parts(self) -> list[tuple[Recent, int, int]]:
         """What is not committed yet stands apart: it may be taken back."""
-        base, last = self._session.base or 0, self.head.last_seq
+        session, last = self._session, self.head.last_seq
+        base = session.base or 0
         self.recent.load_rows(self, base)
-        own = Recent(base)
-        own.load_rows(self, last)
-        return [(self.recent, self.head.watermark, base), (own, base, last)]
+        if session.rows is None:
+            session.rows = Recent(base)
+        session.rows.load_rows(self, last)
+        return [(self.recent, self.head.watermark, base), (session.rows, base, last)]
 
     def _set_head(self, head: Head) -> None:
         self.head = head
@@ -69,10 +184,11 @@ class LmdbWriter(LmdbReader):
 
     def flush(self) -> None:
         """Write the addresses and index rows of all grains beyond the watermark."""
-        head, recent = self.head, self.recent
+        recent, head = self.recent, self.head
         recent.load_rows(self, head.last_seq)
-        self.add_addresses(recent.digests)
-        self.add_rows(recent)
+        removed = set(recent.numbers).difference(self._numbers(head.watermark, head.last_seq))
+        self.add_addresses({d: n for d, n in recent.digests.items() if n not in removed})
+        self.add_rows(recent, removed)
         self.set_watermark()
 
     def set_watermark(self) -> None:
@@ -85,21 +201,43 @@ class LmdbWriter(LmdbReader):
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
             cursor.putmulti(rows)
 
-    def add_rows(self, recent: Recent) -> None:
-        """Write index rows in order.
+    def add_rows(self, recent: Recent, removed: AbstractSet[int] = frozenset()) -> None:
+        """Write index rows in order, those of past grains apart, of removed ones none."""
+        numbers = recent.digests.values()
+        past = self._past_between(min(numbers, default=0), max(numbers, default=0))
+        apart = past | {SEQUENCE.pack(seq)[-4:] for seq in removed}
+        key: bytes | None = None
+        while part := recent.tail.rows_after(key, _ROWS_TOGETHER):
+            rows = [(key, place) for key, places in part for place in places]
+            if apart:
+                self._append(PAST_TERMS, [row for row in rows if row[1][12:] in past])
+                rows = [row for row in rows if row[1][12:] not in apart]
+            self._append(TERMS, rows)
+            key = part[-1][0]
+
+    def _past_between(self, first: int, last: int) -> set[bytes]:
+        """The ends of the places of the past grains among some."""
+        end = SEQUENCE.pack(last)
+        found = set()
+        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
+            if key > end:
+                break
+            if row[0] & PAST:
+                found.add(key[-4:])
+        return found
+
+    def _append(self, table: Table, rows: list[tuple[bytes, bytes]]) -> None:
+        """Write index rows that are in order.
 
         Appended behind the places that a term has, which fills LMDB's pages whole and not by half;
         what is older than a place already there goes between the others.
         """
-        key: bytes | None = None
-        with self._txn.cursor(self._tables[TERMS]) as cursor:
-            while part := recent.tail.rows_after(key, _ROWS_TOGETHER):
-                rows = [(key, place) for key, places in part for place in places]
-                _, added = cursor.putmulti(rows, append=True)
-                if added < len(rows):
-                    cursor.putmulti(rows, dupdata=False)
-                key = part[-1][0]
+        with self._txn.cursor(self._tables[table]) as cursor:
+            _, added = cursor.putmulti(rows, append=True)
+            if added < len(rows):
+                cursor.putmulti(rows, dupdata=False)
 
     def drop_terms(self) -> None:
-        """Empty the table of terms."""
-        self._txn.drop(self._tables[TERMS], delete=False)
+        """Empty the index tables."""
+        for table in (TERMS, PAST_TERMS):
+            self._txn.drop(self._tables[table], delete=False)

@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::codec::cbor::Cbor;
-use crate::codec::msgpack::Msgpack;
-use crate::codec::{EXTENDED, Encoding, Profile, RawEntry, WireKey, read_map};
+use crate::codec::{EXTENDED, Profile, RawEntry, WireKey};
 use crate::fields::{Entry, Fields, Side};
 use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN, SIGNED};
 use crate::registry::{self, Field, GrainType, UNKNOWN};
@@ -100,11 +98,7 @@ fn payload_within(header: Header, blob: &[u8], profile: Profile) -> Result<Cow<'
 /// # Errors
 /// All refusals of the format, with the byte offset (of a compressed blob: as if it were not).
 pub fn read<'p>(header: Header, payload: &'p [u8]) -> Result<Decoded<'p>> {
-    let depth = EXTENDED.max_depth;
-    let raw = match header.encoding() {
-        Encoding::Msgpack => read_map::<Msgpack>(payload, depth),
-        Encoding::Cbor => read_map::<Cbor>(payload, depth),
-    };
+    let raw = header.encoding().read_map(payload, EXTENDED.max_depth);
     raw.and_then(|raw| check(header, raw))
         .map_err(|e| e.shifted(LEN))
         .and_then(|(decoded, facts)| header.check(&facts).map(|()| decoded))

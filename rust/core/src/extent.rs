@@ -65,6 +65,14 @@ pub fn envelope(bytes: &[u8]) -> Result<(&[u8], usize)> {
     Ok((blob, cursor.at))
 }
 
+/// The blob itself, taken out of its envelope if it is in one.
+///
+/// # Errors
+/// As [`envelope`].
+pub fn inner(bytes: &[u8]) -> Result<&[u8]> {
+    if bytes.first() == Some(&ENVELOPE) { Ok(envelope(bytes)?.0) } else { Ok(bytes) }
+}
+
 fn byte_string<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     match Cbor::head(cursor) {
         Ok(Head::Bytes(len)) => cursor.take(len).ok(),

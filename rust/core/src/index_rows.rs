@@ -15,13 +15,13 @@
 use smallvec::SmallVec;
 
 use crate::address::Digest;
-use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED, Encoding, RawEntry, read_map};
+use crate::codec::{self, EXTENDED};
+use crate::fingerprint::Fingerprint;
 use crate::header::{ENCRYPTED, Header};
 use crate::registry::{self, id};
 use crate::value::{Node, Value, View};
-use crate::{Code, Error, Result, decode, extent, text};
+use crate::{Code, Error, Result, decode, extent, fingerprint, text};
 
 /// Bytes of a value.
 pub const VALUE: usize = 16;
@@ -62,6 +62,10 @@ pub enum Kind {
     Parent = b'd',
     /// The consent or legal basis.
     Basis = b'b',
+    /// The same statement, whenever it was made.
+    Fingerprint = b'f',
+    /// A grain that this one refers to in one of [`LINKS`].
+    Link = b'l',
 }
 
 /// The kinds whose term is one string field.
@@ -74,6 +78,13 @@ const STRINGS: [(u8, Kind); 7] = [
     (id::RELATION, Kind::Relation),
     (id::PROCESSING_BASIS, Kind::Basis),
 ];
+
+/// The fields besides derived_from by which grains are followed backwards: replies to a message,
+/// goals below a goal or waiting for it, the withdrawal of a consent.
+const LINKS: [u8; 4] = [id::PARENT_MESSAGE_ID, id::PARENT_GOALS, id::DEPENDS_ON, id::PRIOR_CONSENT];
+
+/// Strings of one grain; most have few.
+type Texts<'v> = SmallVec<[&'v str; 8]>;
 
 impl Kind {
     /// The kind by the name of a query's filter.
@@ -92,6 +103,8 @@ impl Kind {
             "subject relation" => Kind::SubjectRelation,
             "derived_from" => Kind::Parent,
             "processing_basis" => Kind::Basis,
+            "fingerprint" => Kind::Fingerprint,
+            "link" => Kind::Link,
             _ => return None,
         })
     }
@@ -133,6 +146,13 @@ pub fn pair(subject: &str, relation: &str) -> Key {
 /// The key of the type with this byte.
 pub fn of_type(byte: u8) -> Key {
     Key::from_slice(&[Kind::Type as u8, byte])
+}
+
+/// The key of a semantic fingerprint.
+pub fn of_fingerprint(fingerprint: &Fingerprint) -> Key {
+    let mut key = Key::from_slice(&[Kind::Fingerprint as u8]);
+    key.extend_from_slice(fingerprint);
+    key
 }
 
 /// The key that all grains are under.
@@ -184,7 +204,7 @@ pub fn place(created_at: i64, digest: &Digest, sequence: u32) -> Place {
 /// # Errors
 /// `ERR_CORRUPT` if the stored bytes are damaged.
 pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key)) -> Result<Place> {
-    let blob = if blob.first() == Some(&extent::ENVELOPE) { extent::envelope(blob)?.0 } else { blob };
+    let blob = extent::inner(blob)?;
     let header = Header::read(blob)?;
     row(of_all());
     row(of_type(header.type_byte));
@@ -192,48 +212,52 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
         return Ok(place(i64::from(header.created_at) * 1000, digest, sequence));
     }
     let payload = decode::payload(header, blob)?;
-    let entries = match header.encoding() {
-        Encoding::Msgpack => read_map::<Msgpack>(&payload, EXTENDED.max_depth),
-        Encoding::Cbor => read_map::<Cbor>(&payload, EXTENDED.max_depth),
-    }?;
-    let find = |id: u8| value_of(&entries, id);
-    let string = |id: u8| match find(id) {
-        Some(Value::Str(text)) => Some(text.as_ref()),
-        _ => None,
-    };
-    for (id, kind) in STRINGS {
-        if let Some(text) = string(id) {
-            row(kind.of_str(text));
+    let entries = header.encoding().read_map(&payload, EXTENDED.max_depth)?;
+    row(of_fingerprint(&fingerprint::of_entries(header.encoding(), &payload, &entries)?));
+    let (mut created_at, mut subject, mut relation) = (0, None, None);
+    let mut links = Texts::new();
+    for entry in &entries {
+        match (registry::by_short(entry.key, 0), &entry.value) {
+            (id::CREATED_AT, Value::Int(ms)) => created_at = *ms,
+            (id::OBJECT, object) => row(of_node(Kind::Object, &object)?),
+            (id::STRUCTURAL_TAGS, Value::List(tags)) => {
+                each_once(texts(tags), |tag| row(Kind::Tag.of_str(tag)));
+            }
+            (id::DERIVED_FROM, Value::List(from)) => {
+                each_once(texts(from), |address| row(Kind::Parent.of_str(address)));
+            }
+            (field, Value::List(named)) if LINKS.contains(&field) => links.extend(texts(named)),
+            (field, Value::Str(address)) if LINKS.contains(&field) => links.push(address),
+            (field, Value::Str(text)) => {
+                let Some((_, kind)) = STRINGS.iter().find(|(id, _)| *id == field) else { continue };
+                row(kind.of_str(text));
+                match kind {
+                    Kind::Subject => subject = Some(text),
+                    Kind::Relation => relation = Some(text),
+                    _ => {}
+                }
+            }
+            _ => {}
         }
     }
-    if let (Some(subject), Some(relation)) = (string(id::SUBJECT), string(id::RELATION)) {
+    if let (Some(subject), Some(relation)) = (subject, relation) {
         row(pair(subject, relation));
     }
-    if let Some(object) = find(id::OBJECT) {
-        row(of_node(Kind::Object, &object)?);
-    }
-    for (id, kind) in [(id::STRUCTURAL_TAGS, Kind::Tag), (id::DERIVED_FROM, Kind::Parent)] {
-        let Some(Value::List(items)) = find(id) else { continue };
-        let mut seen: SmallVec<[&str; 8]> = SmallVec::new();
-        for item in items {
-            if let Value::Str(text) = item
-                && !seen.contains(&text.as_ref())
-            {
-                seen.push(text);
-                row(kind.of_str(text));
-            }
-        }
-    }
-    let created_at = match find(id::CREATED_AT) {
-        Some(Value::Int(ms)) => *ms,
-        _ => 0,
-    };
+    each_once(links, |address| row(Kind::Link.of_str(address)));
     Ok(place(created_at, digest, sequence))
 }
 
-fn value_of<'e, 'p>(entries: &'e [RawEntry<'p>], id: u8) -> Option<&'e Value<'p>> {
-    let short = registry::field(id).short;
-    entries.iter().find(|entry| entry.key == short).map(|entry| &entry.value)
+/// The strings of a list.
+fn texts<'v>(items: &'v [Value<'_>]) -> Texts<'v> {
+    let text = |item: &'v Value<'_>| if let Value::Str(text) = item { Some(text.as_ref()) } else { None };
+    items.iter().filter_map(text).collect()
+}
+
+/// Sorted, since a hostile grain has thousands.
+fn each_once(mut texts: Texts<'_>, visit: impl FnMut(&str)) {
+    texts.sort_unstable();
+    texts.dedup();
+    texts.into_iter().for_each(visit);
 }
 
 /// The key of a filter by name and string.

@@ -24,10 +24,12 @@ pub mod encode;
 pub mod expand;
 pub mod extent;
 pub mod fields;
+pub mod fingerprint;
 #[cfg(feature = "container")]
 pub mod frames;
 pub mod header;
 pub mod index_rows;
+pub mod nearest;
 pub mod profiles;
 pub mod text;
 pub mod validate;

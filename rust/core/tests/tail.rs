@@ -59,6 +59,16 @@ fn the_tail_finds_what_was_added() {
     }
     assert!(seen.is_sorted());
     assert_eq!(rows, tail.rows());
+    let prints = seen.iter().filter(|key| key[0] == b'f').count();
+    assert_eq!(prints, 60, "after so many the subject, relation and object repeat");
+    // The same from any key on, be it there or not.
+    for key in &seen {
+        for after in [&key[..], &key[..key.len() - 1], &[key, &b"x"[..]].concat()] {
+            let expected = seen.iter().find(|key| key[..] > *after);
+            let found = tail.rows_after(Some(after), 1);
+            assert_eq!(found.first().map(|(key, _)| &key[..]), expected.map(|key| &key[..]));
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use omsgrain_core::address as hash;
 use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
 use omsgrain_core::encode::{Options, encode_into};
-use omsgrain_core::{Error, Header, batch, decode as read, registry};
+use omsgrain_core::{Error, Header, batch, decode as read, fingerprint as semantic, registry};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -123,6 +123,16 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: Vec<Bound<'py, PyBytes>>) -> PyR
         }
     }
     Ok(out)
+}
+
+/// The semantic fingerprint of a blob that was verified; None if it is sealed.
+#[pyfunction]
+pub fn fingerprint<'py>(
+    py: Python<'py>,
+    blob: &Bound<'py, PyBytes>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let found = semantic::fingerprint(blob.as_bytes()).map_err(|e| raise(py, &e))?;
+    Ok(found.map(|bytes| PyBytes::new(py, &bytes)))
 }
 
 /// The header of a blob, without its payload.

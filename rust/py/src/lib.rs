@@ -5,6 +5,7 @@ mod batch;
 mod container;
 mod error;
 mod functions;
+mod nearest;
 mod node;
 mod object;
 mod tail;
@@ -18,10 +19,12 @@ mod _core {
     use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
     use crate::functions::{
-        address, address_many, check, check_many, decode, decode_many, encode, header, parse_address,
-        registry_json, verify, verify_many,
+        address, address_many, check, check_many, decode, decode_many, encode, fingerprint, header,
+        parse_address, registry_json, verify, verify_many,
     };
 
+    #[pymodule_export]
+    use crate::nearest::nearest;
     #[pymodule_export]
     use crate::tail::{Tail, millis, term};
 

@@ -35,6 +35,10 @@ fn make_key(kind: &str, value: Bound<'_, PyAny>, second: Option<&str>) -> Result
             let nfc = omsgrain_core::text::nfc;
             index_rows::pair(&nfc(&subject)?, &nfc(second.ok_or_else(not_text)?)?)
         }
+        Kind::Fingerprint => {
+            let wrong = |_| Error::new(Code::Schema, "a fingerprint has 16 bytes");
+            index_rows::of_fingerprint(&value.extract().map_err(wrong)?)
+        }
         Kind::Object => index_rows::of_node(Kind::Object, &Object(value))?,
         kind => {
             let text: String = value.extract().map_err(|_| not_text())?;

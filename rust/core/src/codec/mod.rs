@@ -45,6 +45,19 @@ pub enum Encoding {
     Cbor,
 }
 
+impl Encoding {
+    /// Reads a payload in this encoding.
+    ///
+    /// # Errors
+    /// As [`read_map`].
+    pub fn read_map(self, payload: &[u8], max_depth: usize) -> Result<Vec<RawEntry<'_>>> {
+        match self {
+            Encoding::Msgpack => read_map::<msgpack::Msgpack>(payload, max_depth),
+            Encoding::Cbor => read_map::<cbor::Cbor>(payload, max_depth),
+        }
+    }
+}
+
 /// What stands at the head of an encoded value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]

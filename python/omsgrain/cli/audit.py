@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain audit``: who did what, and whether that record is whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from omsgrain.store.audit import AuditEntry
+
+EXAMPLES = r"""
+What was done to one grain, and by whom:
+    omsgrain audit memory.omsg --address f06c02f5...
+Keep the end of the trail elsewhere, and verify against it later:
+    omsgrain audit memory.omsg --checkpoint > /safe/place/audit.json
+    omsgrain audit memory.omsg --verify --against /safe/place/audit.json
+"""
+
+
+@click.command(short_help="Show or verify who did what.", epilog="\b" + EXAMPLES)
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.option("--after", type=int, default=0, metavar="N", help="Only entries behind number N.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")
+@click.option("--address", metavar="ADDRESS", help="Only entries about this grain.")
+@click.option("--operation", metavar="NAME", help="Only entries of this operation, such as put.")
+@click.option("--verify", is_flag=True, help="Verify every entry instead of showing them.")
+@click.option(
+    "--against",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --verify: a checkpoint kept elsewhere, without which a cut tail is not seen.",
+)
+@click.option("--checkpoint", is_flag=True, help="Print where the trail ends, to be kept.")
+@output.json_option
+def audit(
+    store: Path,
+    after: int,
+    limit: int | None,
+    address: str | None,
+    operation: str | None,
+    verify: bool,
+    against: Path | None,
+    checkpoint: bool,
+    as_json: bool,
+) -> int:
+    """Show the audit trail of STORE: an entry for each write, bound to all before it by a hash.
+
+    Exit code 33 if --verify finds that an entry was edited, swapped or dropped, or that the end
+    was cut off (only with --against).
+    """
+    from omsgrain import ops
+
+    if against is not None and not verify:
+        raise click.UsageError("--against belongs to --verify")
+    if verify and checkpoint:
+        raise click.UsageError("--verify and --checkpoint exclude each other")
+    if checkpoint:
+        click.echo(ops.audit_checkpoint(store).to_json())
+        return 0
+    if verify:
+        report = ops.audit_verify(store, against)
+        if as_json:
+            output.emit(asdict(report))
+        else:
+            for problem in report.problems:
+                where = "" if problem.number is None else f"entry {problem.number}: "
+                click.echo(output.safe(where + problem.message), err=True)
+            found = f"{len(report.problems)} problems" if report.problems else "all well"
+            click.echo(f"{report.entries} entries: {found}")
+        return 0 if report.ok else IntegrityError.exit_code
+    entries = ops.audit_entries(store, after=after, address=address, operation=operation)
+    chosen = islice(entries, limit)
+    if as_json:
+        output.emit([ops.entry_values(entry) for entry in chosen])
+    else:
+        for entry in chosen:
+            click.echo(output.safe(line(entry)))
+    return 0
+
+
+def line(entry: AuditEntry) -> str:
+    """An entry on one line."""
+    from omsgrain import ops
+
+    if not entry.sound:
+        return f"{entry.number}  damaged"
+    said = [f"{entry.number}", ops.time_text(entry.time) or "", entry.operation]
+    if entry.count:
+        said.append(f"{entry.count} grain{'s' * (entry.count != 1)}")
+    said.append(f"by {entry.actor or 'nobody named'}")
+    if entry.reason_code:
+        said.append(f"({entry.reason_code})")
+    if entry.note_erased:
+        said.append("[its reason was erased]")
+    elif entry.note:
+        said.append(" ".join(entry.note.split()))
+    return "  ".join(said)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain supersede``, ``mark``, ``hold``, ``release``, ``delete``, ``state``, ``reviews``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+from omsgrain.cli import output
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STATUSES = ("unverified", "verified", "contested", "retracted")
+
+_store = click.argument("store", type=click.Path(exists=True, path_type=Path))
+_address = click.argument("address")
+_reason = click.option("--reason", metavar="TEXT", help="Why; some policies ask for it.")
+
+
+def actor_option(command: F) -> F:
+    """The ``--actor`` of every command that changes something."""
+    text = "Who acts, for the audit trail: a DID, a user, a service."
+    return click.option("--actor", metavar="NAME", help=text)(command)
+
+
+def done(as_json: bool, text: str, **values: Any) -> None:
+    """Say what was done."""
+    output.emit(values) if as_json else click.echo(output.safe(text))
+
+
+@click.command(short_help="Put a grain in the place of another.")
+@_store
+@click.argument("old")
+@click.argument("file", type=click.File("rb"))
+@click.option("--justification", metavar="TEXT", help="The reason; some policies ask for it.")
+@actor_option
+@output.json_option
+def supersede(
+    store: Path,
+    old: str,
+    file: BinaryIO,
+    justification: str | None,
+    actor: str | None,
+    as_json: bool,
+) -> None:
+    """Put the grain whose fields stand as JSON in FILE ("-": stdin) in the place of OLD in STORE.
+
+    One step: the new grain is stored and the old one leaves current results, or nothing happens.
+    The policy of the old grain decides whether it may. Prints the new address.
+    """
+    from omsgrain import ops
+
+    fields = ops.fields_of(file.read(ops.JSON_LIMIT + 1))
+    address = ops.supersede(store, old, fields, justification=justification, actor=actor)
+    done(as_json, address, content_address=address, supersedes=old)
+
+
+@click.command(short_help="Say what verification of a grain found.")
+@_store
+@_address
+@click.argument("status", type=click.Choice(STATUSES))
+@_reason
+@actor_option
+@output.json_option
+def mark(
+    store: Path, address: str, status: str, reason: str | None, actor: str | None, as_json: bool
+) -> None:
+    """Set the verification status of the grain at ADDRESS in STORE.
+
+    A contested grain stays among current results; a retracted one leaves them. The policy of the
+    grain decides whether it may.
+    """
+    from omsgrain import ops
+
+    ops.mark(store, address, status, reason=reason, actor=actor)
+    done(as_json, status, content_address=address, verification_status=status)
+
+
+@click.command(short_help="Take a grain out of a store.")
+@_store
+@_address
+@_reason
+@actor_option
+@output.json_option
+def delete(
+    store: Path, address: str, reason: str | None, actor: str | None, as_json: bool
+) -> None:
+    """Take the grain at ADDRESS out of STORE, if its policy, holds and retention let it go.
+
+    Until `compact`, free pages of the file can still hold its bytes.
+    """
+    from omsgrain import ops
+
+    ops.delete(store, address, reason=reason, actor=actor)
+    done(as_json, "deleted", content_address=address, deleted=True)
+
+
+def _held(command: F) -> F:
+    for option in (
+        output.json_option,
+        actor_option,
+        click.option("--reason-code", required=True, metavar="WORD", help="Such as litigation."),
+        click.option("--authority", required=True, metavar="NAME", help="Who asks for it."),
+        _address,
+        _store,
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="Keep a grain as it is, whatever happens.")
+@_held
+def hold(
+    store: Path, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
+) -> None:
+    """Hold the grain at ADDRESS in STORE: nothing may supersede, delete or erase it."""
+    from omsgrain import ops
+
+    ops.hold(store, address, authority=authority, reason_code=reason_code, actor=actor)
+    done(as_json, "held", content_address=address, held=True)
+
+
+@click.command(short_help="End a hold.")
+@_held
+def release(
+    store: Path, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
+) -> None:
+    """End the hold of an authority on the grain at ADDRESS in STORE."""
+    from omsgrain import ops
+
+    ops.release(store, address, authority=authority, reason_code=reason_code, actor=actor)
+    done(as_json, "released", content_address=address, released=authority)
+
+
+@click.command(short_help="Show what became of a grain.")
+@_store
+@_address
+@output.json_option
+def state(store: Path, address: str, as_json: bool) -> None:
+    """Show what became of the grain at ADDRESS in STORE: superseded, verified, held, read."""
+    from omsgrain import ops
+
+    found = ops.state(store, address)
+    if as_json:
+        output.emit(found)
+        return
+    for name, value in found.items():
+        if name in ("system_valid_to", "last_accessed_at") and value is not None:
+            value = ops.time_text(value)
+        click.echo(output.safe(f"{name:20} {output.dumps(value) if value != [] else '-'}"))
+
+
+@click.command(short_help="List what somebody should look at.")
+@_store
+@click.option("--done", "number", type=int, metavar="N", help="Take review N off the list.")
+@actor_option
+@output.json_option
+def reviews(store: Path, number: int | None, actor: str | None, as_json: bool) -> None:
+    """List what policies of STORE accepted on condition that somebody looks at it."""
+    from omsgrain import ops
+
+    if number is not None:
+        ops.reviewed(store, number, actor=actor)
+        done(as_json, f"review {number} is done", number=number, done=True)
+        return
+    found = ops.reviews(store)
+    if as_json:
+        output.emit(found)
+        return
+    for item in found:
+        by = f" by {item['by']}" if item["by"] else ""
+        time, why = ops.time_text(item["time"]), item["justification"] or "no reason given"
+        click.echo(
+            output.safe(
+                f"{item['number']}  {time}  {item['operation']} {item['address']}{by}: {why}"
+            )
+        )

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain search``: find grains by words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.filters import filter_options, taken
+
+SHORT = 12  # digits of an address that tell it apart on a screen
+
+EXAMPLES = r"""
+Any of two words, the better the rarer; one that must be there; two together:
+    omsgrain search memory.omsg "broken lamp"
+    omsgrain search memory.omsg "+lamp kitchen"
+    omsgrain search memory.omsg '"emergency stop"' --namespace "robots:*"
+"""
+
+
+@click.command(short_help="Find grains by words, best first.", epilog="\b" + EXAMPLES)
+@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("text")
+@filter_options
+@click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="Results.")
+@click.option("--full", is_flag=True, help="Show whole addresses.")
+@output.json_option
+def search(store: Path, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
+    """Find the grains of STORE that best match the words of TEXT, among those of the filters.
+
+    Any word counts, the better the rarer it is; +word must be there, -word must not, "two words"
+    must stand together, mem* is any word that begins so.
+    """
+    from omsgrain import ops
+
+    page = ops.search(store, text, taken(given), limit=limit)
+    if as_json:
+        output.emit(ops.envelope(page))
+        return
+    for hit in page.results:
+        address = hit.content_address if full else hit.content_address[:SHORT]
+        says = " ".join((hit.snippet or ops.gist(hit.grain)).split())
+        click.echo(output.safe(f"{address}  {hit.score:.2f}  {hit.grain.type}  {says}"))
+    click.echo(f"{len(page.results)} found", err=True)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What superseding, verifying and deleting do to the rows of a store, in a transaction.
+
+Each asks the policy first, then changes the state, moves the index rows if the grain is no longer
+current (or is again), and leaves an event for those who follow ``changes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omsgrain.engine import lineage, reviewing
+from omsgrain.engine.world import StoreWorld, seq_of
+from omsgrain.errors import SchemaError
+from omsgrain.grain import Grain
+from omsgrain.index import policy
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.state import PAST, State, Verification, pack, unpack
+from omsgrain.store.tables import (
+    COUNTER,
+    COUNTERS,
+    DELETED,
+    HOLDS,
+    SEQUENCE,
+    STATES,
+    SUPERSEDED,
+    SUPERSEDES,
+    VERIFIED,
+)
+
+if TYPE_CHECKING:
+    from omsgrain.engine.base import Settings
+
+__all__ = ["delete", "set_verification", "state", "supersede"]
+
+_WALK = 4_096  # grains looked at for a circle
+
+
+def state(reader: Reader, seq: int) -> State:
+    """Return what became of a grain, counters and holds with it."""
+    key = SEQUENCE.pack(seq)
+    found = unpack(reader.row(STATES, key))
+    counter = reader.row(COUNTERS, key)
+    count, last = (0, None) if counter is None else COUNTER.unpack(counter)
+    held = reader.row(HOLDS, key) is not None
+    return replace(found, access_count=count, last_accessed_at=last, held=held)
+
+
+def supersede(
+    writer: Writer, settings: Settings, digest: bytes, new: Grain, justification: str | None
+) -> bool:
+    """Put ``new`` in the place of the grain with the digest; False if it was there already."""
+    seq = seq_of(writer, digest)
+    world = StoreWorld(writer, new)
+    old = digest.hex()
+    _refuse_circle(world, old, new.address)
+    key = SEQUENCE.pack(seq)
+    before = unpack(writer.row(STATES, key))
+    if new.address in before.successors and _is_joined(writer, seq, new.address):
+        return False
+    now = settings.clock()
+    act = policy.Act("supersede", old, new=new, justification=justification, now=now)
+    rules = _check(world, act, settings)
+    if settings.preset is not None:
+        rules += settings.preset.check_put(new)
+        if (target := world.grain(old)) is not None:
+            rules += settings.preset.reviews("supersede", target)
+    new_digest = bytes.fromhex(new.address)
+    writer.put([(new_digest, new.blob)])
+    new_seq = seq_of(writer, new_digest)
+    known_from = new.get("system_valid_from", new.get("created_at", 0))
+    ends = [known_from] if before.system_valid_to is None else [known_from, before.system_valid_to]
+    successors = tuple(sorted({*before.successors, new.address}))
+    after = replace(
+        before, superseded_by=successors[0], system_valid_to=min(ends), successors=successors
+    )
+    _set(writer, seq, before, after)
+    writer.set_row(SUPERSEDES, SEQUENCE.pack(new_seq) + key, b"")
+    lineage.join(writer, seq, new_seq)
+    _review(writer, writer.event(SUPERSEDED, seq, digest), act, rules)
+    return True
+
+
+def set_verification(
+    writer: Writer, settings: Settings, digest: bytes, status: Verification, reason: str | None
+) -> str | None:
+    """Set the verification status; returns the operation, None if nothing changed."""
+    seq = seq_of(writer, digest)
+    before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
+    if before.verification_status == status:
+        return None
+    operation = policy.operation_of(before.verification_status, status)
+    act = policy.Act(operation, digest.hex(), justification=reason, now=settings.clock())
+    rules = _check(StoreWorld(writer), act, settings)
+    _set(writer, seq, before, replace(before, verification_status=status))
+    _review(writer, writer.event(VERIFIED, seq, digest), act, rules)
+    return operation
+
+
+def delete(
+    writer: Writer,
+    settings: Settings,
+    digest: bytes,
+    reason: str | None,
+    approvals: Collection[str] = (),
+) -> None:
+    """Take a grain out, with all that is known of it."""
+    from omsgrain.privacy import load
+
+    seq = seq_of(writer, digest)
+    act = policy.Act("delete", digest.hex(), justification=reason, now=settings.clock())
+    world = StoreWorld(writer)
+    rules = _check(world, act, settings)
+    if (grain := world.grain(act.address)) is not None:
+        preset = settings.preset or load(())  # what a grain says of its own retention binds always
+        rules += preset.check_delete(grain, act.now, approvals=approvals)
+    number = writer.event(DELETED, seq, digest)
+    lineage.leave(writer, seq)
+    writer.remove(seq)
+    _review(writer, number, act, rules)
+
+
+def _check(world: StoreWorld, act: policy.Act, settings: Settings) -> tuple[str, ...]:
+    """Ask the policies; gives what asks for a review."""
+    verdict = policy.check(
+        world, act, hold_authorities=settings.hold_authorities, delegation=settings.delegation
+    )
+    return verdict.rules if verdict.review else ()
+
+
+def _review(writer: Writer, number: int, act: policy.Act, rules: tuple[str, ...]) -> None:
+    if not rules:
+        return
+    reason, by = act.justification, None
+    if act.new is not None:
+        reason, by = act.new.get("supersession_justification", reason), act.new.address
+    review = reviewing.Review(number, act.operation, act.address, by, reason, act.now, rules)
+    reviewing.add(writer, review)
+
+
+def _set(writer: Writer, seq: int, before: State, after: State) -> None:
+    writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
+    past = bool(after.bits & PAST)
+    if past != bool(before.bits & PAST):
+        writer.set_past(seq, past)
+
+
+def _is_joined(reader: Reader, seq: int, new: str) -> bool:
+    """Whether a successor is the one that superseded, and was not removed and put again."""
+    found = reader.find([bytes.fromhex(new)])[0]
+    row = None if found is None else SEQUENCE.pack(found) + SEQUENCE.pack(seq)
+    return row is not None and reader.row(SUPERSEDES, row) is not None
+
+
+def _refuse_circle(world: StoreWorld, old: str, new: str) -> None:
+    """Refuse a successor that the old grain itself supersedes, however far back."""
+    if old == new:
+        raise SchemaError("a grain cannot supersede itself")
+    seen, waiting = {new}, [new]
+    while waiting:
+        for address in world.successors(waiting.pop()):
+            if address == old:
+                raise SchemaError("the new grain was superseded by the old one")
+            if address not in seen and len(seen) < _WALK:
+                seen.add(address)
+                waiting.append(address)

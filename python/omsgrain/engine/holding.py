@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders that a grain stays as it is, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgpack
+
+from omsgrain.engine.world import seq_of
+from omsgrain.errors import NotFoundError
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.tables import HELD, HOLDS, RELEASED, SEQUENCE
+
+__all__ = ["Hold", "HoldAct", "hold", "holds", "release"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Somebody's order that a grain stays as it is.
+
+    Attributes:
+        authority: who gave it.
+        reason_code: a word for the reason.
+        since: ms since 1970.
+    """
+
+    authority: str
+    reason_code: str
+    since: int
+
+
+HoldAct: TypeAlias = Callable[[Writer, bytes, Hold], None]
+
+
+def hold(writer: Writer, digest: bytes, wanted: Hold) -> None:
+    """Add a hold; one of the same authority is replaced."""
+    seq = seq_of(writer, digest)
+    others = [h for h in holds(writer, seq) if h.authority != wanted.authority]
+    _set_holds(writer, seq, [*others, wanted])
+    writer.event(HELD, seq, digest)
+
+
+def release(writer: Writer, digest: bytes, ended: Hold) -> None:
+    """End the hold of an authority."""
+    seq = seq_of(writer, digest)
+    held = holds(writer, seq)
+    others = [h for h in held if h.authority != ended.authority]
+    if len(others) == len(held):
+        raise NotFoundError("this authority does not hold the grain", field="/authority")
+    _set_holds(writer, seq, others)
+    writer.event(RELEASED, seq, digest)
+
+
+def holds(reader: Reader, seq: int) -> tuple[Hold, ...]:
+    """Return the holds of a grain."""
+    row = reader.row(HOLDS, SEQUENCE.pack(seq))
+    return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))
+
+
+def _set_holds(writer: Writer, seq: int, wanted: list[Hold]) -> None:
+    rows = [[h.authority, h.reason_code, h.since] for h in wanted]
+    writer.set_row(HOLDS, SEQUENCE.pack(seq), msgpack.packb(rows) if rows else None)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which policies cover a whole lineage: found at once, however long the supersessions are.
+
+All versions of a statement go by the number of one of them. Beside it stand the few whose policy
+covers the lineage, so that nobody has to walk a million versions to know that none protects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omsgrain.grain import Grain
+from omsgrain.index import policy
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.tables import GUARDS, LINEAGES, SEQUENCE
+
+__all__ = ["guards", "join", "leave"]
+
+
+def guards(reader: Reader, seq: int) -> Iterator[int]:
+    """The numbers of the grains whose policy covers the lineage of one."""
+    for key, _ in reader.rows(GUARDS, prefix=_name(reader, seq)):
+        yield SEQUENCE.unpack(key[SEQUENCE.size :])[0]
+
+
+def join(writer: Writer, old: int, new: int) -> None:
+    """Make one lineage of those of two grains, of which the new one superseded the old one."""
+    name, other = _name(writer, old), _name(writer, new)
+    if name != other:
+        writer.set_row(LINEAGES, other, name)
+        for key, _ in list(writer.rows(GUARDS, prefix=other)):
+            writer.set_row(GUARDS, key, None)
+            writer.set_row(GUARDS, name + key[SEQUENCE.size :], b"")
+    for seq in (old, new):
+        blob = writer.blob_at(seq)
+        if blob is not None and policy.covers_lineage(Grain(blob)):
+            writer.set_row(GUARDS, name + SEQUENCE.pack(seq), b"")
+
+
+def leave(writer: Writer, seq: int) -> None:
+    """Take a grain that is removed out of the guards; its number may go on as a name."""
+    writer.set_row(GUARDS, _name(writer, seq) + SEQUENCE.pack(seq), None)
+
+
+def _name(reader: Reader, seq: int) -> bytes:
+    """What the lineage of a grain goes by: a few steps, one more for each two that were joined."""
+    name = SEQUENCE.pack(seq)
+    while (further := reader.row(LINEAGES, name)) is not None:
+        name = further
+    return name

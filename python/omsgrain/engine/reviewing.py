@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was accepted on condition that somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import msgpack
+
+from omsgrain.errors import NotFoundError
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.tables import REVIEWS, SEQUENCE
+
+__all__ = ["Review", "add", "reviewed", "reviews"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Something that a policy accepted on condition that somebody looks at it.
+
+    Attributes:
+        number: its name for ``reviewed``.
+        operation: ``supersede``, ``contest``, ``retract``, ``verify`` or ``delete``.
+        address: the grain it was done to.
+        by: the grain that superseded it, if one did.
+        justification: the reason given.
+        time: ms since 1970.
+        rules: what asked for the review.
+    """
+
+    number: int
+    operation: str
+    address: str
+    by: str | None
+    justification: str | None
+    time: int
+    rules: tuple[str, ...] = ()
+
+
+def add(writer: Writer, review: Review) -> None:
+    """Put a review on the list."""
+    row = asdict(review)
+    number = row.pop("number")
+    writer.set_row(REVIEWS, SEQUENCE.pack(number), msgpack.packb(row))
+
+
+def reviews(reader: Reader) -> Iterator[Review]:
+    """What waits for a review."""
+    for key, row in reader.rows(REVIEWS):
+        yield Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
+
+
+def reviewed(writer: Writer, number: int) -> None:
+    """Take a review off the list."""
+    key = SEQUENCE.pack(number)
+    if writer.row(REVIEWS, key) is None:
+        raise NotFoundError("there is no such review", found=str(number))
+    writer.set_row(REVIEWS, key, None)

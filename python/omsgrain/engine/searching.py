@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding grains by words and by vectors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from omsgrain import _core
+from omsgrain.engine.base import Base
+from omsgrain.engine.world import seq_of
+from omsgrain.errors import OmsError, RangeError, SchemaError
+from omsgrain.grain import Grain
+from omsgrain.index.filters import conditions
+from omsgrain.index.hits import Hit, Page
+from omsgrain.index.holds import holds, state_holds
+from omsgrain.index.walk import Walk
+from omsgrain.store.base import Reader, Writer
+
+if TYPE_CHECKING:
+    from omsgrain.index.conditions import Conditions
+    from omsgrain.search.nearest import Nearest
+    from omsgrain.search.text import TextIndex
+    from omsgrain.search.vectors import Vector
+
+__all__ = ["Searching"]
+
+_FEW = 5_000  # grains that filters leave: these are looked at, and not what has the words
+_LIMIT = 1_000
+_DEEP = 100  # results of each kind that a common ranking is made of, at least
+
+
+class Searching(Base):
+    """The part of a GrainStore that searches."""
+
+    _text_index: TextIndex | None = None
+    _nearest: Nearest | None = None
+    _opening = threading.Lock()
+
+    def search(
+        self,
+        text: str | None = None,
+        *,
+        vector: Vector | None = None,
+        model: str | None = None,
+        limit: int = 10,
+        **filters: Any,
+    ) -> Page:
+        """Find the grains that best match words, a vector, or both.
+
+        Words: a grain matches if it has any of them, the better the rarer they are; ``"two
+        words"`` must stand together, ``+word`` must be there, ``-word`` must not, ``mem*`` is any
+        word that begins so. Words and vectors together are ranked by reciprocal ranks.
+
+        Args:
+            text: what to search for.
+            vector: where to look, among the vectors of ``add_vector``.
+            model: the model that made it; may be left out where the store has just one.
+            limit: results, 1 to 1,000.
+            **filters: those of ``query``; past grains are left out unless ``current`` says so.
+
+        Returns:
+            The best first, with ``score`` 1 for the best, ``matched_fields``, and a ``snippet``
+            that marks the words with brackets.
+
+        Raises:
+            SchemaError: neither text nor vector, no word in the text, a filter that cannot be, or
+                a vector of another dimension.
+            RangeError: the limit.
+
+        Spec: OMS §28.1
+        """
+        if text is None and vector is None:
+            raise SchemaError("nothing to search for", expected="text, vector, or both")
+        if not 1 <= limit <= _LIMIT:
+            raise RangeError(
+                "a search cannot have that many results",
+                field="/limit",
+                expected=f"1 to {_LIMIT}",
+                found=str(limit),
+            )
+        asked = conditions(filters)
+        few = self._few(asked)
+        most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
+        with ExitStack() as stack:
+            accept = None if few is not None else self._accept(asked, stack)
+            lists: list[list[tuple[int, float]]] = []
+            if text is not None:
+                found = self._texts().search(
+                    self._store.read, text, limit=most, seqs=few, accept=accept
+                )
+                lists.append([(match.seq, match.score) for match in found.matches])
+            reader = stack.enter_context(self._store.read())
+            if vector is not None:
+                near = self._vectors().search(
+                    reader, vector, model=model, limit=most, allowed=few, accept=accept
+                )
+                lists.append([(one.seq, max(0.0, one.score)) for one in near])
+            page = self._page(reader, lists, text, limit, asked.names)
+        self._count_reads(bytes.fromhex(hit.content_address) for hit in page.results)
+        return page
+
+    def add_vector(self, address: str, vector: Vector, *, model: str) -> None:
+        """Keep a vector for a grain; one of the same model is replaced.
+
+        Args:
+            address: the grain.
+            vector: floats, or the bytes of float32 in little-endian order; the first vector of a
+                model fixes its dimension.
+            model: the name of what made it. Vectors of different models are never compared.
+
+        Raises:
+            NotFoundError: the grain is not in the store.
+            SchemaError, RangeError: not such a vector.
+            StoreError: read-only, full or broken.
+        """
+        from omsgrain.search import vectors
+
+        digest = _core.parse_address(address)
+
+        def work(writer: Writer) -> None:
+            vectors.add(writer, seq_of(writer, digest), vector, model)
+
+        self._store.write(work)
+
+    def _few(self, asked: Conditions) -> Collection[int] | None:
+        """The grains that the filters leave, if they are few."""
+        if not asked.terms:
+            return None
+        with self._store.read() as reader:
+            walk = Walk(reader, asked, True)
+            if walk.estimate > _FEW:
+                return None
+            return set(walk.seqs())
+
+    def _accept(self, asked: Conditions, stack: ExitStack) -> Callable[[int], bool]:
+        """A test of one grain; it keeps a snapshot from its first call on."""
+        plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
+        readers: list[Reader] = []
+
+        def accept(seq: int) -> bool:
+            if not readers:
+                readers.append(stack.enter_context(self._store.read()))
+            reader = readers[0]
+            if plain:
+                return state_holds(reader, seq, asked)
+            blob = reader.blob_at(seq)
+            return blob is not None and holds(reader, seq, Grain(blob), asked)
+
+        return accept
+
+    def _page(
+        self,
+        reader: Reader,
+        lists: list[list[tuple[int, float]]],
+        text: str | None,
+        limit: int,
+        names: tuple[str, ...],
+    ) -> Page:
+        """Read the best of the lists."""
+        from omsgrain.search.query import read_query
+        from omsgrain.search.rank import fuse
+        from omsgrain.search.snippet import show
+
+        ranked = lists[0]
+        if len(lists) > 1:
+            merged = fuse(
+                [[seq for seq, _ in one] for one in lists], place=partial(_place, reader)
+            )
+            ranked = [(one.seq, one.score) for one in merged]
+        query = None if text is None else read_query(text)
+        hits: list[Hit] = []
+        for seq, score in islice(ranked, limit):
+            blob = reader.blob_at(seq)
+            if blob is None:
+                continue
+            grain = Grain(blob)
+            shown = None if query is None else show(grain, query)
+            fields = names if shown is None else (*shown.fields, *names)
+            snippet = None if shown is None or shown.snippet is None else shown.snippet.marked()
+            hits.append(Hit(grain, score, fields, grain.address, snippet))
+        return Page(hits, None, None, None)
+
+    def _texts(self) -> TextIndex:
+        with self._opening:
+            if self._text_index is None:
+                from omsgrain.search.text import FILE, TextIndex
+
+                path = getattr(self._store, "path", None)
+                self._text_index = TextIndex(
+                    None if path is None else path / FILE, readonly=self._store.readonly
+                )
+            return self._text_index
+
+    def _vectors(self) -> Nearest:
+        with self._opening:
+            if self._nearest is None:
+                from omsgrain.search.nearest import Nearest
+
+                self._nearest = Nearest(getattr(self._store, "path", None))
+            return self._nearest
+
+    def close(self) -> None:
+        """Let go of the store; a second call does nothing."""
+        with suppress(OmsError):  # it will be caught up at the next search
+            if self._text_index is not None and not self._store.readonly:
+                self._text_index.catch_up(self._store.read)
+            if self._nearest is not None:
+                self._nearest.catch_up(self._store, make=False)
+        if self._text_index is not None:
+            self._text_index.close()
+        if self._nearest is not None:
+            self._nearest.close()
+        super().close()
+
+
+def _place(reader: Reader, seq: int) -> bytes:
+    """What sorts grains upwards as the index does: by time, then by address backwards."""
+    blob = reader.blob_at(seq)
+    if blob is None:
+        return b""
+    grain = Grain(blob)
+    time = grain.get("created_at", 0)
+    address = bytes(255 - byte for byte in bytes.fromhex(grain.address))
+    return (time if isinstance(time, int) and time > 0 else 0).to_bytes(8, "big") + address

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be asked of a store: the filters by name, checked and made conditions."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeAlias, get_args
+
+from omsgrain import _core
+from omsgrain.errors import OmsError, RangeError, SchemaError
+from omsgrain.index.conditions import FOREVER, TESTED, Conditions, Term
+from omsgrain.registry import TYPES
+from omsgrain.store.state import Verification
+
+__all__ = ["CONDITIONS", "FILTERS", "Time", "conditions"]
+
+Time: TypeAlias = int | datetime | str
+"""Ms since 1970, an aware datetime, or RFC 3339 text."""
+
+FILTERS = (
+    "type",
+    "namespace",
+    "subject",
+    "relation",
+    "object",
+    "user_id",
+    "session_id",
+    "run_id",
+    "tag",
+)
+"""The filters by equality, by name."""
+CONDITIONS = (*FILTERS, "created_after", "created_before", "current", *TESTED)
+"""All that a query can ask of a grain, by name."""
+_KNOWN = frozenset(CONDITIONS)
+
+
+def conditions(given: Mapping[str, Any]) -> Conditions:
+    """Check what is asked, by name.
+
+    Args:
+        given: of ``CONDITIONS``. None is as if it were not given, but for ``current``, where it
+            asks for all grains; without it ``current`` is True.
+
+    Raises:
+        SchemaError: an unknown name, or a value that cannot be.
+        RangeError: a confidence that is not 0 to 1.
+    """
+    if not given.keys() <= _KNOWN:
+        unknown = min(given.keys() - _KNOWN)
+        raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(CONDITIONS))
+    asked = {name: value for name, value in given.items() if value is not None}
+    current = None if "current" in given and "current" not in asked else asked.pop("current", True)
+    if not (current is None or isinstance(current, bool)):
+        raise _wrong("current", "True, False or None", current)
+    low = _bound("created_after", asked.pop("created_after", None), 0)
+    high = _bound("created_before", asked.pop("created_before", None), FOREVER)
+    tested = tuple([name for name in TESTED if name in asked])
+    valid_at = known_at = status = confidence = None
+    if tested:
+        valid_at = _millis("valid_at", asked.pop("valid_at", None))
+        known_at = _millis("known_at", asked.pop("known_at", None))
+        status = _status(asked.pop("verification_status", None))
+        confidence = _confidence(asked.pop("min_confidence", None))
+    if known_at is not None and current is False:
+        raise SchemaError(
+            "what was known at a time was current then",
+            field="/current",
+            expected="True or None beside known_at",
+        )
+    equal, terms = _terms(asked)
+    prefix = equal.pop("namespace", None) if any([term.prefix for term in terms]) else None
+    return Conditions(
+        equal, prefix, terms, low, high, current, valid_at, known_at, status, confidence, tested
+    )
+
+
+def _terms(asked: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Term, ...]]:
+    """The filters by equality with values as a grain holds them, and their lists."""
+    equal: dict[str, Any] = {}
+    terms = []
+    pair = "subject" in asked and "relation" in asked
+    if pair:
+        names = ("subject", "relation")
+        subject, relation = (_text(name, asked[name]) for name in names)
+        terms.append(Term(names, _core.term("subject relation", subject, relation)))
+    for name, value in asked.items():
+        if name == "type":
+            value = _type_byte(value)
+        elif name != "object":
+            value = _text(name, value)
+        prefix = name == "namespace" and value.endswith(":*")
+        if prefix:
+            value = value[:-1]
+        if not (pair and name in ("subject", "relation")):
+            terms.append(Term((name,), _core.term(name, value), prefix))
+        equal[name] = _nfc(value)
+    return equal, tuple(terms)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise _wrong(name, "a string", value)
+
+
+def _wrong(name: str, expected: str, value: object) -> SchemaError:
+    return SchemaError(
+        "a filter of the wrong kind",
+        field=f"/{name}",
+        expected=expected,
+        found=type(value).__name__,
+    )
+
+
+def _type_byte(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 255:
+        return value
+    for kind in TYPES:
+        if value == kind.name or value in kind.legacy or value in kind.later:
+            return kind.byte
+    raise SchemaError(
+        "no such grain type",
+        field="/type",
+        expected=", ".join(t.name for t in TYPES) + ", or a type byte",
+    )
+
+
+def _millis(name: str, value: Time | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        return _core.millis(value)
+    except OmsError as error:
+        error.field = f"/{name}"
+        raise
+
+
+def _bound(name: str, value: Time | None, default: int) -> int:
+    ms = _millis(name, value)
+    return default if ms is None else min(max(0, ms), FOREVER)
+
+
+def _status(value: Any) -> Verification | None:
+    if value is not None and value not in get_args(Verification):
+        raise SchemaError(
+            "no such status",
+            field="/verification_status",
+            expected=", ".join(get_args(Verification)),
+        )
+    status: Verification | None = value
+    return status
+
+
+def _confidence(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong("min_confidence", "a number from 0 to 1", value)
+    if not 0 <= value <= 1:  # NaN neither
+        raise RangeError(
+            "no confidence is so", field="/min_confidence", expected="0 to 1", found=str(value)
+        )
+    return float(value)
+
+
+def _nfc(value: Any) -> Any:
+    """A value as a grain holds it."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, Mapping):
+        return {_nfc(key): _nfc(item) for key, item in value.items() if item is not None}
+    return [_nfc(item) for item in value] if isinstance(value, list | tuple) else value

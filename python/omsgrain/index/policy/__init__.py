@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Invalidation policies: who may take a grain from "current and trusted". Spec: OMS §23.
+
+    act           what is asked, and of whom
+    modes         open, soft_locked, locked, quorum, delegated, timed, hold, consent_cascade
+    reach         derivations and supersessions: how far a policy extends
+    goals         transitions, evidence, dependencies, laundering
+    delegation    what an agent may write under a goal that was handed to it
+    export        what profiles say of a grain that leaves
+    decide        the check over all of them
+    payload       what a co-signer signs
+
+Nothing here changes anything: it reads grains through `World`, and answers or refuses.
+"""
+
+from omsgrain.index.policy.act import Act, Operation, Scope, Verdict, World, operation_of
+from omsgrain.index.policy.decide import check, check_goal
+from omsgrain.index.policy.delegation import check_delegation
+from omsgrain.index.policy.export import check_export
+from omsgrain.index.policy.modes import covers_lineage
+from omsgrain.index.policy.payload import claim
+from omsgrain.index.policy.reach import HOPS, LIMIT
+
+__all__ = [
+    "HOPS",
+    "LIMIT",
+    "Act",
+    "Operation",
+    "Scope",
+    "Verdict",
+    "World",
+    "check",
+    "check_delegation",
+    "check_export",
+    "check_goal",
+    "claim",
+    "covers_lineage",
+    "operation_of",
+]

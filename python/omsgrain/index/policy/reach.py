@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grains around an act: up the derivations, down the supersessions. Spec: OMS §23.6.
+
+All walks are breadth first, take each grain once, and end: at 16 derivations, or with a refusal
+at 16,384 grains. A grain that is not in the store ends its path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from omsgrain.errors import InvalidationDeniedError
+from omsgrain.grain import Grain
+from omsgrain.index.policy.act import World, denied
+
+HOPS = 16
+LIMIT = 16_384  # more than one grain has room to name, and less than a second of reading
+_ADDRESS = re.compile("[0-9a-f]{64}")
+
+
+class Reach:
+    """The grains around one act, each read once."""
+
+    __slots__ = ("_read", "world")
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._read: dict[str, Grain | None] = {}
+
+    def grain(self, address: str) -> Grain | None:
+        """The grain, if it is in the store.
+
+        Raises:
+            InvalidationDeniedError: the check would have to read too many.
+        """
+        if address not in self._read:
+            if len(self._read) >= LIMIT:
+                raise too_many()
+            self._read[address] = self.world.grain(address)
+        return self._read[address]
+
+    def ancestors(self, address: str, *grains: Grain) -> Iterator[tuple[str, Grain]]:
+        """What the grains were derived from, up to 16 hops; the address itself is left out."""
+        seen = {address}
+        level: Iterable[Grain] = grains
+        for _ in range(HOPS):
+            found = []
+            for parent in chain.from_iterable(map(parents, level)):
+                if parent in seen:
+                    continue
+                _add(seen, parent)
+                grain = self.grain(parent)
+                if grain is not None:
+                    found.append(grain)
+                    yield parent, grain
+            level = found
+
+    def heads(self, address: str) -> list[Grain | None]:
+        """The grains at the end of its supersessions; none where they turn in a circle."""
+        seen = {address}
+        ahead = deque(seen)
+        found = []
+        while ahead:
+            here = ahead.popleft()
+            later = list(self.world.successors(here))
+            if not later:
+                found.append(self.grain(here))
+            for near in later:
+                if near not in seen:
+                    _add(seen, near)
+                    ahead.append(near)
+        return found
+
+
+def parents(grain: Grain) -> tuple[str, ...]:
+    """The addresses in ``derived_from``."""
+    return addresses(grain.get("derived_from"))
+
+
+def addresses(value: object) -> tuple[str, ...]:
+    """The addresses in a list, each once. What is none of them, an opaque grain may hold."""
+    return tuple(text for text in texts(value) if _ADDRESS.fullmatch(text))
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """The strings of a list, each once; of anything else none."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(dict.fromkeys(item for item in value if isinstance(item, str)))
+
+
+def _add(seen: set[str], address: str) -> None:
+    if len(seen) >= LIMIT:
+        raise too_many()
+    seen.add(address)
+
+
+def too_many() -> InvalidationDeniedError:
+    """The refusal where a walk would not end soon: what was not seen may protect the grain."""
+    return denied(
+        "too many grains bear on it to be sure that none protects it",
+        "limit",
+        expected=f"at most {LIMIT} grains",
+        found="more",
+    )

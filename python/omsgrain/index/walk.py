@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk that answers a query: over the shortest list, in order, the others looked up.
+
+Every filter names a term, and every term has its grains in order of time. The value that places a
+grain is the same under all its terms (``rust/core/src/index_rows.rs``), so a query walks the
+shortest list and asks of each grain whether it is in the others: no list is loaded, nothing is
+sorted, and a page of ten reads about ten rows where most grains match.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+from omsgrain import _core
+from omsgrain.errors import IntegrityError
+from omsgrain.grain import Grain
+from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
+from omsgrain.index.holds import States, equal, state_holds, tests_hold
+from omsgrain.store.base import Which
+
+__all__ = ["Terms", "Walk"]
+
+_ALL = Term((), _core.term("all", None))
+_OPEN = 64  # lists that are walked at the same time
+_COMPLEMENT = bytes(range(255, -1, -1))
+
+
+class Terms(States, Protocol):
+    """What a query needs of a store's snapshot."""
+
+    def count(self) -> int:
+        """How many grains there are."""
+        ...
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """How many grains have the term; at least so many as can be seen."""
+        ...
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Whether the grain at a place has the term."""
+        ...
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        """The grains that have the term, in order, from behind a place."""
+        ...
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """The terms whose keys have a prefix, sorted."""
+        ...
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """The blob with a sequence number."""
+        ...
+
+
+class Walk:
+    """How a query is answered on a snapshot: the list that is walked, and what is asked of each.
+
+    Nothing here keeps an iterator. One that is left half-way has to die with the caller's
+    reference, and not in some later collection of cycles: it keeps its snapshot open.
+
+    Attributes:
+        name: the filters whose list is walked.
+        looked_up: the filters that each grain is looked up in.
+        tested: the filters that no index answers, tested on each grain that is left.
+        rows: how many rows of the list were read.
+        blobs: how many grains were read.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_keys",
+        "_newest",
+        "_others",
+        "_reads",
+        "_terms",
+        "_unsure",
+        "_which",
+        "blobs",
+        "looked_up",
+        "name",
+        "rows",
+        "tested",
+    )
+
+    def __init__(self, terms: Terms, asked: Conditions, newest: bool) -> None:
+        self.rows = 0
+        self.blobs = 0
+        self._terms = terms
+        self._asked = asked
+        self._newest = newest
+        self._which = asked.which
+        walked, self._keys, others = self._choose()
+        self.name = " ".join(walked.names) or "all"
+        self.looked_up = tuple([" ".join(term.names) for term in others])
+        self._others = [term.key for term in others]
+        self.tested = asked.tested
+        if asked.prefix is not None and (not walked.prefix or _any_long(self._keys)):
+            # Compared where its list is not walked, or lists of other namespaces are.
+            self.tested = ("namespace", *asked.tested)
+        self._unsure = {
+            name: asked.equal[name]
+            for term in (walked, *others)
+            if term.hashed and not term.prefix
+            for name in term.names
+        }
+        self._reads = asked.reads or bool(self._unsure) or len(self.tested) > len(asked.tested)
+
+    @property
+    def estimate(self) -> int:
+        """How many grains the list holds, at most."""
+        return sum(self._terms.term_count(key, self._which) for key in self._keys)
+
+    def places(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk from behind a place: what is within the bounds, in all lists, and of that state."""
+        asked, newest, which, others = self._asked, self._newest, self._which, self._others
+        low, high = _edge(asked.low), _edge(asked.high)
+        if asked.bounded:
+            edge = high if newest else low
+            if start is None or (start > edge if newest else start < edge):
+                start = edge
+        terms, has, stateful = self._terms, self._terms.has_term, asked.stateful
+        for place in self._walked(start):
+            self.rows += 1
+            if place < low if newest else place >= high:
+                return
+            for key in others:
+                if not has(key, place, which):
+                    break
+            else:
+                if not stateful or state_holds(terms, int.from_bytes(place[12:], "big"), asked):
+                    yield place
+
+    def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
+        """Read the grains at places, and give those that match."""
+        blob_at, asked, reads, unsure = self._terms.blob_at, self._asked, self._reads, self._unsure
+        for place in places:
+            blob = blob_at(int.from_bytes(place[12:], "big"))
+            if blob is None:
+                continue
+            self.blobs += 1
+            grain = _grain(blob, place)
+            if reads and not (
+                tests_hold(grain, asked)
+                and all(equal(grain, name, value) for name, value in unsure.items())
+            ):
+                continue
+            yield place, grain
+
+    def seqs(self) -> Iterator[int]:
+        """Give the sequence numbers of all that match; grains are read only where they must be."""
+        return (int.from_bytes(place[12:], "big") for place in self._left(self.places(None)))
+
+    def count(self, places: Iterator[bytes], most: int | None = None) -> int:
+        """Count those that match, reading them only where it must be."""
+        return sum(1 for _ in islice(self._left(places), most))
+
+    def _left(self, places: Iterator[bytes]) -> Iterator[bytes]:
+        return (place for place, _ in self.matches(places)) if self._reads else places
+
+    def total(self) -> int | None:
+        """How many match from the start of the list; None where only a walk can tell.
+
+        What the counts of a snapshot have too many are grains that every count has too many: if
+        there are none among all grains, there are none among those of a term.
+        """
+        if self.looked_up or self.tested or self._unsure or self._asked.bounded:
+            return None
+        count, all_grains = self._terms.term_count, self._terms.count()
+        if self._which == "all":
+            exact = count(_ALL.key, "all") == all_grains
+        else:
+            exact = count(_ALL.key, "current") + count(_ALL.key, "past") == all_grains
+        return self.estimate if exact else None
+
+    def _choose(self) -> tuple[Term, Sequence[bytes], list[Term]]:
+        """Find the shortest list: its term, the keys that make it up, and the other terms."""
+        terms, which = self._terms, self._which
+        exact = [term for term in self._asked.terms if not term.prefix]
+        if len(exact) == len(self._asked.terms) <= 1:
+            term = exact[0] if exact else _ALL
+            return term, (term.key,), []
+        counted = sorted((terms.term_count(term.key, which), i) for i, term in enumerate(exact))
+        others = [exact[i] for _, i in counted]
+        for term in self._asked.terms:
+            if term.prefix:
+                keys = self._spread(term, counted[0][0] if counted else None)
+                if keys is not None:
+                    return term, keys, others
+        return others[0], (others[0].key,), others[1:]
+
+    def _spread(self, term: Term, most: int | None) -> list[bytes] | None:
+        """Find the keys with a prefix; None as soon as they have more grains than ``most``."""
+        keys = []
+        count = 0
+        for start in term.starts:
+            for key in self._terms.keys(start, self._which):
+                keys.append(key)
+                if most is not None:
+                    count += self._terms.term_count(key, self._which)
+                    if count >= most:
+                        return None
+        return keys
+
+    def _walked(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk the list, or several as if they were one."""
+        terms, keys, newest, which = self._terms, self._keys, self._newest, self._which
+        if len(keys) == 1:
+            return terms.places(keys[0], start, newest, which)
+        if len(keys) <= _OPEN:
+            lists = [terms.places(key, start, newest, which) for key in keys]
+            return heapq.merge(*lists, reverse=newest)
+        return self._in_turns(start)
+
+    def _in_turns(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk many lists, none of which stays open: one more seek for each place."""
+        newest = self._newest
+
+        def head(key: bytes, after: bytes | None) -> bytes | None:
+            return next(self._terms.places(key, after, newest, self._which), None)
+
+        firsts = ((head(key, start), key) for key in self._keys)
+        waiting = sorted((place, key) for place, key in firsts if place is not None)
+        while waiting:
+            place, key = waiting.pop(-1 if newest else 0)
+            yield place
+            if (following := head(key, place)) is not None:
+                insort(waiting, (following, key))
+
+
+def _any_long(keys: Sequence[bytes]) -> bool:
+    return any(key.startswith(LONG_NAMESPACE) for key in keys)
+
+
+def _edge(ms: int) -> bytes:
+    """The place before which all earlier grains stand."""
+    return ms.to_bytes(6, "big") + bytes(10)
+
+
+def _grain(blob: bytes, place: bytes) -> Grain:
+    """The grain that a place names."""
+    address = _core.address(blob)
+    if not address.startswith(place[6:12].translate(_COMPLEMENT).hex()):
+        raise IntegrityError("a stored grain or its index row is damaged")
+    return Grain._stored(blob, address)

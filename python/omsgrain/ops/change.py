@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Change what is thought of a grain: supersede, mark, hold, delete; and see its state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import omsgrain as og
+from omsgrain.errors import FormatError
+from omsgrain.ops.plain import revive
+from omsgrain.store.opening import prepare
+
+JSON_LIMIT = 16 << 20
+"""Bytes of JSON read for one grain: far more than the largest grain can need."""
+
+
+def fields_of(text: bytes) -> dict[str, Any]:
+    """Read the fields of one grain from JSON.
+
+    Raises:
+        FormatError: not one JSON object, or too large.
+    """
+    if len(text) > JSON_LIMIT:
+        raise FormatError("too large for one grain", expected=f"at most {JSON_LIMIT} bytes")
+    try:
+        value = revive(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise FormatError("not JSON", line=getattr(error, "lineno", None)) from None
+    if not isinstance(value, dict):
+        raise FormatError("not the fields of a grain", expected="one JSON object")
+    return value
+
+
+@contextmanager
+def writable(
+    store: Path, actor: str | None = None, policy: str | None = None
+) -> Iterator[og.GrainStore]:
+    """Open a store that must be there already.
+
+    Raises:
+        StoreError: there is no store at the path.
+    """
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    with og.open(store, actor=actor) as grains:
+        yield grains
+
+
+def supersede(
+    store: Path,
+    old: str,
+    fields: Mapping[str, Any],
+    *,
+    justification: str | None = None,
+    actor: str | None = None,
+) -> str:
+    """Put a grain in the place of another; errors are those of ``GrainStore.supersede``."""
+    with writable(store, actor) as grains:
+        return grains.supersede(old, dict(fields), justification=justification)
+
+
+def mark(
+    store: Path, address: str, status: Any, *, reason: str | None = None, actor: str | None = None
+) -> None:
+    """Set the verification status; errors are those of ``GrainStore.set_verification``."""
+    with writable(store, actor) as grains:
+        grains.set_verification(address, status, reason=reason)
+
+
+def delete(
+    store: Path, address: str, *, reason: str | None = None, actor: str | None = None
+) -> None:
+    """Take a grain out; errors are those of ``GrainStore.delete``."""
+    with writable(store, actor) as grains:
+        grains.delete(address, reason=reason)
+
+
+def hold(
+    store: Path, address: str, *, authority: str, reason_code: str, actor: str | None = None
+) -> None:
+    """Hold a grain; errors are those of ``GrainStore.hold``."""
+    with writable(store, actor) as grains:
+        grains.hold(address, authority=authority, reason_code=reason_code)
+
+
+def release(
+    store: Path, address: str, *, authority: str, reason_code: str, actor: str | None = None
+) -> None:
+    """End a hold; errors are those of ``GrainStore.release``."""
+    with writable(store, actor) as grains:
+        grains.release(address, authority=authority, reason_code=reason_code)
+
+
+def state(store: Path, address: str) -> dict[str, Any]:
+    """What became of a grain, and who holds it, as JSON-ready values."""
+    with og.open(store, readonly=True) as grains:
+        found = asdict(grains.state(address))
+        held = [asdict(hold) for hold in grains.holds(address)]
+        return {**found, "successors": list(found["successors"]), "holds": held}
+
+
+def reviews(store: Path) -> list[dict[str, Any]]:
+    """What waits for a review, oldest first, as JSON-ready values."""
+    with og.open(store, readonly=True) as grains:
+        return [asdict(review) for review in grains.reviews()]
+
+
+def reviewed(store: Path, number: int, *, actor: str | None = None) -> None:
+    """Take a review off the list.
+
+    Raises:
+        NotFoundError: there is no such review.
+    """
+    with writable(store, actor) as grains:
+        grains.reviewed(number)

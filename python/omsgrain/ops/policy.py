@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules of a preset are, and what of a store they do not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import omsgrain as og
+from omsgrain.errors import OmsError
+
+if TYPE_CHECKING:
+    from omsgrain.privacy import Explained
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A grain that a preset would not let in now.
+
+    Attributes:
+        address: the grain.
+        error: the first rule that it breaks.
+    """
+
+    address: str
+    error: OmsError
+
+
+def policy_rules(presets: tuple[str, ...]) -> tuple[Explained, ...]:
+    """The rules of presets, one by one.
+
+    Raises:
+        SchemaError, FormatError, NotFoundError: no such preset, or a file that is none.
+    """
+    from omsgrain.privacy import explain, load
+
+    return explain(load(presets))
+
+
+def policy_check(store: Path, presets: tuple[str, ...]) -> Iterator[Broken]:
+    """Find the grains of a store that presets would not let in now.
+
+    Raises:
+        SchemaError, FormatError, NotFoundError: no such preset, or a file that is none.
+        StoreError: there is no store at the path.
+    """
+    from omsgrain.privacy import load
+
+    preset = load(presets)
+    with og.open(store, readonly=True) as grains:
+        for grain in grains:
+            for error in preset.put_refusals(grain):
+                yield Broken(grain.address, error)
+                break

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the store to the text index: what has come since, page by page, by sequence number.
+
+A page is read in a snapshot of its own, and written in a transaction together with the number it
+reaches to. So a process that is killed has the pages before, another that feeds at the same time
+takes turns, and nobody holds a snapshot of the store while he waits for the index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import OmsError
+from omsgrain.search.database import transaction
+from omsgrain.search.fields import COLUMNS, columns
+from omsgrain.store.base import Reader
+from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE
+
+__all__ = [
+    "PAGE",
+    "Page",
+    "Read",
+    "State",
+    "drop",
+    "empty",
+    "fill",
+    "first_difference",
+    "gone",
+    "next_page",
+    "state",
+    "write",
+]
+
+PAGE = 4_096
+"""Grains a transaction, if they are small."""
+
+Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
+"""Opens a snapshot of the store."""
+
+
+_TOGETHER = 128  # grains decoded at a time: unpacked, each can have a megabyte
+_ENCRYPTED = 0b10
+
+_POSTINGS = "SELECT term, col, offset, doc FROM temp.postings"  # by term, and then by grain
+_SIZES = "SELECT '', sz, id FROM words_docsize ORDER BY id"
+_PUT = (
+    f"INSERT INTO words (rowid, {', '.join(COLUMNS)}) VALUES (?, {', '.join('?' * len(COLUMNS))})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far an index has come.
+
+    Attributes:
+        last: the last sequence number of the store that it has seen.
+        known: the number of a grain that it has taken in; 0 without one.
+        digest: SHA-256 of that grain's bytes.
+        grains: how many it has, those that are gone too.
+    """
+
+    last: int
+    known: int
+    digest: bytes
+    grains: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is to be taken in next.
+
+    Attributes:
+        anew: the index is not of this store, or the store has fallen back: begin again.
+        blobs: new ones, with their numbers.
+        removed: numbers of grains that are gone.
+        last: the number that this reaches to.
+    """
+
+    anew: bool
+    blobs: list[tuple[int, bytes]]
+    removed: list[int]
+    last: int
+
+
+def state(db: sqlite3.Connection) -> State:
+    """Return how far an index has come."""
+    match db.execute("SELECT last, known, digest, grains FROM state").fetchall():
+        case [(int(last), int(known), bytes(digest), int(grains))]:
+            return State(last, known, digest, grains)
+    raise sqlite3.DatabaseError("no state")
+
+
+def next_page(read: Read, before: State, *, sure: bool) -> Page | None:
+    """Read what comes after the state of an index; None if nothing does.
+
+    Args:
+        read: opens a snapshot of the store.
+        before: the state; it must have been read before this, so that the store is no older.
+        sure: the index is known to be of this store.
+    """
+    with read() as reader:
+        end = reader.last_seq()
+        if sure and end == before.last:
+            return None
+        anew = end < before.last or not _knows(reader, before)
+        if end == before.last and not anew:
+            return None
+        last = 0 if anew else before.last
+        blobs = reader.page(last, PAGE)
+        upto = blobs[-1][0] if blobs else end
+        return Page(anew, blobs, list(_removed(reader, last, upto)), upto)
+
+
+def write(db: sqlite3.Connection, page: Page, before: State) -> None:
+    """Take in a page that follows a state, unless another process has done so."""
+    with transaction(db):
+        if state(db) != before:
+            return
+        if page.anew:
+            _wipe(db)
+            before = state(db)
+        taken = 0
+        for start in range(0, len(page.blobs), _TOGETHER):
+            rows = list(_rows(page.blobs[start : start + _TOGETHER]))
+            db.executemany(_PUT, rows)
+            taken += len(rows)
+        known, digest = before.known, before.digest
+        if page.blobs:
+            known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
+        elif known in page.removed:
+            known, digest = 0, b""
+        db.execute(
+            "UPDATE state SET last = ?, known = ?, digest = ?, grains = grains + ?",
+            (page.last, known, digest, taken),
+        )
+        _forget(db, page.removed)
+
+
+def fill(db: sqlite3.Connection, read: Read) -> int:
+    """Catch up an index that nobody else has; return the number that it has come to."""
+    while True:
+        before = state(db)
+        page = next_page(read, before, sure=True)
+        if page is None:
+            return before.last
+        write(db, page, before)
+
+
+def drop(db: sqlite3.Connection, seqs: Iterable[int]) -> None:
+    """Find grains no more; their words stay until the index is made anew."""
+    with transaction(db):
+        _forget(db, seqs)
+
+
+def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: int) -> int | None:
+    """Compare two indexes of a store, word by word, as far as the number that ``db`` has come to.
+
+    Args:
+        db: an index.
+        other: one that has come as far, or further.
+        upto: the number.
+
+    Returns:
+        The grain of the first word that is not in both; None if there is none.
+    """
+    left_out = gone(db) | gone(other)
+    for select in (_POSTINGS, _SIZES):
+        for one, two in zip_longest(*(_facts(i, select, upto, left_out) for i in (db, other))):
+            if one != two:
+                return int(min(filter(None, (one, two)), key=lambda f: (str(f[0]), f[-1]))[-1])
+    return None
+
+
+def _facts(db: sqlite3.Connection, select: str, upto: int, left_out: set[int]) -> Iterator[Any]:
+    """What an index says of the grains that both may have, in order; the grain stands last."""
+    vocabulary = "fts5vocab(main, words, instance)"
+    db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.postings USING {vocabulary}")
+    return (f for f in db.execute(select) if f[-1] <= upto and f[-1] not in left_out)
+
+
+def gone(db: sqlite3.Connection) -> set[int]:
+    """The grains that were removed and whose words are still in the index."""
+    return {seq for (seq,) in db.execute("SELECT seq FROM gone")}
+
+
+def empty(db: sqlite3.Connection) -> None:
+    """Take out everything, so that the index is made anew."""
+    with transaction(db):
+        _wipe(db)
+
+
+def _forget(db: sqlite3.Connection, seqs: Iterable[int]) -> None:
+    db.executemany(
+        "INSERT OR IGNORE INTO gone SELECT id FROM words_docsize WHERE id = ?",
+        ((seq,) for seq in seqs),
+    )
+
+
+def _wipe(db: sqlite3.Connection) -> None:
+    db.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    db.execute("DELETE FROM gone")
+    db.execute("UPDATE state SET last = 0, known = 0, digest = x'', grains = 0")
+
+
+def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[tuple[int, str, str, str]]:
+    """The words of each grain; those that cannot be read are sealed or damaged, and have none."""
+    for (seq, _), parts in zip(blobs, _core.decode_many([b for _, b in blobs]), strict=True):
+        if not isinstance(parts, OmsError) and not parts[0][1] & _ENCRYPTED:
+            yield (seq, *columns(parts[3]))
+
+
+def _knows(reader: Reader, before: State) -> bool:
+    """Whether the store still has the grain that the index knows, or says that it was removed."""
+    if before.known == 0:
+        return True
+    blob = reader.blob_at(before.known)
+    if blob is not None:
+        return sha256(blob).digest() == before.digest
+    return before.known in _removed(reader, before.last, reader.last_seq())
+
+
+def _removed(reader: Reader, after: int, upto: int) -> Iterator[int]:
+    """The grains that were removed by events with numbers in ``(after, upto]``."""
+    for key, value in reader.rows(EVENTS, SEQUENCE.pack(after)):
+        if SEQUENCE.unpack(key)[0] > upto:
+            return
+        kind, seq, _ = EVENT.unpack(value)
+        if kind == DELETED:
+            yield seq

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grains whose vectors point most nearly where a given one does, by the cosine.
+
+All vectors of the model are compared, in Rust. For large sets, with the library of the extra
+``[search]``, a graph of neighbours gives candidates instead (``graphs.py``). They are compared by
+the store's own vectors too, so that scores never depend on the way they were found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
+from heapq import heappush, heapreplace, nlargest
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import RangeError
+from omsgrain.search.graphs import Covered, Graphs
+from omsgrain.search.vectors import Model, Vector, check_dimension, model_of, pack
+from omsgrain.store.base import Reader, Store
+from omsgrain.store.tables import VECTORS
+
+__all__ = ["LARGE", "Accept", "Near", "Nearest"]
+
+LARGE = 20_000
+"""Vectors of a model from which a graph is worth its making: comparing so many takes 30 ms."""
+
+Accept: TypeAlias = Callable[[int], bool]
+"""Tells of a sequence number whether the grain may be in the result."""
+
+_LIMIT = 10_000
+_PAGE = 256 << 10  # bytes of vectors at a time: they stay in the processor's cache
+_FIRST, _MOST = 256, 4_096  # candidates from a graph: at first, and before all are compared
+_ROUNDED = 1e-3
+
+
+class Near(NamedTuple):
+    """One result.
+
+    Attributes:
+        seq: the sequence number of a grain.
+        score: the cosine, -1 to 1; 1 points the same way.
+    """
+
+    seq: int
+    score: float
+
+
+class Nearest:
+    """Vector search over one store. Any thread may use it.
+
+    Args:
+        folder: the store's directory, for the files of graphs; None keeps them in memory.
+        large: models with more vectors than this get a graph.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, large: int = LARGE) -> None:
+        self._graphs = Graphs(None if folder is None else Path(folder), large)
+
+    def search(
+        self,
+        reader: Reader,
+        vector: Vector,
+        *,
+        model: str | None = None,
+        limit: int = 10,
+        allowed: Collection[int] | None = None,
+        accept: Accept | None = None,
+    ) -> list[Near]:
+        """Find the nearest.
+
+        Args:
+            reader: a snapshot; not a write transaction, which may be taken back.
+            vector: where to look; see ``vectors.pack``.
+            model: the model that made it; may be left out where the store has just one.
+            limit: results, 1 to 10,000.
+            allowed: only these sequence numbers, each of which is compared.
+            accept: asked of the nearest first, until there are enough.
+
+        Returns:
+            The nearest first, of equals the one with the highest number; nothing while the store
+            has no vectors.
+
+        Raises:
+            SchemaError: not a vector, one of another dimension, or not a model of the store.
+            RangeError: the limit, or a vector that ``vectors.pack`` refuses.
+        """
+        query = pack(vector)
+        if not 1 <= limit <= _LIMIT:
+            raise RangeError(
+                "a search cannot have that many results",
+                field="/limit",
+                expected=f"1 to {_LIMIT}",
+                found=str(limit),
+            )
+        known = model_of(reader, model)
+        if known is None:
+            return []
+        check_dimension(known, len(query) // 4)
+        accept = accept and cache(accept)  # a search that widens meets the same grains again
+        found: _Found | None = None
+        if allowed is not None:
+            found = _exact(query, _rows(reader, known, allowed), limit, accept)
+        elif covered := self._graphs.covering(reader, known):
+            found = _through(covered, reader, known, query, limit, accept)
+        if found is None:
+            found = _exact(query, reader.rows(VECTORS, prefix=known.prefix), limit, accept)
+        return [Near(seq, score) for score, seq in found]
+
+    def catch_up(self, store: Store, *, make: bool = True) -> None:
+        """Bring the graphs up to the store. Nothing but speed and what is removed depends on it.
+
+        It belongs behind a removal and before closing, with ``make=False``, and where time does
+        not matter. A removed grain is gone from the files when this returns.
+
+        Args:
+            store: the store; one that is read-only is left as it is.
+            make: also make missing graphs, which takes half a minute for 100,000 vectors.
+
+        Raises:
+            StoreError: the store is closed, or it is another writer's turn for too long.
+        """
+        self._graphs.catch_up(store, make)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._graphs.close()
+
+
+_Found: TypeAlias = "list[tuple[float, int]]"
+_Rows: TypeAlias = "Iterable[tuple[bytes, bytes]]"
+
+
+def _exact(query: bytes, rows: _Rows, limit: int, accept: Accept | None) -> _Found:
+    """The best of some rows. Only those that would be among them are asked about."""
+    rest, size = iter(rows), max(1, _PAGE // len(query))
+    best: _Found = []  # a heap: the worst first
+    while page := list(islice(rest, size)):
+        floor = best[0][0] if len(best) == limit else -1.0
+        for score, seq in _core.nearest(query, page, floor):
+            full = len(best) == limit
+            if full and (score, seq) < best[0]:
+                break
+            if accept is None or accept(seq):
+                (heapreplace if full else heappush)(best, (score, seq))
+    return sorted(best, reverse=True)
+
+
+def _rows(reader: Reader, model: Model, seqs: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+    """The rows of some grains, in order, since neighbours share pages."""
+    for seq in sorted(seqs):
+        key = model.key(seq)
+        row = reader.row(VECTORS, key)
+        if row is not None:
+            yield key, row
+
+
+def _through(
+    covered: Covered,
+    reader: Reader,
+    model: Model,
+    query: bytes,
+    limit: int,
+    accept: Accept | None,
+) -> _Found | None:
+    """The best by a graph; None if comparing all is the better way."""
+    graph, tail = covered.graph, covered.tail
+    if len(tail) >= len(graph):
+        return None
+    late = _exact(query, _rows(reader, model, tail), limit, accept)
+    fetch = max(_FIRST, 4 * limit)
+    while fetch <= min(_MOST, len(graph)):
+        candidates = graph.search(query, fetch)
+        seqs = {seq for seq, _ in candidates} - tail
+        early = _exact(query, _rows(reader, model, seqs), limit, accept)
+        found = nlargest(limit, early + late)
+        # What was not fetched is not nearer than the last that was, whose cosine is rounded.
+        if len(found) == limit and candidates and found[-1][0] > candidates[-1][1] - _ROUNDED:
+            return found
+        fetch *= 8
+    return None

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text index of a store: which grains have which words, best first.
+
+It stands beside the store's tables, in a file of SQLite's engine FTS5, and is caught up by
+sequence number before it answers. Losing it loses nothing.
+
+    index = TextIndex(directory / FILE)
+    found = index.search(store.read, "shelf boxes")
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from omsgrain.errors import RangeError
+from omsgrain.search import feed
+from omsgrain.search.database import FILE, in_memory
+from omsgrain.search.feed import Read
+from omsgrain.search.handle import DamagedError, Handle
+from omsgrain.search.query import Query, read_query
+from omsgrain.search.ranking import Counts, Row, Walk
+from omsgrain.store.base import Problem
+
+__all__ = ["FILE", "MOST", "Found", "Match", "TextIndex"]
+
+MOST = 100_000
+"""Matches that a filter may refuse before a search stops."""
+
+_FIRST_PAGE = 256  # matches read at first if a filter may refuse them; then 8 times as many
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A grain that was found.
+
+    Attributes:
+        seq: its sequence number.
+        score: how well it matches, from 1 for the best of the result down to 0.
+    """
+
+    seq: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to a search.
+
+    Attributes:
+        matches: best first; of equals the newest first.
+        more: there are others after them.
+        read: how many matches were read, those that a filter refused among them.
+        complete: False if the search stopped because too many had been refused.
+    """
+
+    matches: tuple[Match, ...]
+    more: bool
+    read: int
+    complete: bool
+
+
+class TextIndex:
+    """An index in a file, or in memory. Any thread may use it; in a forked child it refuses.
+
+    Never call it while you hold a snapshot of the store: others may have to wait for that.
+
+    Args:
+        path: the file, made when first needed; None for memory.
+        readonly: never write the file. Where it is behind, memory holds a copy that is not.
+    """
+
+    def __init__(self, path: Path | None, *, readonly: bool = False) -> None:
+        self._handle = Handle(path, readonly=readonly)
+        self._feeding = threading.Lock()
+        self._sure = False  # the index is of this store
+        self._counts = Counts()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an index already, so that it is of use to keep it up to date."""
+        return self._handle.exists
+
+    def catch_up(self, read: Read) -> int:
+        """Take in what the store has and the index has not; a search does so by itself.
+
+        Args:
+            read: opens a snapshot: ``store.read``.
+
+        Returns:
+            The sequence number that the index has come to.
+
+        Raises:
+            StoreError: the index cannot be written, or the store not be read.
+        """
+        self._handle.check()
+        with self._feeding:
+            with suppress(DamagedError):
+                return self._feed(read)
+            return self._feed(read)
+
+    def _feed(self, read: Read) -> int:
+        while True:
+            before = self._handle.read(feed.state)
+            page = feed.next_page(read, before, sure=self._sure)
+            self._sure = True
+            if page is None:
+                return before.last
+            self._handle.write(feed.write, page, before)
+
+    def search(
+        self,
+        read: Read,
+        query: str | Query,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        seqs: Set[int] | None = None,
+        accept: Callable[[int], bool] | None = None,
+        most: int = MOST,
+    ) -> Found:
+        """Find grains by their words, after catching up with the store.
+
+        Args:
+            read: opens a snapshot: ``store.read``.
+            query: what to search for; ``query.py`` says how it is read.
+            limit: matches to return.
+            offset: leave out so many, the best ones.
+            seqs: only these grains.
+            accept: asked of each match, best first, until there are enough. It may keep a
+                snapshot of the store from its first call on.
+            most: how many matches ``accept`` may refuse.
+
+        Raises:
+            SchemaError: no word to search for.
+            RangeError: the query is too long, or a number too small.
+            StoreError: the index cannot be read or written, or the store not be read.
+        """
+        query = query if isinstance(query, Query) else read_query(query)
+        if limit < 1 or offset < 0 or most < 1:
+            raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
+        wanted = offset + limit + 1  # one more tells whether there are others
+        found: list[Row] = []
+        rows, complete = 0, True
+        for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
+            if rows - len(found) == most:
+                complete = False
+                break
+            rows += 1
+            if accept is None or accept(row[0]):
+                found.append(row)
+                if len(found) == wanted:
+                    break
+        best = found[0][1] if found else 0.0
+        scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
+        return Found(tuple(scored[offset : wanted - 1]), len(found) == wanted, rows, complete)
+
+    def _rows(
+        self,
+        read: Read,
+        query: Query,
+        seqs: Set[int] | None,
+        wanted: int,
+        *,
+        filtered: bool,
+    ) -> Iterator[Row]:
+        """All matches, best first, read in pages as they are needed."""
+        size = max(wanted, _FIRST_PAGE) if filtered else wanted
+        walk, page = self._start(read, query, seqs, size)
+        seen: set[int] = set()
+        while True:
+            for row in page:
+                if row[0] not in seen:  # what came in meanwhile has moved the others
+                    seen.add(row[0])
+                    yield row
+            if len(page) < size:
+                return
+            size *= 8
+            page = self._handle.read(walk.page, size)
+
+    def _start(
+        self, read: Read, query: Query, seqs: Set[int] | None, size: int
+    ) -> tuple[Walk, list[Row]]:
+        for last in (False, True):
+            self.catch_up(read)
+            walk = Walk(self._counts, query, seqs)
+            try:
+                return walk, self._handle.read(walk.page, size)
+            except DamagedError:
+                if last:
+                    raise
+        raise AssertionError
+
+    def drop(self, seqs: Iterable[int]) -> None:
+        """Find grains no more; catching up does so with all that were removed from the store."""
+        if self.exists:
+            self._handle.write(feed.drop, seqs)
+
+    def rebuild(self, read: Read) -> None:
+        """Make an index that exists anew from the blobs; nothing else stays in its files.
+
+        Raises:
+            StoreError: this handle may not write the file, or another does not let go of it.
+        """
+        if self.exists:
+            self._handle.truncate()
+            self._handle.write(feed.empty)
+            self.catch_up(read)
+            self._handle.truncate()
+
+    def scrub(self, read: Read) -> None:
+        """See that no word of removed grains stays in the files of the index.
+
+        Raises:
+            StoreError: as for ``rebuild``.
+        """
+        if self.exists:
+            self.catch_up(read)
+            if self._handle.read(feed.gone):
+                self.rebuild(read)
+            else:
+                self._handle.truncate()
+
+    def check(self, read: Read) -> tuple[Problem, ...]:
+        """Compare an index that exists, word by word, with one that is made anew in memory.
+
+        SQLite notices most damage when it meets it, and then the index is made anew unasked. This
+        finds what it cannot notice.
+
+        Raises:
+            StoreError: the index or the store cannot be read.
+        """
+        if not self.exists:
+            return ()
+        with closing(in_memory()) as fresh:
+            upto = feed.fill(fresh, read)
+            try:
+                self.catch_up(read)
+                wrong = self._handle.read(feed.first_difference, fresh, upto)
+                if wrong is None:
+                    wrong = self._alive(read)
+            except DamagedError:
+                return (Problem("text", None, "the text index was damaged; it is made anew"),)
+        if wrong is None:
+            return ()
+        return (Problem("text", wrong, "the text index is not what the grains give"),)
+
+    def _alive(self, read: Read) -> int | None:
+        """A grain that cannot be found though the store has it."""
+        gone = self._handle.read(feed.gone)
+        with read() as reader:
+            return next((seq for seq in sorted(gone) if reader.blob_at(seq) is not None), None)
+
+    def close(self) -> None:
+        """Let go of the index; a second call does nothing."""
+        self._handle.close()

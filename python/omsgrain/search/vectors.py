@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors of grains, as an embedding model gave them: kept in the store's own tables.
+
+A grain has one vector of each model at most. The first vector of a model fixes its dimension.
+Vectors of different models say nothing about each other and are never compared. Each is kept as it
+came, not normalised, so that it can be given out again.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeAlias, TypeGuard
+
+import msgpack
+
+from omsgrain.errors import NotFoundError, RangeError, SchemaError, StoreError
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.tables import EMBEDDED, MODELS, SEQUENCE, VECTORS
+
+__all__ = [
+    "DIMENSIONS",
+    "Model",
+    "Vector",
+    "add",
+    "check_dimension",
+    "model_of",
+    "models",
+    "pack",
+    "vectors_of",
+]
+
+DIMENSIONS = 8_192
+"""The most values that a vector can have."""
+
+Vector: TypeAlias = Sequence[float] | bytes | bytearray | memoryview | Any
+"""Numbers; float32 bytes, little-endian; or an object with a buffer of numbers, as numpy has."""
+
+_NAME = 200  # bytes; LMDB's keys end at 511
+_MODELS = 1_000
+_FLOAT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An embedding model whose vectors a store has.
+
+    Attributes:
+        name: as it was given with the first vector.
+        id: its number in this store, from 1.
+        dimension: how many values each vector has.
+    """
+
+    name: str
+    id: int
+    dimension: int
+
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of its vectors begin with."""
+        return self.id.to_bytes(4, "big")
+
+    def key(self, seq: int) -> bytes:
+        """Return the key of a grain's vector."""
+        return self.prefix + SEQUENCE.pack(seq)
+
+
+def pack(vector: Vector) -> bytes:
+    """Bring a vector into the form that is stored.
+
+    Raises:
+        SchemaError: not a sequence of numbers.
+        RangeError: no values or more than 8,192, one that is not finite as a float32, or only
+            zeros.
+    """
+    values = _unpack(bytes(vector)) if _is_raw(vector) else _numbers(vector)
+    _check_count(len(values))
+    if not 0 < math.hypot(*values) < math.inf:  # false for NaN too
+        raise RangeError(
+            "a vector without a direction",
+            field="/vector",
+            expected="finite numbers in the range of a float32, not all zero",
+        )
+    return _swapped(values).tobytes()
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= count <= DIMENSIONS:
+        raise RangeError(
+            "a vector cannot have that many values",
+            field="/vector",
+            expected=f"1 to {DIMENSIONS}",
+            found=str(count),
+        )
+
+
+def _is_raw(vector: object) -> TypeGuard[bytes | bytearray | memoryview]:
+    """Whether a vector is float32 bytes; numbers that are bytes come in other buffers."""
+    if isinstance(vector, memoryview):
+        return vector.format == "B" and vector.ndim == 1
+    return isinstance(vector, bytes | bytearray)
+
+
+def _numbers(vector: Any) -> array[float]:
+    """Numbers of any kind as float32."""
+    if isinstance(vector, str | Mapping) or not hasattr(vector, "__getitem__"):
+        raise _wrong(vector)
+    try:
+        _check_count(len(vector))  # before anything is converted
+        try:
+            view = memoryview(vector)
+        except TypeError:
+            return array("f", vector)
+        if view.ndim != 1:
+            raise _wrong(vector)
+        if view.format == "f":
+            return array("f", view.tobytes())
+        return array("f", vector)
+    except OverflowError:  # an integer beyond every float
+        return array("f", [math.inf])
+    except (TypeError, ValueError, BufferError) as error:
+        raise _wrong(vector) from error
+
+
+def _wrong(vector: object) -> SchemaError:
+    return SchemaError(
+        "not a vector",
+        field="/vector",
+        expected="a sequence of numbers, or float32 bytes",
+        found=type(vector).__name__,
+    )
+
+
+def _unpack(data: bytes) -> array[float]:
+    if len(data) % _FLOAT:
+        raise SchemaError(
+            "not a vector",
+            field="/vector",
+            expected="float32, 4 bytes each",
+            found=f"{len(data)} bytes",
+        )
+    return _swapped(array("f", data))
+
+
+def _swapped(values: array[float]) -> array[float]:
+    """The same values in the order of bytes of the table, or back in the machine's own."""
+    if sys.byteorder == "big":
+        values = values[:]
+        values.byteswap()
+    return values
+
+
+def models(reader: Reader) -> dict[str, Model]:
+    """Return the models whose vectors a store has, by name."""
+    found = (_model(key, row) for key, row in reader.rows(MODELS))
+    return {model.name: model for model in found}
+
+
+def _model(key: bytes, row: bytes) -> Model:
+    try:
+        record = msgpack.unpackb(row)
+        return Model(key.decode(), int(record["id"]), int(record["dimension"]))
+    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+        raise StoreError("a damaged row of the table of models") from error
+
+
+def model_of(reader: Reader, name: str | None) -> Model | None:
+    """Return the model that a search means.
+
+    Args:
+        reader: a snapshot.
+        name: its name; None if the store has just one.
+
+    Returns:
+        The model; None if the store has no vectors at all.
+
+    Raises:
+        SchemaError: there is no such model, or there are several and none is named.
+    """
+    known = models(reader)
+    if not known:
+        return None
+    if name is None and len(known) == 1:
+        return next(iter(known.values()))
+    if isinstance(name, str) and name in known:
+        return known[name]
+    raise SchemaError(
+        "a vector search names one of the store's models",
+        field="/model",
+        expected=", ".join(sorted(known)[:10]),
+    )
+
+
+def add(writer: Writer, seq: int, vector: Vector, model: str) -> None:
+    """Give a grain its vector of a model, in place of one that it has.
+
+    Args:
+        writer: a write transaction.
+        seq: the sequence number of the grain.
+        vector: numbers, float32 bytes, or a buffer of numbers.
+        model: name of the model that made it; the first vector fixes the dimension.
+
+    Raises:
+        NotFoundError: there is no such grain.
+        SchemaError: not a vector, or one of another dimension than the model's.
+        RangeError: too long or too short, not finite, without a direction; a name too long.
+    """
+    data = pack(vector)
+    blob = writer.blob_at(seq)
+    if blob is None:
+        raise NotFoundError("no such grain")
+    known = _known(writer, model, len(data) // _FLOAT)
+    if writer.row(VECTORS, known.key(seq)) != data:
+        writer.set_row(VECTORS, known.key(seq), data)
+        writer.event(EMBEDDED, seq, sha256(blob).digest())
+
+
+def _known(writer: Writer, name: str, dimension: int) -> Model:
+    """The model, made if it is new."""
+    key = _key(name)
+    row = writer.row(MODELS, key)
+    if row is not None:
+        known = _model(key, row)
+        check_dimension(known, dimension)
+        return known
+    others = models(writer).values()
+    if len(others) >= _MODELS:
+        raise RangeError("too many models", field="/model", expected=f"at most {_MODELS}")
+    new = Model(name, 1 + max((model.id for model in others), default=0), dimension)
+    writer.set_row(MODELS, key, msgpack.packb({"dimension": dimension, "id": new.id}))
+    return new
+
+
+def _key(name: str) -> bytes:
+    try:
+        key = name.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise SchemaError("not the name of a model", field="/model", expected="text") from error
+    if not 1 <= len(key) <= _NAME:
+        raise RangeError(
+            "a model cannot have that name",
+            field="/model",
+            expected=f"1 to {_NAME} bytes of UTF-8",
+            found=f"{len(key)} bytes",
+        )
+    return key
+
+
+def check_dimension(model: Model, dimension: int) -> None:
+    """Refuse a vector of another dimension than the model's.
+
+    Raises:
+        SchemaError: it is another.
+    """
+    if dimension != model.dimension:
+        raise SchemaError(
+            "a vector of another dimension than the model's",
+            field="/vector",
+            expected=f"{model.dimension} values",
+            found=f"{dimension} values",
+        )
+
+
+def vectors_of(reader: Reader, seq: int) -> dict[str, array[float]]:
+    """Return the vectors of a grain by the name of their model."""
+    rows = ((name, reader.row(VECTORS, model.key(seq))) for name, model in models(reader).items())
+    return {name: _unpack(row) for name, row in rows if row is not None}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LMDB's file of a store, as one process has it open; opened again, it is another object."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from omsgrain.errors import StoreError
+from omsgrain.store.door import clean, passing
+from omsgrain.store.layout import only_free_pages_from
+from omsgrain.store.opening import DATA_FILE, LOCK_FILE, open_tables
+from omsgrain.store.tables import HEAD, HEAD_RECORD, META
+
+if TYPE_CHECKING:
+    from omsgrain.store.tables import Table
+
+__all__ = ["MAX_TABLES", "DataFile", "extend"]
+
+MAX_READERS = 1_024
+MAX_TABLES = 64
+_TRIES = 8  # each beside a writer that has committed twice meanwhile
+_LOCK_BYTES = 64 * (MAX_READERS + 8)  # a slot a reader, and what LMDB has before them
+
+
+@dataclass(slots=True)
+class DataFile:
+    """One open data file.
+
+    Attributes:
+        env: LMDB's environment.
+        fd: a descriptor of the same file, whatever becomes of its name.
+        readonly: it was opened for reading only.
+        format: the store's format.
+        tables: LMDB's handles.
+        closed: it can be used no more.
+    """
+
+    env: lmdb.Environment
+    fd: int
+    readonly: bool
+    format: int
+    tables: dict[Table, lmdb._Database]
+    closed: bool = False
+
+    @classmethod
+    def open(
+        cls, path: Path, *, map_size: int, readonly: bool, durable: bool, patience: float
+    ) -> DataFile:
+        """Open the file of the store at a path. To write to it, hold the writers' turn.
+
+        Args:
+            path: the store's directory.
+            map_size: address space to set aside; 0: as much as the file says.
+            readonly: nothing will be written, and nothing is made.
+            durable: sync every commit.
+            patience: seconds to wait for a compaction to put its file in place.
+
+        Raises:
+            StoreError: no store, cut short, or of a format that this version cannot use.
+            lmdb.Error: LMDB refuses the file.
+            OSError: the system does.
+        """
+        with passing(path, patience):
+            if not readonly:
+                clean(path)
+            _allocate(path / LOCK_FILE)
+            env = lmdb.open(
+                str(path),
+                map_size=map_size,
+                readonly=readonly,
+                sync=durable,
+                create=False,
+                mode=0o666,  # the umask decides
+                max_dbs=MAX_TABLES,
+                max_readers=MAX_READERS,
+                max_spare_txns=0,  # a cached transaction's slot would not outlive a fork
+            )
+            try:
+                fd = os.open(path / DATA_FILE, os.O_RDONLY if readonly else os.O_RDWR)
+            except BaseException:
+                env.close()
+                raise
+        try:
+            env.reader_check()  # frees the slots of readers that were killed
+            _measure(env, fd, path)
+            while True:
+                try:
+                    number, tables = open_tables(env, path, readonly=readonly)
+                    return cls(env, fd, readonly, number, tables)
+                except lmdb.MapResizedError:  # another process was growing the file just now
+                    env.set_mapsize(0)
+                except lmdb.MapFullError:  # by the tables that an older format lacks
+                    env.set_mapsize(2 * env.info()["map_size"])
+        except BaseException:
+            env.close()
+            os.close(fd)
+            raise
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+        if not self.closed:
+            self.closed = True
+            self.env.close()
+            os.close(self.fd)
+
+    def size(self) -> int:
+        """Return the size of the file."""
+        return os.fstat(self.fd).st_size
+
+    def has_name(self) -> bool:
+        """Tell whether the file is still in a directory: neither replaced nor removed."""
+        return os.fstat(self.fd).st_nlink > 0
+
+    def map_size(self) -> int:
+        """Return the address space set aside."""
+        return int(self.env.info()["map_size"])
+
+    def head(self) -> tuple[int, int]:
+        """Return the last sequence number and the bytes of all blobs, as they are committed."""
+        with self.env.begin() as txn:
+            record = txn.get(HEAD_RECORD, db=self.tables[META])
+        return (0, 0) if record is None else HEAD.unpack(record)[:2]
+
+
+def _allocate(lock_file: Path) -> None:
+    """See that all of LMDB's lock file is on the disk.
+
+    LMDB maps it with holes in it, and a hole written to on a full disk ends the process.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        fd = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return  # LMDB will say why, or do without on a file system that cannot be written
+    try:
+        stat = os.fstat(fd)
+        size = stat.st_size or _LOCK_BYTES
+        if 512 * stat.st_blocks < size:
+            os.posix_fallocate(fd, 0, size)
+    finally:
+        os.close(fd)
+
+
+def extend(env: lmdb.Environment, fd: int) -> None:
+    """Make a data file as long as it says it is; nobody else writes meanwhile.
+
+    LMDB does not write pages at the end that are free again already.
+    """
+    whole = _whole_size(env)
+    if os.fstat(fd).st_size < whole:
+        os.ftruncate(fd, whole)
+
+
+def _measure(env: lmdb.Environment, fd: int, path: Path) -> None:
+    """Refuse a file that was cut short: reading beyond its end would end the process.
+
+    A writer that was killed, or is about to extend the file, leaves only free pages out.
+    """
+    page_size = env.stat()["psize"]
+    for _ in range(_TRIES):
+        found, whole = os.fstat(fd).st_size, _whole_size(env)
+        if found >= whole:
+            return
+        with env.begin() as txn:  # keeps its pages from being used again
+            fine = only_free_pages_from(fd, found // page_size, page_size, txn.id())
+        if fine:
+            return
+        if fine is False:
+            break
+    raise StoreError(
+        f"the data file of the store {str(path)!r} is cut short",
+        expected=f"{whole} bytes",
+        found=str(found),
+    )
+
+
+def _whole_size(env: lmdb.Environment) -> int:
+    return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a store as one process has them open: transactions on a map that grows by itself.
+
+Another process may compact the store, which puts other files in the place of those that are open
+here (``door.py`` has the steps). Whoever begins a transaction looks whether its file is still the
+one; if not, the new one is opened as soon as the transactions of this process have ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from omsgrain.errors import StoreError
+from omsgrain.store.file import DataFile
+from omsgrain.store.gate import Gate
+from omsgrain.store.opening import (
+    DATA_FILE,
+    HEAD_FILE,
+    NEXT_FILE,
+    WRITER_FILE,
+    failure,
+    identity,
+)
+from omsgrain.store.recent import Recent
+from omsgrain.store.side import SideFile, compare
+from omsgrain.store.turns import WriterLock
+
+if TYPE_CHECKING:
+    from lmdb import Transaction, _Database
+
+    from omsgrain.store.tables import Table
+
+__all__ = ["Files"]
+
+FIRST_MAP = 64 << 20
+LARGEST_STEP = 4 << 30
+FORK_PATIENCE = 5.0
+
+
+class Files:
+    """The directory of a store with its data file open, and who is inside.
+
+    Attributes:
+        path: the store's directory.
+        identity: what tells the directory from any other.
+        patience: seconds to wait for other processes.
+        readonly: no handle may write.
+        durable: every commit is synced to the disk before it returns.
+        file: the data file. Opening again changes it, so look it up in each transaction.
+        recent: what this process knows beyond the watermark.
+        side: the note of how far the store had come.
+        closed: nothing can be done with it any more.
+    """
+
+    file: DataFile
+
+    def __init__(self, path: Path, *, readonly: bool, durable: bool, patience: float) -> None:
+        self.path = path
+        self.patience = patience
+        self.readonly = readonly
+        self.durable = durable
+        self.recent = Recent(0)
+        self.side = SideFile(path / HEAD_FILE)
+        self.closed = False
+        self._lock = WriterLock(path / WRITER_FILE, patience)
+        self._gate = Gate()
+        self._next = str(path / NEXT_FILE)
+        self._refusal: str | None = None
+        try:
+            # While it is open, no other directory gets the same identity.
+            self._directory = os.open(path, os.O_RDONLY) if os.name == "posix" else None
+        except OSError as error:
+            raise failure(path, "open the store", error) from error
+        self.identity = identity(path)
+        try:
+            self._open(0 if (path / DATA_FILE).exists() else FIRST_MAP, readonly=readonly)
+        except BaseException:
+            self._let_go()
+            raise
+
+    @property
+    def tables(self) -> dict[Table, _Database]:
+        """LMDB's handles; look them up in each transaction."""
+        return self.file.tables
+
+    def begin(self, *, write: bool = False) -> Transaction[bytes]:
+        """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``.
+
+        Args:
+            write: to write; the caller has the writers' turn.
+        """
+        while True:
+            self._gate.enter()
+            try:
+                self._check()
+                if not self._is_behind(write):
+                    return self.file.env.begin(write=write)
+                grown = False
+            except lmdb.MapResizedError:
+                grown = True  # by another process
+            except lmdb.Error as error:
+                self.done()
+                raise failure(self.path, "read the store", error) from error
+            except BaseException:
+                self.done()
+                raise
+            self.done()
+            if grown:
+                self._resize(grow=False)
+            else:
+                self._follow(write)
+
+    def done(self) -> None:
+        """Say that a transaction has ended."""
+        self._gate.leave()
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction[bytes]]:
+        """Have a read transaction, of the file alone: what is beyond it is for ``Snapshot``."""
+        txn = self.begin()
+        try:
+            yield txn
+        finally:
+            txn.abort()
+            self.done()
+
+    def map_size(self) -> int:
+        """Return the size of the memory map; ask inside a transaction, lest it move meanwhile."""
+        return self.file.map_size()
+
+    def file_size(self) -> int:
+        """Return the size of the data file; ask inside a transaction, lest it be closed."""
+        return self.file.size()
+
+    def copy(self, path: Path) -> None:
+        """Copy the data file as it is now into a directory; writers may go on.
+
+        Free pages are copied along: the copy without them ends the process in py-lmdb 3.0.0.
+        """
+        with self.reading():
+            self.file.env.copy(str(path), compact=False)
+
+    def sync(self) -> None:
+        """Sync to the disk what was committed without, and note how far that is."""
+        self._gate.enter()
+        try:
+            self._check()
+            if not self.file.readonly:
+                self._sync_and_note()
+        except lmdb.Error as error:
+            raise failure(self.path, "sync the store", error) from error
+        finally:
+            self.done()
+
+    def _sync_and_note(self) -> None:
+        head = self.file.head()  # before, so that the disk has what is noted
+        self.file.env.sync(True)
+        if not self.durable and self.file.has_name():
+            # Without this note only damage to the newest root goes unseen.
+            with suppress(OSError):
+                self.side.raise_to(*head)
+
+    def strengthen(self, *, readonly: bool, durable: bool) -> None:
+        """Open the file again if a further handle needs more than the others asked for."""
+        wanted = (self.readonly and readonly, self.durable or durable)
+        before = (self.readonly, self.durable)
+        if wanted == before:
+            return
+        with nullcontext() if wanted[0] else self._lock, self._gate.alone():
+            self._check()
+            self._close()
+            self.readonly, self.durable = wanted
+            try:
+                self._open(0, readonly=self.readonly)
+            except StoreError:
+                self.readonly, self.durable = before
+                self._open(0, readonly=self.readonly)
+                raise
+
+    def _check(self) -> None:
+        if self._refusal is not None:
+            raise StoreError(self._refusal)
+
+    def _is_behind(self, write: bool) -> bool:
+        """Tell whether the file that is open is not the one to read from, or to write to.
+
+        Raises:
+            StoreError: to write, but the files are gone.
+        """
+        if self.file.closed:
+            return True  # it could not be opened again; perhaps it can now
+        # Where a compaction was killed, what is written to its old file would be lost. Asked for
+        # first: another process may give the new file its name just now.
+        if write and (self.file.readonly or os.path.exists(self._next)):
+            return True
+        if self.file.has_name():
+            return False
+        if self._is_in_place() and (self.path / DATA_FILE).exists():
+            return True
+        if write:
+            raise self._gone()
+        return False  # what was open when they went can be read still
+
+    def _is_in_place(self) -> bool:
+        return identity(self.path) == self.identity
+
+    def _gone(self) -> StoreError:
+        return StoreError(f"the files of the store {str(self.path)!r} are gone")
+
+    def must_be_in_place(self) -> None:
+        """See that the path still leads to this store, and to no other that was put there.
+
+        Raises:
+            StoreError: it does not.
+        """
+        if not self._is_in_place():
+            raise self._gone()
+
+    def _follow(self, write: bool) -> None:
+        """Open the file that is in the place of ours.
+
+        Who reads leaves it to the next writer to open it for writing, which wants a turn.
+        """
+        with self._gate.alone():
+            self._check()
+            if not self._is_behind(write):
+                return  # another thread was here before
+            self.must_be_in_place()
+            noted = self.side.read()
+            self.file.close()
+            self._open(0, readonly=not write)
+            self.recent = Recent(0)
+            try:
+                compare(noted, self.file.head()[0], self.path)
+            except StoreError as error:
+                self._refusal = error.message
+                raise
+
+    def _resize(self, *, grow: bool) -> None:
+        with self._gate.alone():
+            self._check()
+            try:
+                size = self.map_size()
+                size = size + min(size, LARGEST_STEP) if grow else 0  # 0: as the file says
+                self.file.env.set_mapsize(size)
+            except (lmdb.Error, OverflowError) as error:
+                # LMDB has let go of the old map: only opening again gives a whole environment.
+                self.file.close()
+                self._open(0, readonly=True)  # this thread has no turn here
+                raise failure(self.path, "map more memory for the store", error) from error
+
+    def _open(self, map_size: int, *, readonly: bool) -> None:
+        self.must_be_in_place()
+        try:
+            # LMDB would wait for another writer without end.
+            with nullcontext() if readonly else self._lock:
+                self.file = DataFile.open(
+                    self.path,
+                    map_size=map_size,
+                    readonly=readonly,
+                    durable=self.durable,
+                    patience=self.patience,
+                )
+        except (lmdb.Error, OSError) as error:
+            raise failure(self.path, "open the store", error) from error
+
+    def _close(self) -> None:
+        try:
+            if not (self.durable or self.file.readonly or self.file.closed):
+                self._sync_and_note()
+        except lmdb.Error as error:
+            raise failure(self.path, "sync the store", error) from error
+        finally:
+            self.file.close()
+
+    def close(self) -> None:
+        """Close the files.
+
+        Raises:
+            StoreError: a transaction of this process does not end, or the last sync failed.
+        """
+        with self._gate.alone():
+            self._refusal = "the store is closed"
+            try:
+                self._close()
+            finally:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self.closed = True
+        self._lock.close()
+        self.side.close()
+        if self._directory is not None:
+            os.close(self._directory)
+            self._directory = None
+
+    def before_fork(self) -> bool:
+        """Wait for a moment without transactions, which a child could not end; not for long."""
+        return self._gate.shut(FORK_PATIENCE)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._gate.open()
+
+    def after_fork_in_child(self) -> None:
+        """Refuse all further use, and let go of the file so that the child may open it anew."""
+        self._refusal = "the store was opened before a fork; open it again in this process"
+        if self._gate.inside:
+            os.close(self.file.fd)  # closing the file under a transaction would end the process
+            self.file.closed = True
+        else:
+            self.file.close()
+        self._lock.after_fork()
+        self._let_go()
+        self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent

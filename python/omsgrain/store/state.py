@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of a grain: beside its blob and never in it, since the blob cannot change.
+
+A row of states-0 is one byte of bits, which says all that an index must know, and a MessagePack
+map with the rest:
+
+    "s"  the addresses that superseded it, 32 bytes each, sorted
+    "t"  system_valid_to, ms
+
+A grain of which nothing is known has no row. How often it was read and who holds it stand in
+tables of their own, so that neither is lost when the other is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, SchemaError
+from omsgrain.store.tables import COUNTERS, HOLDS, SEQUENCE, STATES, SUPERSEDES, VECTORS
+
+if TYPE_CHECKING:
+    from omsgrain.store.base import Writer
+
+__all__ = [
+    "CONTESTED",
+    "PAST",
+    "RESTRICTED",
+    "RETRACTED",
+    "SUPERSEDED",
+    "VERIFIED",
+    "State",
+    "Verification",
+    "forget",
+    "pack",
+    "unpack",
+]
+
+SUPERSEDED, RETRACTED, RESTRICTED, CONTESTED, VERIFIED = 1, 2, 4, 8, 16
+PAST = SUPERSEDED | RETRACTED | RESTRICTED
+"""A grain with one of these bits is left out of what is current."""
+_ALL = PAST | CONTESTED | VERIFIED
+
+Verification = Literal["unverified", "verified", "contested", "retracted"]
+
+_STATUS: dict[str, int] = {
+    "unverified": 0,
+    "verified": VERIFIED,
+    "contested": CONTESTED,
+    "retracted": RETRACTED,
+}
+_NAMED: dict[int, Verification] = {_STATUS[name]: name for name in get_args(Verification)}
+_STATUS_BITS = RETRACTED | CONTESTED | VERIFIED
+_ADDRESS = 32
+_MODEL = 4  # bytes of a model's number in the keys of vectors-0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What became of a grain.
+
+    Attributes:
+        superseded_by: the lowest address among those that superseded it.
+        system_valid_to: until when the store held it to be so, ms since 1970.
+        verification_status: unverified, verified, contested or retracted.
+        access_count: how often it was read by users.
+        last_accessed_at: when last, ms since 1970.
+        held: somebody keeps it from being superseded, deleted or erased.
+        restricted: kept because it must be, and left out of all use.
+        successors: all that superseded it, sorted; several where histories have forked.
+
+    Spec: OMS §5.6
+    """
+
+    superseded_by: str | None = None
+    system_valid_to: int | None = None
+    verification_status: Verification = "unverified"
+    access_count: int = 0
+    last_accessed_at: int | None = None
+    held: bool = False
+    restricted: bool = False
+    successors: tuple[str, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """What the index and its readers need to know, as bits."""
+        bits = _STATUS[self.verification_status]
+        if self.superseded_by is not None or self.successors:
+            bits |= SUPERSEDED
+        return bits | RESTRICTED if self.restricted else bits
+
+
+def pack(state: State) -> bytes | None:
+    """Make the row of a state; None if there is nothing to say.
+
+    Reads and holds are not in it.
+
+    Raises:
+        SchemaError: ``superseded_by`` is not the lowest of the successors.
+    """
+    rest: dict[str, Any] = {}
+    successors = sorted(set(state.successors))
+    if state.superseded_by != (successors[0] if successors else None):
+        raise SchemaError("superseded_by is the lowest successor", field="/superseded_by")
+    if successors:
+        rest["s"] = [bytes.fromhex(address) for address in successors]
+    if state.system_valid_to is not None:
+        rest["t"] = state.system_valid_to
+    if not state.bits and not rest:
+        return None
+    packed: bytes = msgpack.packb(rest)
+    return bytes([state.bits]) + packed
+
+
+def unpack(row: bytes | None) -> State:
+    """Read a row of states-0, or the absence of one.
+
+    Raises:
+        IntegrityError: the row is damaged.
+    """
+    if row is None:
+        return State()
+    try:
+        bits, rest = row[0], msgpack.unpackb(row[1:])
+        status = _NAMED[bits & _STATUS_BITS]
+        found = rest.get("s", [])
+        until = rest.get("t")
+        sound = (
+            bits & ~_ALL == 0
+            and bool(bits & SUPERSEDED) == bool(found)
+            and all(isinstance(a, bytes) and len(a) == _ADDRESS for a in found)
+            and (until is None or type(until) is int)
+        )
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError, msgpack.UnpackException):
+        sound = False
+    if not sound:
+        raise IntegrityError("the state of a stored grain is damaged")
+    successors = tuple(address.hex() for address in found)
+    return State(
+        superseded_by=successors[0] if successors else None,
+        system_valid_to=until,
+        verification_status=status,
+        restricted=bool(bits & RESTRICTED),
+        successors=successors,
+    )
+
+
+def forget(writer: Writer, seq: int) -> None:
+    """Delete the rows of every table of life STATE that describe a grain, before its blob goes."""
+    key = SEQUENCE.pack(seq)
+    for other, _ in list(writer.rows(SUPERSEDES, prefix=key)):
+        writer.set_row(SUPERSEDES, other, None)
+    try:
+        successors = unpack(writer.row(STATES, key)).successors
+    except IntegrityError:
+        successors = ()  # damage must not keep a grain from being erased
+    for new in writer.find([bytes.fromhex(address) for address in successors]):
+        if new is not None:
+            writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
+    for table in (STATES, COUNTERS, HOLDS):
+        writer.set_row(table, key, None)
+    vector = next(writer.rows(VECTORS), None)
+    while vector is not None:  # one look-up for each model that has vectors
+        model = vector[0][:_MODEL]
+        writer.set_row(VECTORS, model + key, None)
+        vector = next(writer.rows(VECTORS, after=model + b"\xff" * SEQUENCE.size), None)

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Semantic fingerprints: the same statement made at different times has one.
+//!
+//! ```text
+//! fingerprint = first 16 bytes of BLAKE3(payload in canonical MessagePack, without LEFT_OUT)
+//! ```
+//!
+//! Header and envelope are no part of it, nor is the encoding that the blob has. An address tells
+//! these apart; a fingerprint is for finding what was said before.
+
+use crate::codec::msgpack::Msgpack;
+use crate::codec::{self, EXTENDED, Encoding, RawEntry, Wire};
+use crate::header::{ENCRYPTED, Header};
+use crate::registry::{self, id};
+use crate::{Result, decode, extent};
+
+/// A fingerprint.
+pub type Fingerprint = [u8; 16];
+
+/// When it was said. Access data would be left out too, but a blob never holds any.
+const LEFT_OUT: [u8; 2] = [id::CREATED_AT, id::TIMESTAMP_MS];
+
+/// The fingerprint of a blob that was verified, in an envelope or not; none if it is sealed.
+///
+/// # Errors
+/// `ERR_CORRUPT` if it is no grain.
+pub fn fingerprint(blob: &[u8]) -> Result<Option<Fingerprint>> {
+    let blob = extent::inner(blob)?;
+    let header = Header::read(blob)?;
+    if header.has(ENCRYPTED) {
+        return Ok(None);
+    }
+    let payload = decode::payload(header, blob)?;
+    let entries = header.encoding().read_map(&payload, EXTENDED.max_depth)?;
+    of_entries(header.encoding(), &payload, &entries).map(Some)
+}
+
+/// The fingerprint of a payload whose entries were read already.
+///
+/// # Errors
+/// None for entries that were read from a payload.
+pub fn of_entries(encoding: Encoding, payload: &[u8], entries: &[RawEntry<'_>]) -> Result<Fingerprint> {
+    let left_out = LEFT_OUT.map(|id| registry::field(id).short);
+    let is_in = |entry: &&RawEntry<'_>| !left_out.contains(&entry.key);
+    let mut out = Vec::with_capacity(payload.len());
+    Msgpack::map(&mut out, entries.iter().filter(is_in).count());
+    match encoding {
+        Encoding::Msgpack => {
+            let mut from = entries.first().map_or(payload.len(), start);
+            for (i, entry) in entries.iter().enumerate().filter(|(_, entry)| !is_in(entry)) {
+                out.extend_from_slice(&payload[from..start(entry)]);
+                from = entries.get(i + 1).map_or(payload.len(), start);
+            }
+            out.extend_from_slice(&payload[from..]);
+        }
+        Encoding::Cbor => {
+            let mut sorted: Vec<_> = entries.iter().filter(is_in).collect();
+            sorted.sort_unstable_by_key(|entry| entry.key);
+            for entry in sorted {
+                Msgpack::str(&mut out, entry.key);
+                codec::write::<Msgpack, _>(&mut out, &&entry.value, 2, EXTENDED.max_depth)?;
+            }
+        }
+    }
+    let mut short = Fingerprint::default();
+    short.copy_from_slice(&blake3::hash(&out).as_bytes()[..16]);
+    Ok(short)
+}
+
+/// Where an entry begins in a MessagePack payload: at the head of its key.
+fn start(entry: &RawEntry<'_>) -> usize {
+    let head = match entry.key.len() {
+        0..=31 => 1,
+        32..=0xff => 2,
+        0x100..=0xffff => 3,
+        _ => 5,
+    };
+    entry.offset - entry.key.len() - head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map of these entries, in MessagePack; the keys are in order.
+    fn blob(entries: &[(&str, u64)]) -> Vec<u8> {
+        let mut out = vec![1, 0, 240, 0, 0, 0, 0, 0, 0];
+        Msgpack::map(&mut out, entries.len());
+        for (key, value) in entries {
+            Msgpack::str(&mut out, key);
+            Msgpack::uint(&mut out, *value);
+        }
+        out
+    }
+
+    fn expected(entries: &[(&str, u64)]) -> Option<Fingerprint> {
+        blake3::hash(&blob(entries)[9..]).as_bytes()[..16].try_into().ok()
+    }
+
+    #[test]
+    fn only_the_times_are_left_out() {
+        let long = ["m".repeat(31), "n".repeat(32), "o".repeat(256), "p".repeat(70_000)];
+        let mut all: Vec<(&str, u64)> = vec![("a", 1), ("ca", 2), ("caa", 1 << 40)];
+        all.extend(long.iter().map(|key| (&key[..], 7)));
+        all.extend([("tms", 1 << 41), ("x", 300)]);
+        for from in 0..all.len() {
+            for to in from..=all.len() {
+                let some = &all[from..to];
+                let kept: Vec<_> =
+                    some.iter().copied().filter(|(key, _)| !["ca", "tms"].contains(key)).collect();
+                assert_eq!(fingerprint(&blob(some)).unwrap(), expected(&kept), "{from}..{to}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_head_is_that_of_the_reduced_map() {
+        let keys: Vec<String> = (0..17).map(|n| format!("k{n:02}")).collect();
+        let mut entries: Vec<_> = keys.iter().map(|key| (&key[..], 1)).collect();
+        for len in [15, 16, 17] {
+            entries.truncate(len);
+            let with_times = [&[("ca", 1)], &entries[..], &[("tms", 1)]].concat();
+            assert_eq!(fingerprint(&blob(&with_times)).unwrap(), expected(&entries));
+        }
+    }
+
+    #[test]
+    fn a_sealed_grain_has_none() {
+        let mut sealed = blob(&[("a", 1)]);
+        sealed[1] |= ENCRYPTED;
+        assert_eq!(fingerprint(&sealed).unwrap(), None);
+        assert!(fingerprint(b"junk").is_err());
+    }
+}

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of grains goes along to another store, where it is a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain import container
+from omsgrain import errors as err
+
+TIME = 1_700_000_000_000
+LOCKED = {"mode": "locked"}
+SOFT = {"mode": "soft_locked"}
+
+
+def belief(what: str, at: int = 0, **fields: Any) -> dict[str, Any]:
+    return {
+        "type": "belief",
+        "subject": "lamp",
+        "relation": "is",
+        "object": what,
+        "confidence": 0.5,
+        "created_at": TIME + at,
+        **fields,
+    }
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[og.GrainStore, og.GrainStore]]:
+    with og.open(tmp_path / "from.omsg") as source, og.open(tmp_path / "to.omsg") as target:
+        yield source, target
+
+
+def current(store: og.GrainStore) -> list[str]:
+    return [hit.content_address for hit in store.query(subject="lamp").results]
+
+
+Stores = tuple[og.GrainStore, og.GrainStore]
+
+
+def test_histories_travel(stores: Stores, tmp_path: Path) -> None:
+    source, target = stores
+    chain = [source.put(belief("0"))]
+    for number in range(1, 4):
+        chain.append(source.supersede(chain[-1], belief(str(number), number)))
+    source.retract(source.put(belief("wrong")))
+    source.contest(source.put(belief("odd")))
+    source.export_mg(tmp_path / "all.mg")
+    report = target.import_mg(tmp_path / "all.mg")
+    assert (report.stored, report.claims, report.merged) == (6, 5, 5)
+    assert (report.refused, report.waiting) == ([], 0)
+    for grain in source:
+        assert target.state(grain.address) == source.state(grain.address)
+    assert current(target) == current(source)
+    assert target.import_mg(tmp_path / "all.mg").merged == 0
+    assert target.check().ok
+
+
+def test_a_justified_chain_travels(stores: Stores, tmp_path: Path) -> None:
+    """Grains that claim to supersede come in by superseding, whatever their order in the file."""
+    source, target = stores
+    chain = [source.put(belief("0", 9, invalidation_policy=SOFT))]
+    for number in range(1, 4):
+        new = belief(str(number), 9 - number, invalidation_policy=SOFT)
+        chain.append(source.supersede(chain[-1], new, justification="seen"))
+    source.export_mg(tmp_path / "all.mg", sort=True)
+    report = target.import_mg(tmp_path / "all.mg")
+    assert (report.stored, report.merged, report.errors) == (4, 3, [])
+    assert [grain.address for grain in target.history(chain[0])] == chain
+    assert len(list(target.reviews())) == 3
+
+
+def test_verified_is_not_believed(stores: Stores, tmp_path: Path) -> None:
+    source, target = stores
+    address = source.put(belief("on"))
+    source.set_verification(address, "verified")
+    source.export_mg(tmp_path / "all.mg")
+    report = target.import_mg(tmp_path / "all.mg")
+    assert (report.claims, report.merged) == (1, 0)
+    assert target.state(address).verification_status == "unverified"
+
+
+def test_reads_stay_where_they_were_counted(stores: Stores, tmp_path: Path) -> None:
+    source, target = stores
+    address = source.put(belief("on"))
+    source.get(address)
+    source.export_mg(tmp_path / "all.mg")
+    target.import_mg(tmp_path / "all.mg")
+    assert target.state(address).access_count == 0
+
+
+def test_a_lie_about_a_locked_grain_is_refused(stores: Stores, tmp_path: Path) -> None:
+    _, target = stores
+    old = og.encode(belief("on", invalidation_policy=LOCKED))
+    new = og.encode(belief("off", 1))
+    lie = {og.address(old): {"superseded_by": og.address(new), "verification_status": "retracted"}}
+    container.write(tmp_path / "lie.mg", [old, new], manifest=lie)
+    report = target.import_mg(tmp_path / "lie.mg")
+    assert (report.stored, report.merged) == (2, 0)
+    assert [(a, type(e)) for a, e in report.refused] == [
+        (og.address(old), err.InvalidationDeniedError)
+    ]
+    assert target.state(og.address(old)).superseded_by is None
+    assert set(current(target)) == {og.address(old), og.address(new)}
+
+
+def test_a_claim_about_an_absent_grain_waits(stores: Stores, tmp_path: Path) -> None:
+    _, target = stores
+    old, new = og.encode(belief("on")), og.encode(belief("off", 1))
+    claim = {og.address(old): {"superseded_by": og.address(new)}}
+    container.write(tmp_path / "part.mg", [old], manifest=claim)
+    report = target.import_mg(tmp_path / "part.mg")
+    assert (report.merged, report.waiting) == (0, 1)
+    target.put(new)
+    assert target.import_mg(tmp_path / "part.mg").merged == 1
+    assert current(target) == [og.address(new)]
+
+
+def test_what_claims_to_supersede_without_saying_what(stores: Stores, tmp_path: Path) -> None:
+    _, target = stores
+    blob = og.encode(belief("off", supersession_justification="seen"))
+    container.write(tmp_path / "one.mg", [blob])
+    report = target.import_mg(tmp_path / "one.mg", errors="collect")
+    assert [item.error.code for item in report.errors] == ["ERR_SCHEMA"]
+    assert len(target) == 0
+
+
+@pytest.mark.parametrize("kept", ["with", "without"])
+def test_privileged_grains_leave_only_under_a_hold(
+    stores: Stores, tmp_path: Path, kept: str
+) -> None:
+    source, _ = stores
+    privilege = {"legal:privilege": "attorney_client"}
+    address = source.put(belief("x", structural_tags=["profile:legal"]) | privilege)
+    filters: dict[str, Any] = {} if kept == "without" else {"subject": "lamp"}
+    with pytest.raises(err.UnsupportedError):
+        source.export_mg(tmp_path / "all.mg", **filters)
+    assert not (tmp_path / "all.mg").exists()
+    source.hold(address, authority="court", reason_code="litigation")
+    assert source.export_mg(tmp_path / "all.mg", **filters).grains == 1
+
+
+def test_filters_choose_what_leaves(stores: Stores, tmp_path: Path) -> None:
+    source, target = stores
+    old = source.put(belief("on"))
+    source.supersede(old, belief("off", 1))
+    source.put(belief("x", subject="door"))
+    assert source.export_mg(tmp_path / "lamp.mg", subject="lamp").grains == 2
+    assert source.export_mg(tmp_path / "now.mg", subject="lamp", current=True).grains == 1
+    assert target.import_mg(tmp_path / "lamp.mg").merged == 1
+
+
+def test_an_export_is_noted(stores: Stores, tmp_path: Path) -> None:
+    source, _ = stores
+    source.put(belief("on"))
+    source.export_mg(tmp_path / "all.mg", purpose="move")
+    entry = list(source.audit.entries())[-1]
+    assert entry.operation == "export"
+    assert entry.details == {"grains": 1, "purpose": "move"}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reciprocal rank fusion: one ranking of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from omsgrain.errors import OmsError
+from omsgrain.search.rank import K, Ranked, fuse
+
+
+def newest(seq: int) -> bytes:
+    """A place: the higher the number, the newer."""
+    return seq.to_bytes(16, "big")
+
+
+def seqs(ranked: list[Ranked]) -> list[int]:
+    return [one.seq for one in ranked]
+
+
+def test_scores_are_sums_of_reciprocal_ranks_over_the_best() -> None:
+    ranked = dict(fuse([[1, 2, 3], [2, 4]], place=newest))
+    sums = {1: 1 / 61, 2: 1 / 62 + 1 / 61, 3: 1 / 63, 4: 1 / 62}
+    assert list(ranked) == [2, 1, 4, 3]
+    assert ranked == pytest.approx({seq: total / sums[2] for seq, total in sums.items()})
+    assert K == 60
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ([], []),
+        ([[], []], []),
+        ([[7]], [7]),
+        ([[5, 9, 1]], [5, 9, 1]),
+        ([[1, 1, 1, 2], [2]], [2, 1]),  # twice in a list counts once: 2 is second, and first
+        ([[1, 2], [2, 1]], [2, 1]),  # a tie: the newest first
+        ([[1], [3], [2]], [3, 2, 1]),
+    ],
+)
+def test_order(lists: list[list[int]], expected: list[int]) -> None:
+    assert seqs(fuse(lists, place=newest)) == expected
+
+
+def test_ties_are_exact_whatever_the_order_of_the_lists() -> None:
+    random = Random(1)
+    for _ in range(50):
+        count = random.randint(3, 8)
+        ranks = random.sample(range(1, 40), count)
+        # Every grain has the same ranks, each time in other lists.
+        lists: list[list[int]] = [[] for _ in range(count)]
+        for at, one in enumerate(lists):
+            filler = iter(range(1000 * (at + 1), 1000 * (at + 2)))
+            by_rank = {ranks[(at + seq) % count]: seq for seq in range(count)}
+            one.extend(by_rank.get(rank) or next(filler) for rank in range(1, 41))
+        tied = [one.score for one in fuse(lists, place=newest) if 1 <= one.seq < count]
+        assert len(tied) == count - 1
+        assert len(set(tied)) == 1
+
+
+def test_places_are_asked_of_ties_only() -> None:
+    asked = []
+
+    def place(seq: int) -> bytes:
+        asked.append(seq)
+        return newest(seq)
+
+    assert seqs(fuse([[4, 2, 3], [4, 3, 2]], place=place)) == [4, 3, 2]
+    assert sorted(asked) == [2, 3]
+
+
+def test_weights() -> None:
+    lists = [[1, 2], [2, 1]]
+    assert seqs(fuse(lists, place=newest, weights=[2, 1])) == [1, 2]
+    assert seqs(fuse(lists, place=newest, weights=[1, 2])) == [2, 1]
+    assert fuse([[1], [2]], place=newest, weights=[0, 1]) == [Ranked(2, 1.0)]
+    assert fuse([[1]], place=newest, weights=[0]) == []
+    same = fuse(lists, place=newest, weights=[3, 3])
+    assert seqs(same) == seqs(fuse(lists, place=newest))
+
+
+def test_a_small_k_lets_the_first_ranks_stand_out() -> None:
+    lists = [[1, 2, 3], [4, 2, 3]]
+    assert seqs(fuse(lists, place=newest))[0] == 2
+    assert seqs(fuse(lists, place=newest, k=0))[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("weights", "k", "code"),
+    [
+        ([1], 60, "ERR_SCHEMA"),
+        ([1, 1, 1], 60, "ERR_SCHEMA"),
+        ([1, -1], 60, "ERR_RANGE"),
+        ([1, float("nan")], 60, "ERR_RANGE"),
+        ([1, float("inf")], 60, "ERR_RANGE"),
+        ([1, 5e-324], 60, "ERR_RANGE"),
+        ([1, 1], -1, "ERR_RANGE"),
+        ([1, 1], float("nan"), "ERR_RANGE"),
+    ],
+)
+def test_what_is_refused(weights: Sequence[float], k: float, code: str) -> None:
+    with pytest.raises(OmsError) as caught:
+        fuse([[1], [2]], place=newest, weights=weights, k=k)
+    assert caught.value.code == code
