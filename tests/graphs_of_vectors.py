@@ -89,10 +89,6 @@ class WithGraph:
     """Fixtures: a store of ``COUNT`` vectors, and a search over it that has a graph."""
 
     @pytest.fixture
-    def library(self) -> None:
-        pytest.importorskip("usearch", reason="the extra [search]")
-
-    @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
         return tmp_path / "m.omsg"
 
@@ -104,7 +100,7 @@ class WithGraph:
         with_vectors.close()
 
     @pytest.fixture
-    def nearest(self, library: None, store: Store, folder: Path) -> Iterator[Nearest]:
+    def nearest(self, store: Store, folder: Path) -> Iterator[Nearest]:
         made = Nearest(folder, large=LARGE)
         made.catch_up(store)
         assert file(folder).exists()

@@ -312,3 +312,33 @@ def test_a_goal_is_not_active_before_what_it_depends_on(store: og.GrainStore) ->
     assert len(store) == 2
     store.supersede(first, goal("satisfied", 2))
     assert store.exists(store.put(second))
+
+
+def test_a_quorum_of_real_signatures(store: og.GrainStore) -> None:
+    from omsgrain import crypto
+    from omsgrain.index.policy import claim
+
+    members = [crypto.Ed25519Signer.generate() for _ in range(3)]
+    stranger = crypto.ES256Signer.generate()
+    terms = {"mode": "quorum", "threshold": 2, "authorized": [m.did for m in members]}
+    old = store.put(belief("on", invalidation_policy=terms))
+    other = store.put(belief("on", 9, invalidation_policy=terms))
+    plain = belief("off", 1)
+    signed = claim(og.Grain(og.encode(plain)))
+
+    def by(*signers: Any, over: str = old) -> dict[str, Any]:
+        auth = [crypto.co_sign(signed, over, signer) for signer in signers]
+        return {**plain, "supersession_auth": auth}
+
+    for refused in (
+        plain,
+        by(members[0]),
+        by(members[0], members[0]),
+        by(members[0], stranger),
+        by(members[0], members[1], over=other),
+        {**by(members[0], members[1]), "object": "dim"},
+    ):
+        with pytest.raises(err.InvalidationDeniedError):
+            store.supersede(old, refused)
+    new = store.supersede(old, by(members[2], stranger, members[0]))
+    assert store.state(old).superseded_by == new

@@ -73,6 +73,8 @@ def test_a_justified_chain_travels(stores: Stores, tmp_path: Path) -> None:
     assert (report.stored, report.merged, report.errors) == (4, 3, [])
     assert [grain.address for grain in target.history(chain[0])] == chain
     assert len(list(target.reviews())) == 3
+    again = target.import_mg(tmp_path / "all.mg")
+    assert (again.stored, again.duplicates, again.merged) == (0, 4, 0)
 
 
 def test_verified_is_not_believed(stores: Stores, tmp_path: Path) -> None:
@@ -107,6 +109,19 @@ def test_a_lie_about_a_locked_grain_is_refused(stores: Stores, tmp_path: Path) -
     ]
     assert target.state(og.address(old)).superseded_by is None
     assert set(current(target)) == {og.address(old), og.address(new)}
+
+
+def test_a_circle_is_refused(stores: Stores, tmp_path: Path) -> None:
+    _, target = stores
+    blobs = [og.encode(belief("on")), og.encode(belief("off", 1))]
+    one, other = map(og.address, blobs)
+    lie = {one: {"superseded_by": other}, other: {"superseded_by": one}}
+    container.write(tmp_path / "circle.mg", blobs, manifest=lie)
+    report = target.import_mg(tmp_path / "circle.mg")
+    assert (report.stored, report.merged) == (2, 1)
+    assert [error.code for _, error in report.refused] == ["ERR_SCHEMA"]
+    assert len(current(target)) == 1
+    assert target.check().ok
 
 
 def test_a_claim_about_an_absent_grain_waits(stores: Stores, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 The rooms, in the order of the flow:
 
     grain, constructors, batch     dicts and JSON lines to grains, and back
+    crypto                         identities, keys, signatures
     container                      grains in .mg files and streams
     store                          blobs by sequence number and address, in LMDB
     index                          terms, queries, policies, history
@@ -52,7 +53,7 @@ from omsgrain.grain import Grain, address, decode, encode, verify
 from omsgrain.header import Header, read_header
 
 if TYPE_CHECKING:
-    from omsgrain import container
+    from omsgrain import container, crypto
     from omsgrain.engine import GrainStore, open, restore
 
 if _core.DEBUG:
@@ -86,6 +87,7 @@ __all__ = [
     "address",
     "address_many",
     "container",
+    "crypto",
     "decode",
     "decode_many",
     "encode",
@@ -107,6 +109,6 @@ def __getattr__(name: str) -> Any:
         from omsgrain import engine
 
         return getattr(engine, name)
-    if name == "container":
-        return importlib.import_module("omsgrain.container")
+    if name in ("container", "crypto"):
+        return importlib.import_module(f"omsgrain.{name}")
     raise AttributeError(f"module 'omsgrain' has no attribute {name!r}")

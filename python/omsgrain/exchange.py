@@ -143,6 +143,9 @@ def import_mg(
         if stop and wrong:
             raise wrong[0].error
     merged = _merge(claims, replacing, merge)
+    kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}
+    held_back = {claims[address].get("superseded_by") for address in kept_out} & replacing.keys()
+    duplicates += max(0, len(replacing) - len(held_back) - merged.stored)
     refused.sort(key=lambda item: item.index)
     return ImportReport(
         stored + merged.stored,

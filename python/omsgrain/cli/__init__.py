@@ -44,6 +44,8 @@ COMMANDS = {
     "compact": ("upkeep", "compact"),
     "backup": ("upkeep", "backup"),
     "restore": ("upkeep", "restore"),
+    "keygen": ("keys", "keygen"),
+    "sign": ("keys", "sign"),
     "vectors": ("vectors", "vectors"),
     "demo": ("demo", "demo"),
 }

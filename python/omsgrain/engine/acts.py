@@ -61,7 +61,14 @@ def supersede(
     if new.address in before.successors and _is_joined(writer, seq, new.address):
         return False
     now = settings.clock()
-    act = policy.Act("supersede", old, new=new, justification=justification, now=now)
+    act = policy.Act(
+        "supersede",
+        old,
+        new=new,
+        co_signers=_co_signers(new, digest),
+        justification=justification,
+        now=now,
+    )
     rules = _check(world, act, settings)
     if settings.preset is not None:
         rules += settings.preset.check_put(new)
@@ -120,6 +127,15 @@ def delete(
     lineage.leave(writer, seq)
     writer.remove(seq)
     _review(writer, number, act, rules)
+
+
+def _co_signers(new: Grain, old: bytes) -> frozenset[str]:
+    """Who has signed that the new grain may supersede the old one."""
+    if "supersession_auth" not in new:
+        return frozenset()
+    from omsgrain import crypto
+
+    return crypto.co_signers(new, policy.claim(new), old.hex())
 
 
 def _check(world: StoreWorld, act: policy.Act, settings: Settings) -> tuple[str, ...]:

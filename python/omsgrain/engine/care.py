@@ -53,6 +53,7 @@ class Care(Searching):
         """
         report = self._store.rebuild()
         self._texts().rebuild(self._store.read)
+        self._vectors().catch_up(self._store)
         return report
 
     def compact(self) -> CompactReport:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain.engine import acts
-from omsgrain.errors import OmsError, PolicyError
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.exchange import Claim, Merged
 from omsgrain.grain import Grain
 from omsgrain.store.base import Writer
@@ -37,7 +37,9 @@ def merge(writer: Writer, settings: Settings, claims: list[Claim], note: Note) -
     for claim in claims:
         try:
             done = _merge(writer, settings, claim, note)
-        except PolicyError as error:
+        except StoreError:
+            raise
+        except OmsError as error:
             refused.append((claim.address, error))
             continue
         if done is None:

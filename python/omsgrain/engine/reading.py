@@ -16,6 +16,7 @@ from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_GRAINS, damaged, entries, pages
 from omsgrain.store.tables import (
     DELETED,
+    EMBEDDED,
     EVENT,
     EVENTS,
     HELD,
@@ -35,6 +36,7 @@ _KINDS = {
     HELD: "hold",
     RELEASED: "release",
     RESTRICTED: "restrict",
+    EMBEDDED: "vector",
 }
 
 
@@ -45,8 +47,8 @@ class Change:
     Attributes:
         seq: its number; they rise, and some may be missing.
         kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
-            verification status changed; ``hold``, ``release``, ``restrict``, ``delete``. Later
-            versions may add kinds.
+            verification status changed; ``vector``: it was given one; ``hold``, ``release``,
+            ``restrict``, ``delete``. Later versions may add kinds.
         address: the grain.
     """
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Set
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
@@ -87,14 +87,18 @@ class Searching(Base):
         few = self._few(asked)
         most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
         with ExitStack() as stack:
-            accept = None if few is not None else self._accept(asked, stack)
+            # One snapshot for all of it: a second one would wait for a writer that waits for this.
+            readers: list[Reader] = []
+            accept = None if few is not None else self._accept(asked, stack, readers)
             lists: list[list[tuple[int, float]]] = []
             if text is not None:
                 found = self._texts().search(
                     self._store.read, text, limit=most, seqs=few, accept=accept
                 )
                 lists.append([(match.seq, match.score) for match in found.matches])
-            reader = stack.enter_context(self._store.read())
+            if not readers:
+                readers.append(stack.enter_context(self._store.read()))
+            reader = readers[0]
             if vector is not None:
                 near = self._vectors().search(
                     reader, vector, model=model, limit=most, allowed=few, accept=accept
@@ -127,7 +131,7 @@ class Searching(Base):
 
         self._store.write(work)
 
-    def _few(self, asked: Conditions) -> Collection[int] | None:
+    def _few(self, asked: Conditions) -> Set[int] | None:
         """The grains that the filters leave, if they are few."""
         if not asked.terms:
             return None
@@ -137,10 +141,11 @@ class Searching(Base):
                 return None
             return set(walk.seqs())
 
-    def _accept(self, asked: Conditions, stack: ExitStack) -> Callable[[int], bool]:
+    def _accept(
+        self, asked: Conditions, stack: ExitStack, readers: list[Reader]
+    ) -> Callable[[int], bool]:
         """A test of one grain; it keeps a snapshot from its first call on."""
         plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
-        readers: list[Reader] = []
 
         def accept(seq: int) -> bool:
             if not readers:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
+from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
     from omsgrain.index.query import Page
@@ -19,5 +21,7 @@ def search(store: Path, text: str, filters: Mapping[str, Any], *, limit: int = 1
     Raises:
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    # The text index is made and kept where it can be written.
+    with og.open(store, readonly=not os.access(store, os.W_OK), count_access=False) as grains:
         return grains.search(text, limit=limit, **filters)

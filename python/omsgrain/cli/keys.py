@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain keygen`` and ``omsgrain sign``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from omsgrain.cli import output
+
+
+@click.command(short_help="Make a key to sign with.")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["ed25519", "p256"]),
+    default="ed25519",
+    show_default=True,
+    help="Signatures by EdDSA, or by ECDSA (ES256).",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["pem", "jwk", "cose"]),
+    default="pem",
+    show_default=True,
+    help="PKCS#8, JSON Web Key or COSE_Key.",
+)
+@output.json_option
+def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
+    """Make a private key in the new FILE, and print its DID, the name that signatures have.
+
+    Only the owner may read FILE, and it has no password: who has it can sign in this name. The key
+    cannot be made again from the DID, so keep a copy.
+    """
+    from omsgrain.ops import keys
+
+    did = keys.keygen(file, kind=kind, format=format)
+    if as_json:
+        output.emit({"did": did, "path": str(file)})
+    else:
+        click.echo(did)
+
+
+@click.command(short_help="Sign a grain or a file.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--key",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The key file; others must not be able to read it.",
+)
+@click.option("--did", metavar="DID", help="Sign in this name, such as a did:web with the key.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this new file.",
+)
+@click.option("--detached", is_flag=True, help="Sign a blob as a file too.")
+@output.json_option
+def sign(
+    file: Path, key: Path, did: str | None, target: Path | None, detached: bool, as_json: bool
+) -> None:
+    """Sign FILE.
+
+    A blob, one grain, is put into an envelope, FILE.cose, with its signed bit set; its new address
+    is printed. Of anything else, such as a .mg container, the signature is written beside it, to
+    FILE.sig, and covers every byte.
+    """
+    from omsgrain.ops import keys
+
+    done = keys.sign(file, key, did=did, target=target, detached=detached)
+    if as_json:
+        output.emit({"path": str(done.path), "did": done.did, "address": done.address})
+        return
+    click.echo(output.safe(f"{done.path}: signed by {done.did}"))
+    if done.address is not None:
+        click.echo(f"address {done.address}")

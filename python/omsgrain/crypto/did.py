@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DIDs: names of signers, and the public keys behind them. Spec: OMS §9.
+
+    did:key:z6Mk...          z, then base58btc of: varint multicodec, public key
+    did:web:example.com      looked up by a resolver that the caller passes
+
+A did:key is its own proof. Anything else is asked of the resolver; nothing here opens a socket.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePublicKey,
+)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from omsgrain.errors import DidError, OmsError
+
+PublicKey = Ed25519PublicKey | EllipticCurvePublicKey
+#: Gives the public key of a DID, as an object of `cryptography` or as a did:key. It is given the
+#: text as the signer wrote it, with the fragment that names one of several keys.
+Resolver = Callable[[str], PublicKey | str]
+
+MAX_LENGTH = 512
+_MAX_KEY = 64  # characters of a multibase key; 35 bytes take 49
+_REMEMBERED = 1024  # did:keys whose public keys are kept
+
+_DID = re.compile(r"did:([a-z0-9]+):([A-Za-z0-9._:%-]*[A-Za-z0-9._-])(?:#([A-Za-z0-9._:%-]+))?")
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_DIGITS = {letter: digit for digit, letter in enumerate(_ALPHABET)}
+
+_ED25519, _P256 = b"\xed\x01", b"\x80\x24"  # varints of multicodec 0xed and 0x1200
+
+# The field and the curve of Ed25519: -x² + y² = 1 + d x² y². Spec: RFC 8032 §5.1
+_P = 2**255 - 19
+_D = -121665 * pow(121666, -1, _P) % _P
+
+
+@dataclass(frozen=True, slots=True)
+class Did:
+    """The parts of a DID.
+
+    Attributes:
+        method: "key", "web", or another.
+        id: what the method says about.
+        fragment: names one key of several, if it is there.
+    """
+
+    method: str
+    id: str
+    fragment: str | None = None
+
+    def __str__(self) -> str:
+        """The DID itself, without fragment: whose signature it is."""
+        return f"did:{self.method}:{self.id}"
+
+
+def parse(text: str) -> Did:
+    """Take a DID apart.
+
+    Args:
+        text: a DID, with or without a fragment.
+
+    Raises:
+        DidError: it is none.
+    """
+    if len(text) > MAX_LENGTH:
+        raise DidError("a DID is too long", expected=f"at most {MAX_LENGTH} characters")
+    match = _DID.fullmatch(text)
+    if match is None:
+        raise DidError("not a DID", expected="did:method:id")
+    method, name, fragment = match.groups()
+    if method == "key" and fragment not in (None, name):
+        raise DidError("a did:key has one key, which its fragment repeats")
+    return Did(method, name, fragment)
+
+
+def from_key(key: PublicKey) -> str:
+    """The did:key of a public key.
+
+    Args:
+        key: of Ed25519 or P-256.
+
+    Raises:
+        DidError: it is of another kind.
+    """
+    if isinstance(key, Ed25519PublicKey):
+        return "did:key:z" + _base58(_ED25519 + key.public_bytes_raw())
+    if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
+        point = key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+        return "did:key:z" + _base58(_P256 + point)
+    raise DidError("no DID for a key of this kind", expected="Ed25519 or P-256")
+
+
+def resolve(text: str, resolver: Resolver | None = None) -> PublicKey:
+    """The public key of a DID.
+
+    Args:
+        text: the DID; of a did:web perhaps with a fragment.
+        resolver: asked for all but did:key.
+
+    Returns:
+        A key of `cryptography`: Ed25519 or P-256.
+
+    Raises:
+        DidError: it is malformed, there is no resolver for it, or that found nothing.
+    """
+    did = parse(text)
+    if did.method == "key":
+        return from_multibase(did.id)
+    if resolver is None:
+        raise DidError("a resolver is needed for this DID", expected="did:key without one")
+    try:
+        key = resolver(text)
+    except OmsError:
+        raise
+    except Exception as error:  # whatever a caller's code raises, the DID was not resolved
+        raise DidError("the resolver failed", found=type(error).__name__) from error
+    if isinstance(key, str):
+        named = parse(key)
+        if named.method != "key":
+            raise DidError("the resolver gave another name", expected="a key or a did:key")
+        return from_multibase(named.id)
+    from_key(key)  # refuses a key of another kind
+    return key
+
+
+@lru_cache(_REMEMBERED)
+def from_multibase(text: str) -> PublicKey:
+    """The public key in the text after ``did:key:``, which is also a Multikey.
+
+    Raises:
+        DidError: another alphabet, another kind of key, or no point of the curve.
+    """
+    if text[:1] != "z" or len(text) > _MAX_KEY:
+        raise DidError("not a key in base58btc", expected=f"z and up to {_MAX_KEY - 1} characters")
+    data = _unbase58(text[1:])
+    code, key = data[:2], data[2:]
+    if code == _ED25519 and len(key) == 32:
+        if not _on_curve(key):
+            raise DidError("not a point of Ed25519")
+        return Ed25519PublicKey.from_public_bytes(key)
+    if code == _P256 and len(key) == 33:
+        try:
+            return EllipticCurvePublicKey.from_encoded_point(SECP256R1(), key)
+        except ValueError:
+            raise DidError("not a point of P-256") from None
+    raise DidError("a key of another kind", expected="ed01 and 32 bytes, or 8024 and 33")
+
+
+def _on_curve(key: bytes) -> bool:
+    """Whether OpenSSL could read the point: it takes y modulo p, and any sign.
+
+    It would say so only by refusing every signature. Points of small order are points: whoever
+    chose such a name has signed everything, in his own name.
+    """
+    y2 = pow(int.from_bytes(key, "little") & (1 << 255) - 1, 2, _P)
+    # x² = (y² - 1) / (d y² + 1) has a root; a product is a square exactly when the quotient is.
+    return pow((y2 - 1) * (_D * y2 + 1), (_P - 1) // 2, _P) != _P - 1
+
+
+def _base58(data: bytes) -> str:
+    """The data, which begin with no zero byte, in base58btc."""
+    number, text = int.from_bytes(data, "big"), ""
+    while number:
+        number, digit = divmod(number, 58)
+        text = _ALPHABET[digit] + text
+    return text
+
+
+def _unbase58(text: str) -> bytes:
+    number = 0
+    for letter in text:
+        digit = _DIGITS.get(letter)
+        # A leading 1 stands for a zero byte, and no multicodec of ours begins so.
+        if digit is None or (digit == 0 and number == 0):
+            raise DidError("not a key in base58btc", expected="its 58 letters and digits")
+        number = number * 58 + digit
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make keys, and sign grains and files with them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from omsgrain import _core
+from omsgrain.errors import SignedMismatchError
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyfile import Format
+
+_BLOB = b"\x01"
+_BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
+ENVELOPE = ".cose"
+
+
+@dataclass(frozen=True, slots=True)
+class SignedFile:
+    """What was signed.
+
+    Attributes:
+        path: of the new file, an envelope or a detached signature.
+        did: who signed.
+        address: of the grain in the envelope; None of a detached signature.
+    """
+
+    path: Path
+    did: str
+    address: str | None
+
+
+def keygen(
+    file: Path, *, kind: Literal["ed25519", "p256"] = "ed25519", format: Format = "pem"
+) -> str:
+    """Make a key in a new file that only its owner may read.
+
+    Returns:
+        Its DID.
+
+    Raises:
+        FileExistsError: the file is there.
+    """
+    from omsgrain.crypto.keys import SIGNERS
+
+    signer = SIGNERS[kind].generate()
+    signer.save(file, format)
+    return signer.did
+
+
+def sign(
+    file: Path,
+    key: Path,
+    *,
+    did: str | None = None,
+    target: Path | None = None,
+    detached: bool = False,
+) -> SignedFile:
+    """Sign a blob into an envelope, or any other file into a signature beside it.
+
+    Args:
+        file: what is signed. A first byte 1 makes it a blob, which must be a whole grain.
+        key: the key file.
+        did: sign in this name, if it is not the key's own.
+        target: the new file; FILE.cose for an envelope and FILE.sig for a signature, if not given.
+        detached: sign a blob as a file too.
+
+    Raises:
+        FileExistsError: the new file is there.
+        KeyMissingError: no key of ours is in the key file, or others may read it.
+        SignedMismatchError: a blob has the signed bit, but is in no envelope.
+        OmsError: the blob is no grain.
+    """
+    from omsgrain import crypto
+    from omsgrain.crypto.files import sign_file, signature_path
+
+    signer = crypto.load_signer(key, did)
+    now = int(time.time())
+    address = None
+    with file.open("rb") as stream:
+        start = stream.read(1)
+        blob = start + stream.read(_BLOB_LIMIT) if start == _BLOB and not detached else None
+    if blob is None:
+        target = target or signature_path(file)
+        data = sign_file(file, signer, iat=now)
+    else:
+        target = target or file.with_name(file.name + ENVELOPE)
+        if len(blob) > 1 and blob[1] & 1:
+            text = "the signed bit is set, but there is no envelope"
+            raise SignedMismatchError(text, offset=1)
+        data = crypto.sign(blob, signer, iat=now)
+        address = _core.address(_core.envelope_blob(data))
+    with target.open("xb") as new:  # never over a file that is there
+        new.write(data)
+    return SignedFile(target, signer.did, address)

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example resolver of did:web: what it looks up, what it takes, whom it does not ask."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+from omsgrain.crypto import PublicKey, did, sign, verify_signed, web
+from omsgrain.crypto.keys import Ed25519Signer
+from omsgrain.errors import DidError, UnsupportedError
+from signing import ALICE, BOB, GRAIN
+
+NAME = "did:web:example.com"
+
+
+def base64url(number: int) -> str:
+    return base64.urlsafe_b64encode(number.to_bytes(32, "big")).rstrip(b"=").decode()
+
+
+def method(key: str = "#a", signer: Any = ALICE, **more: Any) -> dict[str, Any]:
+    multikey = signer.did.removeprefix("did:key:")
+    return {"id": key, "type": "Multikey", "publicKeyMultibase": multikey, **more}
+
+
+def jwk(key: PublicKey) -> dict[str, str]:
+    assert isinstance(key, EllipticCurvePublicKey)
+    at = key.public_numbers()
+    return {"kty": "EC", "crv": "P-256", "x": base64url(at.x), "y": base64url(at.y)}
+
+
+def document(*methods: Any, uses: Any = None, **more: Any) -> bytes:
+    listed = [m["id"] for m in methods] if uses is None else uses
+    values = {"id": NAME, "verificationMethod": methods, "assertionMethod": listed}
+    return json.dumps(values | more).encode()
+
+
+def resolve(body: bytes, text: str = NAME) -> PublicKey:
+    return web.WebResolver(lambda url: body)(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("did:web:example.com", "https://example.com/.well-known/did.json"),
+        ("did:web:example.com#a", "https://example.com/.well-known/did.json"),
+        ("did:web:a.b-c.example:robots:r2", "https://a.b-c.example/robots/r2/did.json"),
+        ("did:web:example.com%3A8443:r2", "https://example.com:8443/r2/did.json"),
+    ],
+)
+def test_urls(text: str, url: str) -> None:
+    assert web.document_url(did.parse(text)) == url
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "localhost",
+        "127.0.0.1",
+        "example",
+        "example.1",
+        "-a.example",
+        "a..example",
+        "example.com%3A0",
+        "example.com%3A123456",
+        "example.com%2Fpath",
+        "user%40example.com",
+        "example.com:..",
+        "example.com:.",
+        "example.com:a%2Fb",
+        "example.com::a",
+        ".".join(["a" * 60] * 5) + ".example",
+    ],
+)
+def test_names_that_are_not_looked_up(name: str) -> None:
+    with pytest.raises(DidError):
+        web.document_url(did.Did("web", name))
+    with pytest.raises(DidError):
+        web.document_url(did.Did("key", "example.com"))
+
+
+GOOD: dict[str, tuple[bytes, str, PublicKey]] = {
+    "multikey": (document(method()), NAME, ALICE.public_key),
+    "full ids": (document(method(f"{NAME}#a", controller=NAME)), NAME, ALICE.public_key),
+    "the one that is named": (
+        document(method("#a"), method("#b", BOB)),
+        f"{NAME}#b",
+        BOB.public_key,
+    ),
+    "the one for assertions": (
+        document(method("#a"), method("#b", BOB), uses=["#b"]),
+        NAME,
+        BOB.public_key,
+    ),
+    "a method of its own": (document(uses=[method()]), NAME, ALICE.public_key),
+    "jwk": (
+        document({"id": "#a", "publicKeyJwk": jwk(BOB.public_key)}),
+        NAME,
+        BOB.public_key,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_documents(name: str) -> None:
+    body, text, key = GOOD[name]
+    assert resolve(body, text) == key
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"<html>", NAME),
+    "no map": (b"[]", NAME),
+    "nested without end": (b"[" * 60_000, NAME),
+    "of another": (document(method(), id="did:web:example.org"), NAME),
+    "of nobody": (b"{}", NAME),
+    "without keys": (document(), NAME),
+    "key for other uses": (document(method(), uses=[]), NAME),
+    "several keys": (document(method("#a"), method("#b")), NAME),
+    "no such key": (document(method()), f"{NAME}#b"),
+    "key that another controls": (document(method(controller="did:web:example.org")), NAME),
+    "key of another": (document(method("did:web:example.org#a")), NAME),
+    "key of another kind": (document({"id": "#a", "publicKeyJwk": {"kty": "RSA"}}), NAME),
+    "no key": (document({"id": "#a"}), NAME),
+    "key that is none": (document({"id": "#a", "publicKeyMultibase": "z6Mk"}), NAME),
+    "kinds that are wrong": (document(uses=7, verificationMethod=[1, {"id": 2}]), NAME),
+    "too large": (document(method()) + b" " * web.MAX_DOCUMENT, NAME),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_documents_that_are_refused(name: str) -> None:
+    body, text = BAD[name]
+    with pytest.raises(DidError):
+        resolve(body, text)
+
+
+def test_keys_are_remembered_and_failures_are_not() -> None:
+    asked, now = [], [0.0]
+    body = [b"{}"]
+
+    def fetch(url: str) -> bytes:
+        asked.append(url)
+        return body[0]
+
+    resolver = web.WebResolver(fetch, ttl=60, clock=lambda: now[0])
+    with pytest.raises(DidError):
+        resolver(NAME)
+    body[0] = document(method())
+    for now[0] in (0, 30, 59.9):
+        assert resolver(NAME) == ALICE.public_key
+    assert len(asked) == 2
+    body[0] = document(method(signer=BOB))
+    now[0] = 60.0
+    assert resolver(NAME) == BOB.public_key
+    assert len(asked) == 3
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_REMEMBERED", 2)
+    asked = []
+
+    def fetch(url: str) -> bytes:
+        asked.append(url)
+        return document(method(), id="did:web:" + url.split("/")[2])
+
+    resolver = web.WebResolver(fetch)
+    for host in ("a.example", "b.example", "c.example", "c.example", "a.example"):
+        resolver(f"did:web:{host}")
+    assert [url.split("/")[2][0] for url in asked] == ["a", "b", "c", "a"]
+
+
+def test_a_grain_signed_by_a_web_name() -> None:
+    robot = Ed25519Signer(ALICE._key, "did:web:example.com#a")
+    resolver = web.WebResolver(lambda url: document(method()))
+    envelope = sign(GRAIN, robot, iat=1)
+    assert verify_signed(envelope, resolver=resolver)["object"] == "dark mode"
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.215.14", True),
+        ("2606:2800:21f:cb07:6820:80da:af6b:8b2c", True),
+        ("127.0.0.1", False),
+        ("0.0.0.0", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("100.64.0.1", False),
+        ("169.254.169.254", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1", False),
+        ("fd00::1", False),
+        ("ff02::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:93.184.215.14", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+    ],
+)
+def test_public_addresses(address: str, public: bool) -> None:
+    assert web.is_public(ip_address(address)) is public
+
+
+class Net:
+    """Names and hosts in place of `socket` and httpx."""
+
+    ConnectError = type("ConnectError", (OSError,), {})
+    HTTPError = type("HTTPError", (Exception,), {})
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+        self.addresses = addresses
+        self.asked: list[tuple[str, Any]] = []
+        self.options: dict[str, Any] = {}
+        self.status, self.body = 200, document(method())
+        self.down: set[str] = set()
+        monkeypatch.setattr(socket, "getaddrinfo", self.getaddrinfo)
+        monkeypatch.setitem(sys.modules, "httpx", self)
+
+    def getaddrinfo(self, host: str, port: int, **_: Any) -> list[Any]:
+        if not self.addresses:
+            raise socket.gaierror
+        return [(0, 0, 0, "", (address, port)) for address in self.addresses]
+
+    @contextmanager
+    def Client(self, **options: Any) -> Iterator[Net]:
+        self.options = options
+        yield self
+
+    @contextmanager
+    def stream(self, verb: str, url: str, **request: Any) -> Iterator[Any]:
+        self.asked.append((url, request))
+        if any(address in url for address in self.down):
+            raise self.ConnectError
+        chunks = [self.body[i : i + 1000] for i in range(0, len(self.body), 1000)]
+        yield SimpleNamespace(status_code=self.status, iter_raw=lambda: chunks)
+
+
+def test_the_address_that_was_checked_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, "93.184.215.14", "2606:2800::1", "93.184.215.15", "93.184.215.16")
+    assert web.WebResolver()(NAME) == ALICE.public_key
+    ((url, request),) = net.asked
+    assert url == "https://93.184.215.14:443/.well-known/did.json"
+    assert request["headers"]["Host"] == "example.com"
+    assert request["extensions"] == {"sni_hostname": "example.com"}
+    assert net.options["follow_redirects"] is net.options["trust_env"] is False
+    net.down = {"93.184.215.14"}
+    assert web.WebResolver()(NAME) == ALICE.public_key
+    assert net.asked[-1][0].startswith("https://[2606:2800::1]:443/")
+    net.down |= {"2606", "93.184.215.15"}
+    with pytest.raises(DidError):
+        web.WebResolver()(NAME)
+    assert len(net.asked) == 1 + 2 + 3
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [(), ("127.0.0.1",), ("93.184.215.14", "10.0.0.1"), ("fe80::1%eth0",)],
+    ids=["none", "private", "one private", "scoped"],
+)
+def test_private_hosts_are_not_asked(
+    monkeypatch: pytest.MonkeyPatch, addresses: tuple[str, ...]
+) -> None:
+    net = Net(monkeypatch, *addresses)
+    with pytest.raises(DidError):
+        web.WebResolver()(NAME)
+    assert not net.asked
+
+
+def test_answers_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, "93.184.215.14")
+    net.status = 302
+    with pytest.raises(DidError):
+        web.WebResolver()(NAME)
+    net.status, net.body = 200, b" " * (web.MAX_DOCUMENT + 1)
+    with pytest.raises(DidError):
+        web.WebResolver()(NAME)
+    net.body = document(method())
+    with pytest.raises(DidError):
+        web.fetch_https("https://example.com/did.json", deadline=-1)
+
+
+def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(UnsupportedError):
+        web.WebResolver()(NAME)
