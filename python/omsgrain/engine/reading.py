@@ -178,4 +178,4 @@ def _grain(address: str, blob: bytes | None) -> Grain:
     found = _core.address(blob)
     if found != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=found)
-    return Grain(blob)
+    return Grain._stored(blob, address)
