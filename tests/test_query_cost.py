@@ -15,7 +15,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.index.query import Terms, match
-from omsgrain.store.base import Reader, Which
+from omsgrain.store.base import Reader, Which, entries
 from omsgrain.store.tables import Table
 from queries import (
     KINDS,
@@ -263,12 +263,12 @@ def test_the_index_counts_where_it_can(tmp_path: Path, current: bool | None) -> 
 )
 def test_match(big: og.GrainStore, pattern: dict[str, Any]) -> None:
     found = [grain.address for grain in match(big._store.read, **pattern)]
+    grains = ((entry.seq, og.Grain(entry.blob)) for entry in entries(big._store))
     with big._store.read() as reader:
-        grains = [(seq, og.Grain(blob)) for seq, blob in reader.page(0, grains=2_000)]
         expected = [
             (-grain["created_at"], grain.address)
             for seq, grain in grains
-            if not reader.is_past(seq) and all(grain.get(n) == v for n, v in pattern.items())
+            if all(grain.get(n) == v for n, v in pattern.items()) and not reader.is_past(seq)
         ]
     assert found == [address for _, address in sorted(expected)]
 

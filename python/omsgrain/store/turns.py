@@ -34,7 +34,7 @@ PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
 
 _TOGETHER = 128  # works that share a commit at the most
-_PAUSE = 0.0005, 0.02  # seconds between two tries for the lock, at first and at the most
+_PAUSE = 0.0005, 0.004  # seconds between two tries for the lock: a busy writer lets go but briefly
 
 
 class Session:
