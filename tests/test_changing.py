@@ -226,6 +226,35 @@ def test_deleting(store: og.GrainStore) -> None:
     assert store.check().ok
 
 
+def test_a_successor_that_was_deleted_and_put_again(store: og.GrainStore) -> None:
+    """It has superseded nothing since, until it is told so again."""
+    old = store.put(belief("on"))
+    new = store.supersede(old, belief("off", 1))
+    store.delete(new)
+    assert store.put(belief("off", 1)) == new
+    for _ in range(2):
+        assert store.check().ok
+        assert [grain.address for grain in store.history(old)] == [old]
+        assert store.state(old).superseded_by == new
+        store.rebuild()
+    assert store.supersede(old, belief("off", 1)) == new
+    for _ in range(2):
+        assert store.check().ok
+        assert [grain.address for grain in store.history(old)] == [old, new]
+        store.rebuild()
+
+
+def test_a_vector_is_noted(store: og.GrainStore) -> None:
+    address = store.put(belief("on"))
+    store.add_vector(address, [1.0, 2.0], model="m")
+    store.add_vector(address, [1.0, 2.0], model="m")
+    assert [entry.operation for entry in store.audit.entries()] == ["put", "vector"]
+    assert store.audit.verify().ok
+    assert store.check().ok
+    assert [change.kind for change in store.changes()] == ["put", "vector"]
+    assert [hit.content_address for hit in store.search(vector=[1, 2]).results] == [address]
+
+
 def test_who_did_it_stands_in_the_audit_trail(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
     store.contest(address, reason="it flickers")

@@ -177,3 +177,22 @@ def test_an_export_is_noted(stores: Stores, tmp_path: Path) -> None:
     entry = list(source.audit.entries())[-1]
     assert entry.operation == "export"
     assert entry.details == {"grains": 1, "purpose": "move"}
+
+
+def test_what_came_before_a_refusal_keeps_its_state(stores: Stores, tmp_path: Path) -> None:
+    source, _ = stores
+    old = source.put(belief("on"))
+    source.retract(source.put(belief("wrong", 1)))
+    new = source.supersede(old, belief("off", 2))
+    source.put(belief("at home", 3, user_id="u1"))  # without the legal basis that the other wants
+    source.export_mg(tmp_path / "all.mg")
+    with og.open(tmp_path / "strict.omsg", policy="gdpr") as strict:
+        with pytest.raises(err.SchemaError):
+            strict.import_mg(tmp_path / "all.mg")
+        assert current(strict) == [new]
+        assert strict.check().ok
+
+
+def test_a_purpose_that_there_is_not(stores: Stores, tmp_path: Path) -> None:
+    with pytest.raises(err.SchemaError):
+        stores[0].export_mg(tmp_path / "x.mg", purpose="fun")  # type: ignore[arg-type]

@@ -67,6 +67,12 @@ def seen(namespace: str | None, **fields: Any) -> Grain:
     return grain(base | {"created_at": CREATED, "namespace": namespace}, **fields)
 
 
+@pytest.mark.parametrize("which", [7, b"gdpr", [7], [b"gdpr"]])
+def test_what_names_no_preset(which: Any) -> None:
+    with pytest.raises(SchemaError):
+        load(which)
+
+
 def test_a_file_of_our_own(tmp_path: Path) -> None:
     path = written(tmp_path, OWN)
     for which in (path, str(path), [path], ["gdpr", str(path)]):

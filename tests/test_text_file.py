@@ -337,3 +337,25 @@ def test_what_sqlite_refuses_is_a_store_error(
     assert caught.value.code == "ERR_STORE"
     monkeypatch.undo()
     assert seqs(index.search(store.read, "owl")) == [1]
+
+
+def test_a_search_while_the_index_is_made_anew(
+    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another handle empties it between catching up and reading."""
+    path = grown(disk)
+    index, other = opened(path), opened(path)
+    expected = answers(index, disk)
+    emptied: list[int] = []
+    caught_up = index.catch_up
+
+    def and_then_emptied(read: feed.Read) -> int:
+        upto = caught_up(read)
+        if len(emptied) % 2 == 0:
+            other._handle.write(feed.empty)
+        emptied.append(upto)
+        return upto
+
+    monkeypatch.setattr(index, "catch_up", and_then_emptied)
+    assert answers(index, disk) == expected
+    assert len(emptied) >= 2

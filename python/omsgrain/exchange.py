@@ -109,7 +109,8 @@ def import_mg(
 
     Raises:
         OmsError: with ``raise``, the first thing that is wrong; with ``collect``, what is wrong
-            with the file itself (its index, its footer). Nothing was written then.
+            with the file itself (its index, its footer). Nothing was written if it is wrong with
+            the file; the grains before one that the store refuses stay, with their states.
     """
     stop = stops(errors)
     files = container.parts(path)
@@ -141,6 +142,7 @@ def import_mg(
         stored, duplicates = stored + new, duplicates + old
         refused += [ItemError(positions[item.index], None, item.error) for item in wrong]
         if stop and wrong:
+            _merge(claims, replacing, merge)  # what is stored by now is not to pass for current
             raise wrong[0].error
     merged = _merge(claims, replacing, merge)
     kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}

@@ -71,6 +71,10 @@ def open(
         raise UnsupportedError("this version stores no encrypted grains", expected="keys=None")
     if durability not in ("commit", "relaxed"):
         raise SchemaError("unknown durability", expected='"commit" or "relaxed"')
+    if isinstance(hold_authorities, str):
+        raise SchemaError("a list of DIDs", field="/hold_authorities", found="one text")
+    if actor is not None and not isinstance(actor, str):
+        raise SchemaError("the actor is a name", field="/actor", expected="a string")
     preset = None
     if policy is not None:
         from omsgrain.privacy import load

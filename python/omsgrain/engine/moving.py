@@ -13,6 +13,7 @@ from omsgrain.engine import leaving, merging
 from omsgrain.engine.changing import Changing
 from omsgrain.engine.finding import Finding
 from omsgrain.engine.putting import Putting
+from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain
 from omsgrain.store.base import Writer, entries
 from omsgrain.store.tables import SEQUENCE, STATES
@@ -64,6 +65,10 @@ class Moving(Finding, Putting, Changing):
         """
         from omsgrain.exchange import export_mg
 
+        if purpose not in ("move", "access", "transfer", "sale"):
+            raise SchemaError(
+                "no such purpose", field="/purpose", expected="move, access, transfer or sale"
+            )
         filters = {"current": None, **filters} if filters else {}
         states: dict[str, Mapping[str, Any]] = {}
         rules: set[str] = set()
@@ -116,8 +121,8 @@ class Moving(Finding, Putting, Changing):
         raised by a claim, and counts of reads stay where they were counted.
 
         Raises:
-            OmsError: what is wrong with the file, or with ``raise`` with a grain; nothing was
-                stored then.
+            OmsError: what is wrong with the file; nothing was stored then. With ``raise``, why
+                the store refuses a grain; those before it stay, with their states.
             StoreError: read-only or full; what was stored by then stays, and the import can be
                 run again.
 

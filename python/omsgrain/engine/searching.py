@@ -127,7 +127,10 @@ class Searching(Base):
         digest = _core.parse_address(address)
 
         def work(writer: Writer) -> None:
+            before = writer.last_seq()
             vectors.add(writer, seq_of(writer, digest), vector, model)
+            if writer.last_seq() > before:
+                self._note(writer, "vector", [digest])
 
         self._store.write(work)
 

@@ -208,7 +208,9 @@ def load(which: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Pr
         NotFoundError: there is no such file.
         StoreError: a file cannot be read.
     """
-    wanted = [which] if isinstance(which, str | os.PathLike) else list(which)
+    wanted = [which] if isinstance(which, str | bytes | int | os.PathLike) else list(which)
+    if not all(isinstance(one, str | os.PathLike) for one in wanted):  # a number is a descriptor
+        raise SchemaError("not a preset", expected="a name, the path of a file, or a list of them")
     read = [_one(one) for one in wanted]
     names = tuple(file.name for file in read)
     for i, name in enumerate(names):

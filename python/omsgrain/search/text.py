@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Connection
 
-from omsgrain.errors import RangeError
+from omsgrain.errors import RangeError, StoreError
 from omsgrain.search import feed
 from omsgrain.search.database import FILE, in_memory
 from omsgrain.search.feed import Read
@@ -30,6 +31,7 @@ __all__ = ["FILE", "MOST", "Found", "Match", "TextIndex"]
 MOST = 100_000
 """Matches that a filter may refuse before a search stops."""
 
+_TRIES = 100  # times that others may empty the index between catching up and reading
 _FIRST_PAGE = 256  # matches read at first if a filter may refuse them; then 8 times as many
 
 
@@ -184,15 +186,20 @@ class TextIndex:
     def _start(
         self, read: Read, query: Query, seqs: Set[int] | None, size: int
     ) -> tuple[Walk, list[Row]]:
-        for last in (False, True):
-            self.catch_up(read)
+        damaged = False
+        for _ in range(_TRIES):
+            upto = self.catch_up(read)
             walk = Walk(self._counts, query, seqs)
             try:
-                return walk, self._handle.read(walk.page, size)
+                page = self._handle.read(_page_of, walk, size, upto)
             except DamagedError:
-                if last:
+                if damaged:
                     raise
-        raise AssertionError
+                damaged = True
+                continue
+            if page is not None:
+                return walk, page
+        raise StoreError("the text index is made anew again and again", expected="one at a time")
 
     def drop(self, seqs: Iterable[int]) -> None:
         """Find grains no more; catching up does so with all that were removed from the store."""
@@ -257,3 +264,12 @@ class TextIndex:
     def close(self) -> None:
         """Let go of the index; a second call does nothing."""
         self._handle.close()
+
+
+def _page_of(db: Connection, walk: Walk, size: int, upto: int) -> list[Row] | None:
+    """Read a page of an index that has come so far; None if somebody makes it anew just now."""
+    db.execute("BEGIN")
+    try:
+        return walk.page(db, size) if feed.state(db).last >= upto else None
+    finally:
+        db.execute("ROLLBACK")  # nothing was written

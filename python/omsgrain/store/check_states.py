@@ -60,6 +60,11 @@ class _Supersessions:
             bytes, int
         ] = {}  # a successor that is not there: the first it superseded
         self.pairs = 0
+        self.removed = {
+            EVENT.unpack(row)[2]
+            for _, row in reader.rows(EVENTS)
+            if len(row) == EVENT.size and row[:1] == DELETED
+        }
 
     def problems(self) -> Iterator[Problem]:
         for key, row in self.reader.rows(STATES):
@@ -86,20 +91,16 @@ class _Supersessions:
             if new is None:
                 self.absent.setdefault(digest, seq)
                 continue
-            self.pairs += 1
-            if self.reader.row(SUPERSEDES, SEQUENCE.pack(new) + SEQUENCE.pack(seq)) is None:
+            if self.reader.row(SUPERSEDES, SEQUENCE.pack(new) + SEQUENCE.pack(seq)) is not None:
+                self.pairs += 1
+            elif digest not in self.removed:  # else it was put again, and has superseded nothing
                 yield _problem(SUPERSEDES, seq, "the grain that superseded it does not lead to it")
 
     def _absent(self) -> Iterator[Problem]:
         """A successor may have been removed, and then an event says so."""
-        if self.absent:
-            for _, row in self.reader.rows(EVENTS):
-                if len(row) == EVENT.size:
-                    kind, _, digest = EVENT.unpack(row)
-                    if kind == DELETED:
-                        self.absent.pop(digest, None)
-        for seq in self.absent.values():
-            yield _problem(STATES, seq, "a grain that superseded it is not there")
+        for digest, seq in self.absent.items():
+            if digest not in self.removed:
+                yield _problem(STATES, seq, "a grain that superseded it is not there")
 
 
 def _about_grains(reader: LmdbReader, table: Table) -> Iterator[Problem]:

@@ -21,6 +21,9 @@ from omsgrain.store.state import unpack
 from omsgrain.store.tables import (
     ADDRESSES,
     BLOBS,
+    DELETED,
+    EVENT,
+    EVENTS,
     HEAD,
     HEAD_RECORD,
     META,
@@ -81,14 +84,25 @@ def _drop_stray_addresses(writer: LmdbWriter) -> None:
 
 def _lead_back(writer: LmdbWriter) -> None:
     """Make the table anew that leads from a grain to those that it superseded."""
-    for key, _ in writer.rows(SUPERSEDES):
-        writer.set_row(SUPERSEDES, key, None)
+    there = {key for key, _ in writer.rows(SUPERSEDES)}
+    removed = {
+        EVENT.unpack(row)[2]
+        for _, row in writer.rows(EVENTS)
+        if len(row) == EVENT.size and row[:1] == DELETED
+    }
+    wanted = set()
     for old, row in writer.rows(STATES):
         with suppress(IntegrityError):  # for check() to tell
             successors = [bytes.fromhex(address) for address in unpack(row).successors]
-            for new in writer.find(successors):
-                if new is not None:
-                    writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + old, b"")
+            for digest, new in zip(successors, writer.find(successors), strict=True):
+                key = b"" if new is None else SEQUENCE.pack(new) + old
+                # One that was removed and put again has superseded nothing since.
+                if new is not None and (key in there or digest not in removed):
+                    wanted.add(key)
+    for key in there - wanted:
+        writer.set_row(SUPERSEDES, key, None)
+    for key in wanted - there:
+        writer.set_row(SUPERSEDES, key, b"")
 
 
 def must_be_new(path: Path) -> None:
