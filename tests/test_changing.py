@@ -244,6 +244,21 @@ def test_a_successor_that_was_deleted_and_put_again(store: og.GrainStore) -> Non
         store.rebuild()
 
 
+def test_numbers_that_are_none(store: og.GrainStore) -> None:
+    wrong: Any
+    for wrong in (None, "3", 2.0, True, 0):
+        for act in (
+            lambda wrong=wrong: store.query(limit=wrong),
+            lambda wrong=wrong: store.search("lamp", limit=wrong),
+            lambda wrong=wrong: store.put_many([], batch_size=wrong),
+        ):
+            with pytest.raises(err.RangeError):
+                act()
+    wrong = 5
+    with pytest.raises(err.SchemaError):
+        store.query(cursor=wrong)
+
+
 def test_a_vector_is_noted(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
     store.add_vector(address, [1.0, 2.0], model="m")

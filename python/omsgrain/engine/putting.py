@@ -114,7 +114,7 @@ class Putting(Base):
         Spec: OMS §28
         """
         stop = stops(errors)
-        if batch_size < 1:
+        if type(batch_size) is not int or batch_size < 1:
             raise RangeError("a batch has at least one item", found=f"batch_size={batch_size}")
         addresses: list[str | None] = []
         bad: list[ItemError] = []

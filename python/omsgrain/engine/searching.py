@@ -76,7 +76,7 @@ class Searching(Base):
         """
         if text is None and vector is None:
             raise SchemaError("nothing to search for", expected="text, vector, or both")
-        if not 1 <= limit <= _LIMIT:
+        if type(limit) is not int or not 1 <= limit <= _LIMIT:
             raise RangeError(
                 "a search cannot have that many results",
                 field="/limit",

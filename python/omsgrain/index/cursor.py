@@ -39,7 +39,7 @@ def unpack(cursor: str, query: bytes) -> bytes:
     try:
         raw = base64.urlsafe_b64decode(cursor.encode("ascii"))
         version, own, place = _LAYOUT.unpack(raw)
-    except (UnicodeEncodeError, binascii.Error, struct.error):
+    except (AttributeError, UnicodeEncodeError, binascii.Error, struct.error):
         raise SchemaError("not a cursor", field="/cursor") from None
     if version != _VERSION:
         raise SchemaError("a cursor of another version", field="/cursor", found=str(version))

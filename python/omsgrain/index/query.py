@@ -53,7 +53,7 @@ def run(
     """
     if order not in ("newest", "oldest"):
         raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
-    if not 1 <= limit <= _LIMIT:
+    if type(limit) is not int or not 1 <= limit <= _LIMIT:
         raise RangeError(
             "a page cannot have that many results",
             field="/limit",
