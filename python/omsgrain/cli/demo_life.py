@@ -12,7 +12,7 @@ from omsgrain.cli.story import Story, since
 if TYPE_CHECKING:
     from omsgrain import Grain, GrainStore
 
-GAUGE = {"type": "belief", "subject": "gauge g2"}
+GAUGE = "gauge g2"
 SECRET = "the door code is 4711"
 
 
@@ -36,10 +36,11 @@ def _after(grain: Grain, **changed: object) -> dict[str, object]:
 
 def _supersede(story: Story, store: GrainStore) -> None:
     story.step("The robot looks at gauge g2 again, and thinks otherwise")
-    old = store.query(**GAUGE, limit=1).results[0].grain  # type: ignore[arg-type]
+    old = store.query(type="belief", subject=GAUGE, limit=1).results[0].grain
     before = old.blob
     new = store.supersede(old.address, _after(old, confidence=0.99))
-    current = [hit.content_address for hit in store.query(**GAUGE).results]  # type: ignore[arg-type]
+    answer = store.query(type="belief", subject=GAUGE)
+    current = [hit.content_address for hit in answer.results]
     story.check(
         "the new belief is current, the old one is not",
         new in current and old.address not in current,
@@ -47,7 +48,7 @@ def _supersede(story: Story, store: GrainStore) -> None:
     story.check("not a byte of the old one changed", store.get(old.address).blob == before)
     versions = [grain.address for grain in store.history(new)]
     story.check("both are its history", versions[-2:] == [old.address, new])
-    then = store.query(**GAUGE, known_at=old["created_at"])  # type: ignore[arg-type]
+    then = store.query(type="belief", subject=GAUGE, known_at=old["created_at"])
     story.check(
         "asked what was known then, the store gives the old one",
         old.address in {hit.content_address for hit in then.results},
