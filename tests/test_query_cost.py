@@ -85,9 +85,9 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.reader, name)
 
-    def blob_at(self, seq: int) -> bytes | None:
+    def grain(self, seq: int) -> og.Grain | None:
         self.blobs += 1
-        return self.reader.blob_at(seq)
+        return self.reader.grain(seq)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         self.states += 1
@@ -211,8 +211,8 @@ def test_counts_are_exact(store: og.GrainStore, asked: dict[str, Any]) -> None:
 
 def test_what_is_gone_is_passed_over(big: og.GrainStore) -> None:
     class Gone(Counting):
-        def blob_at(self, seq: int) -> bytes | None:
-            return super().blob_at(seq) if seq % 3 else None
+        def grain(self, seq: int) -> og.Grain | None:
+            return super().grain(seq) if seq % 3 else None
 
     with big._store.read() as reader:
         page = ask(Gone(reader), 5, user_id="user 1", current=None)
@@ -224,8 +224,8 @@ def test_what_is_gone_is_passed_over(big: og.GrainStore) -> None:
 
 def test_another_grain_is_damage(big: og.GrainStore) -> None:
     class Mixed(Counting):
-        def blob_at(self, seq: int) -> bytes | None:
-            return super().blob_at(seq + 1)
+        def grain(self, seq: int) -> og.Grain | None:
+            return super().grain(seq + 1)
 
     with big._store.read() as reader, pytest.raises(err.IntegrityError):
         ask(Mixed(reader), 5, user_id="user 1")

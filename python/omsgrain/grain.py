@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from omsgrain import _core
+from omsgrain import _core, registry
 from omsgrain.errors import OmsWarning, SchemaError
 from omsgrain.header import SENSITIVITIES, Header, as_bytes
 
@@ -19,6 +19,8 @@ Profile = Literal["extended", "standard", "lightweight"]
 Sensitivity = int | Literal["public", "internal", "pii", "phi"]
 
 HeaderTuple = tuple[int, int, int, int, int]  # version, flags, type byte, ns_hash, created_at
+
+_SIGNED, _SEALED = 1, 2  # bits of the second header byte
 
 _SHOWN = 60  # characters of a value in a repr
 
@@ -151,7 +153,11 @@ class Grain(Mapping[str, Any]):
 
     @classmethod
     def _stored(cls, blob: bytes, address: str) -> Grain:
-        """A grain of a store, which checked the blob when it was put; read when it is asked."""
+        """A grain of a store, which checked the blob when it was put; read when it is asked.
+
+        A blob with the signed bit needs no envelope here, since the store has it beside. A sealed
+        one has no fields. One that the store has opened keeps the address that it is stored under.
+        """
         grain = cls.__new__(cls)
         object.__setattr__(grain, "blob", blob)
         object.__setattr__(grain, "_address", address)
@@ -162,15 +168,21 @@ class Grain(Mapping[str, Any]):
         def __getattr__(self, name: str) -> Any:
             """Fill a slot that `_stored` left empty."""
             put = object.__setattr__
-            if name == "_fields":
-                put(self, name, _core.decode(self.blob))
-            elif name in ("_header", "_type", "warnings"):
-                header, type_name, notes = _core.check(self.blob)
-                put(self, "_header", header)
+            if name not in ("_fields", "_header", "_type", "warnings"):
+                raise AttributeError(name)
+            if self.blob[1] & _SEALED:
+                put(self, "_fields", {})
+                put(self, "_header", _core.header(self.blob))
+                names = (kind.name for kind in registry.TYPES if kind.byte == self.blob[2])
+                put(self, "_type", next(names, None))
+                put(self, "warnings", ())
+            elif name == "_fields":
+                put(self, name, _core.decode(bare(self.blob)))
+            else:
+                _, type_name, notes = _core.check(bare(self.blob))
+                put(self, "_header", _core.header(self.blob))
                 put(self, "_type", type_name)
                 put(self, "warnings", tuple(notes))
-            else:
-                raise AttributeError(name)
             return getattr(self, name)
 
     def _fill(
@@ -196,6 +208,8 @@ class Grain(Mapping[str, Any]):
         raise AttributeError("a grain is immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.blob[1] & (_SIGNED | _SEALED) or self._address not in (None, _core.address(self.blob)):
+            return (Grain._stored, (self.blob, self.address))
         return (Grain, (self.blob,))
 
     @property
@@ -206,6 +220,11 @@ class Grain(Mapping[str, Any]):
             address = _core.address(self.blob)
             object.__setattr__(self, "_address", address)
         return address
+
+    @property
+    def sealed(self) -> bool:
+        """Whether it is encrypted and was not opened: it shows its header and nothing else."""
+        return bool(self.blob[1] & _SEALED)
 
     @property
     def header(self) -> Header:
@@ -225,7 +244,7 @@ class Grain(Mapping[str, Any]):
         """The fields by full name, read-only. ``type`` is the name that stands in the blob."""
         fields = self._fields
         if fields is None:
-            fields = _core.decode(self.blob)
+            fields = _core.decode(bare(self.blob))
             object.__setattr__(self, "_fields", fields)
         return MappingProxyType(fields)
 
@@ -272,6 +291,11 @@ class Grain(Mapping[str, Any]):
         says = ("subject", "relation", "object", "content", "description", "observer_id")
         shown = [f"{name}={_short(self.fields[name])}" for name in says if name in self.fields]
         return f"<{self.type} {self.address[:12]} {' '.join(shown)}>".replace(" >", ">")
+
+
+def bare(blob: bytes) -> bytes:
+    """A blob as if it were not signed: the form in which the core reads it."""
+    return blob[:1] + bytes((blob[1] & ~_SIGNED,)) + blob[2:] if blob[1] & _SIGNED else blob
 
 
 def _short(value: object) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omsgrain.grain import Grain
 from omsgrain.index import policy
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import GUARDS, LINEAGES, SEQUENCE
@@ -32,8 +31,8 @@ def join(writer: Writer, old: int, new: int) -> None:
             writer.set_row(GUARDS, key, None)
             writer.set_row(GUARDS, name + key[SEQUENCE.size :], b"")
     for seq in (old, new):
-        blob = writer.blob_at(seq)
-        if blob is not None and policy.covers_lineage(Grain(blob)):
+        grain = writer.grain(seq)
+        if grain is not None and policy.covers_lineage(grain):
             writer.set_row(GUARDS, name + SEQUENCE.pack(seq), b"")
 
 

@@ -14,7 +14,6 @@ from omsgrain import _core
 from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import OmsError, RangeError, SchemaError
-from omsgrain.grain import Grain
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
 from omsgrain.index.holds import holds, state_holds
@@ -156,8 +155,8 @@ class Searching(Base):
             reader = readers[0]
             if plain:
                 return state_holds(reader, seq, asked)
-            blob = reader.blob_at(seq)
-            return blob is not None and holds(reader, seq, Grain(blob), asked)
+            grain = reader.grain(seq)
+            return grain is not None and holds(reader, seq, grain, asked)
 
         return accept
 
@@ -183,10 +182,9 @@ class Searching(Base):
         query = None if text is None else read_query(text)
         hits: list[Hit] = []
         for seq, score in islice(ranked, limit):
-            blob = reader.blob_at(seq)
-            if blob is None:
+            grain = reader.grain(seq)
+            if grain is None:
                 continue
-            grain = Grain(blob)
             shown = None if query is None else show(grain, query)
             fields = names if shown is None else (*shown.fields, *names)
             snippet = None if shown is None or shown.snippet is None else shown.snippet.marked()
@@ -228,10 +226,9 @@ class Searching(Base):
 
 def _place(reader: Reader, seq: int) -> bytes:
     """What sorts grains upwards as the index does: by time, then by address backwards."""
-    blob = reader.blob_at(seq)
-    if blob is None:
+    grain = reader.grain(seq)
+    if grain is None:
         return b""
-    grain = Grain(blob)
     time = grain.get("created_at", 0)
     address = bytes(255 - byte for byte in bytes.fromhex(grain.address))
     return (time if isinstance(time, int) and time > 0 else 0).to_bytes(8, "big") + address

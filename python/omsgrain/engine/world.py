@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 
 from omsgrain import _core
 from omsgrain.engine import lineage
@@ -36,17 +35,16 @@ class StoreWorld:
         """Return the grain at an address, or None."""
         if address in self._new:
             return self._new[address]
-        blob = self._reader.get(bytes.fromhex(address))
-        return None if blob is None else Grain(blob)
+        seq = self._seq(address)
+        return None if seq is None else self._reader.grain(seq)
 
     def children(self, address: str) -> Iterator[str]:
         """The grains that are derived from this one."""
         for place in self._reader.places(_core.term("derived_from", address), None, False):
-            blob = self._reader.blob_at(int.from_bytes(place[12:], "big"))
-            if blob is not None:
-                grain = Grain(blob)
-                if address in grain.get("derived_from", ()):  # its row stands by a hash
-                    yield grain.address
+            grain = self._reader.grain(int.from_bytes(place[12:], "big"))
+            # Its row stands by a hash.
+            if grain is not None and address in grain.get("derived_from", ()):
+                yield grain.address
 
     def successors(self, address: str) -> tuple[str, ...]:
         """The grains that superseded this one."""
@@ -56,9 +54,9 @@ class StoreWorld:
         """The grains whose policy covers the lineage of this one."""
         seq = self._seq(address)
         for guard in () if seq is None else lineage.guards(self._reader, seq):
-            blob = self._reader.blob_at(guard)
-            if blob is not None:
-                yield sha256(blob).hexdigest()
+            grain = self._reader.grain(guard)
+            if grain is not None:
+                yield grain.address
 
     def held(self, address: str) -> bool:
         """Whether somebody holds the grain."""

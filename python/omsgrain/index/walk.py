@@ -54,8 +54,8 @@ class Terms(States, Protocol):
         """The terms whose keys have a prefix, sorted."""
         ...
 
-    def blob_at(self, seq: int) -> bytes | None:
-        """The blob with a sequence number."""
+    def grain(self, seq: int) -> Grain | None:
+        """The grain with a sequence number."""
         ...
 
 
@@ -139,13 +139,14 @@ class Walk:
 
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
         """Read the grains at places, and give those that match."""
-        blob_at, asked, reads, unsure = self._terms.blob_at, self._asked, self._reads, self._unsure
+        read, asked, reads, unsure = self._terms.grain, self._asked, self._reads, self._unsure
         for place in places:
-            blob = blob_at(int.from_bytes(place[12:], "big"))
-            if blob is None:
+            grain = read(int.from_bytes(place[12:], "big"))
+            if grain is None:
                 continue
             self.blobs += 1
-            grain = _grain(blob, place)
+            if not grain.address.startswith(place[6:12].translate(_COMPLEMENT).hex()):
+                raise IntegrityError("a stored grain or its index row is damaged")
             if reads and not (
                 tests_hold(grain, asked)
                 and all(equal(grain, name, value) for name, value in unsure.items())
@@ -241,11 +242,3 @@ def _any_long(keys: Sequence[bytes]) -> bool:
 def _edge(ms: int) -> bytes:
     """The place before which all earlier grains stand."""
     return ms.to_bytes(6, "big") + bytes(10)
-
-
-def _grain(blob: bytes, place: bytes) -> Grain:
-    """The grain that a place names."""
-    address = _core.address(blob)
-    if not address.startswith(place[6:12].translate(_COMPLEMENT).hex()):
-        raise IntegrityError("a stored grain or its index row is damaged")
-    return Grain._stored(blob, address)

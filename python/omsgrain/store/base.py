@@ -20,7 +20,9 @@ from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from omsgrain import _core
 from omsgrain.errors import IntegrityError
+from omsgrain.grain import Grain
 from omsgrain.store.reports import (
     CheckReport,
     CompactReport,
@@ -46,6 +48,7 @@ __all__ = [
     "damaged",
     "entries",
     "pages",
+    "stored",
 ]
 
 T = TypeVar("T")
@@ -107,6 +110,17 @@ class Reader(Protocol):
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number, or None."""
+        ...
+
+    def grain(self, seq: int) -> Grain | None:
+        """Return the grain with a sequence number, or None.
+
+        Its address is that of the stored blob. A sealed one is opened where the keys are;
+        elsewhere it shows its header and nothing else.
+
+        Raises:
+            ErasedError: the key that sealed it was destroyed.
+        """
         ...
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
@@ -183,6 +197,10 @@ class Writer(Reader, Protocol):
         Raises:
             StoreError: a key of no bytes, or of more than 511.
         """
+        ...
+
+    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Set many keys of a table of life STATE or BLIND, in any order."""
         ...
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
@@ -268,6 +286,11 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
         ...
+
+
+def stored(blob: bytes) -> Grain:
+    """Make the grain of a stored blob; it is decoded when it is asked for its fields."""
+    return Grain._stored(blob, _core.address(blob))
 
 
 def pages(store: Store, after: int = 0) -> Iterator[list[Entry]]:

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.grain import Grain
 from omsgrain.store.base import (
     PAGE_BYTES,
     PAGE_GRAINS,
@@ -26,6 +27,7 @@ from omsgrain.store.base import (
     Which,
     Writer,
     pages,
+    stored,
 )
 from omsgrain.store.recent import Recent
 from omsgrain.store.state import PAST, forget
@@ -208,6 +210,10 @@ class _MemoryReader:
     def blob_at(self, seq: int) -> bytes | None:
         return self.row(BLOBS, SEQUENCE.pack(seq))
 
+    def grain(self, seq: int) -> Grain | None:
+        blob = self.blob_at(seq)
+        return None if blob is None else stored(blob)
+
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
 
@@ -292,6 +298,10 @@ class _MemoryWriter(_MemoryReader):
         if not 0 < len(key) <= LONGEST_KEY:
             raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
         self._set(table, key, value)
+
+    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        for key, value in rows:
+            self.set_row(table, key, value)
 
     def set_past(self, seq: int, past: bool) -> None:
         """Nothing to do: what is past is told by the states."""

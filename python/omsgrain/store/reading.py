@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS
+from omsgrain.grain import Grain
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, stored
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import failure
 from omsgrain.store.recent import Recent
@@ -130,6 +131,11 @@ class LmdbReader(TermReader):
         """Return the blob with a sequence number."""
         row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
         return None if row is None else row[MARK:]
+
+    def grain(self, seq: int) -> Grain | None:
+        """Return the grain with a sequence number; a sealed one stays so."""
+        blob = self.blob_at(seq)
+        return None if blob is None else stored(blob)
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES

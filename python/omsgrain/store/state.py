@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgpack
 
 from omsgrain.errors import IntegrityError, SchemaError
-from omsgrain.store.tables import COUNTERS, HOLDS, SEQUENCE, STATES, SUPERSEDES, VECTORS
+from omsgrain.store.tables import (
+    COUNTERS,
+    HOLDS,
+    SEQUENCE,
+    SIGNATURES,
+    STATES,
+    SUPERSEDES,
+    VECTORS,
+    VEILED,
+)
 
 if TYPE_CHECKING:
     from omsgrain.store.base import Writer
@@ -161,8 +170,11 @@ def forget(writer: Writer, seq: int) -> None:
             writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
     for table in (STATES, COUNTERS, HOLDS):
         writer.set_row(table, key, None)
-    vector = next(writer.rows(VECTORS), None)
-    while vector is not None:  # one look-up for each model that has vectors
-        model = vector[0][:_MODEL]
-        writer.set_row(VECTORS, model + key, None)
-        vector = next(writer.rows(VECTORS, after=model + b"\xff" * SEQUENCE.size), None)
+    for signed, _ in list(writer.rows(SIGNATURES, prefix=key)):
+        writer.set_row(SIGNATURES, signed, None)
+    for table in (VECTORS, VEILED):
+        vector = next(writer.rows(table), None)
+        while vector is not None:  # one look-up for each model that has vectors
+            model = vector[0][:_MODEL]
+            writer.set_row(table, model + key, None)
+            vector = next(writer.rows(table, after=model + b"\xff" * SEQUENCE.size), None)

@@ -19,6 +19,15 @@
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
     models-0      STATE   name of a model, UTF-8     msgpack map
     vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one a dimension
+    signatures-0  STATE   grain, u64 ++ signer, 16   an envelope around nothing (``signatures.py``)
+    sealed-0      BLIND   grain, u64                 number of the key that seals it, 8 bytes
+    keyed-0       BLIND   key, 8 ++ grain, u64       1 if the grain asks to be kept, or nothing
+    blind-0       BLIND   key, 8 ++ token, 16 ++     nothing; the place has its time masked
+                          place, 16
+    plain-0       BLIND   key, 8 ++ token, 16        grain, u64: which has this plain address
+    veiled-0      BLIND   model, u32 ++ grain, u64   a sealed vector
+    tombstones-0  STATE   HMAC of what is erased, 32 msgpack map
+    due-0         STATE   deadline, ms, u64 ++ u64   msgpack map: an erasure that is to be done
 
     record of meta-0    value
     omsgrain.format     u32, the format of the whole store
@@ -51,10 +60,12 @@ from typing import Final, Literal, TypeAlias
 __all__ = [
     "ADDRESSES",
     "AUDIT",
+    "BLIND",
     "BLOBS",
     "COUNTER",
     "COUNTERS",
     "DELETED",
+    "DUE",
     "EMBEDDED",
     "EVENT",
     "EVENTS",
@@ -66,6 +77,7 @@ __all__ = [
     "HEAD_RECORD",
     "HELD",
     "HOLDS",
+    "KEYED",
     "LINEAGES",
     "LONGEST_KEY",
     "MARK",
@@ -73,23 +85,28 @@ __all__ = [
     "MODELS",
     "NOTES",
     "PAST_TERMS",
+    "PLAIN",
     "RELEASED",
     "RESTRICTED",
     "REVIEWS",
+    "SEALED",
     "SEQUENCE",
+    "SIGNATURES",
     "STATES",
     "SUPERSEDED",
     "SUPERSEDES",
     "TABLES",
     "TERMS",
+    "TOMBSTONES",
     "VECTORS",
+    "VEILED",
     "VERIFIED",
     "Kind",
     "Life",
     "Table",
 ]
 
-FORMAT = 2
+FORMAT = 3
 """The format this code writes. It rises when an older reader could not read the store rightly."""
 
 FORMAT_RECORD = b"omsgrain.format"
@@ -152,6 +169,14 @@ AUDIT = Table(b"audit-0", Life.STATE)
 NOTES = Table(b"notes-0", Life.STATE)
 MODELS = Table(b"models-0", Life.STATE)
 VECTORS = Table(b"vectors-0", Life.STATE)
+SIGNATURES = Table(b"signatures-0", Life.STATE)
+SEALED = Table(b"sealed-0", Life.BLIND)
+KEYED = Table(b"keyed-0", Life.BLIND)
+BLIND = Table(b"blind-0", Life.BLIND)
+PLAIN = Table(b"plain-0", Life.BLIND)
+VEILED = Table(b"veiled-0", Life.BLIND)
+TOMBSTONES = Table(b"tombstones-0", Life.STATE)
+DUE = Table(b"due-0", Life.STATE)
 
 TABLES = (
     BLOBS,
@@ -171,4 +196,12 @@ TABLES = (
     NOTES,
     MODELS,
     VECTORS,
+    SIGNATURES,
+    SEALED,
+    KEYED,
+    BLIND,
+    PLAIN,
+    VEILED,
+    TOMBSTONES,
+    DUE,
 )

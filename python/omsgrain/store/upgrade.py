@@ -3,6 +3,7 @@
 
 1 -> 2    the table terms-0 is dropped; terms-1 and past-1 are made from the blobs. The tables
           of states, events and all else that came with format 2 begin empty.
+2 -> 3    the tables of signatures, of sealed grains and of erasures begin empty.
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ def upgrade(env: Environment) -> None:
 
     def run(txn: Transaction[bytes], session: Session) -> None:
         meta = env.tables[META]
-        if txn.get(FORMAT_RECORD, db=meta) == FORMAT_VALUE.pack(FORMAT):
+        before = txn.get(FORMAT_RECORD, db=meta)
+        if before == FORMAT_VALUE.pack(FORMAT):
             return  # another process was here before
+        txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=meta)
+        if before != FORMAT_VALUE.pack(1):
+            return
         writer = LmdbWriter(env, txn, session)
         rebuild(writer)
         try:
@@ -47,7 +52,6 @@ def upgrade(env: Environment) -> None:
             pass
         else:
             txn.drop(old)
-        txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=meta)
 
         def done() -> None:
             env.recent = Recent(writer.head.watermark)

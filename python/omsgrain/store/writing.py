@@ -86,12 +86,18 @@ class LmdbWriter(LmdbReader):
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
-        if not 0 < len(key) <= LONGEST_KEY:  # LMDB's own refusal would end the whole commit
-            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+        _check_key(key)
         if value is None:
             self._txn.delete(key, db=self._tables[table])
         else:
             self._txn.put(key, value, db=self._tables[table])
+
+    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Set many keys, in order, since neighbours share pages."""
+        for key, _ in rows:
+            _check_key(key)
+        with self._txn.cursor(self._tables[table]) as cursor:
+            cursor.putmulti(sorted(rows))
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain; return the event's own number."""
@@ -241,3 +247,9 @@ class LmdbWriter(LmdbReader):
         """Empty the index tables."""
         for table in (TERMS, PAST_TERMS):
             self._txn.drop(self._tables[table], delete=False)
+
+
+def _check_key(key: bytes) -> None:
+    """LMDB's own refusal would end the whole commit."""
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")

@@ -44,8 +44,10 @@ const HASHED_VALUE: u8 = 0xfe;
 #[allow(missing_docs)]
 #[repr(u8)]
 pub enum Kind {
-    /// Every grain, under one key without a term.
+    /// Every grain that can be read, under one key without a term.
     All = b'a',
+    /// Every sealed grain, under one key without a term, and under its type byte.
+    Sealed = b'e',
     /// The type byte.
     Type = b't',
     Namespace = b'n',
@@ -91,6 +93,7 @@ impl Kind {
     pub fn named(name: &str) -> Option<Kind> {
         Some(match name {
             "all" => Kind::All,
+            "sealed" => Kind::Sealed,
             "type" => Kind::Type,
             "namespace" => Kind::Namespace,
             "user_id" => Kind::User,
@@ -155,9 +158,14 @@ pub fn of_fingerprint(fingerprint: &Fingerprint) -> Key {
     key
 }
 
-/// The key that all grains are under.
+/// The key that all grains are under which can be read.
 pub fn of_all() -> Key {
     Key::from_slice(&[Kind::All as u8])
+}
+
+/// The key that all sealed grains are under.
+pub fn of_sealed() -> Key {
+    Key::from_slice(&[Kind::Sealed as u8])
 }
 
 /// The key of whatever a user gives as a term.
@@ -206,11 +214,14 @@ pub fn place(created_at: i64, digest: &Digest, sequence: u32) -> Place {
 pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key)) -> Result<Place> {
     let blob = extent::inner(blob)?;
     let header = Header::read(blob)?;
-    row(of_all());
-    row(of_type(header.type_byte));
     if header.has(ENCRYPTED) {
+        // Its header shows no more, and among what can be read it must not be counted.
+        row(of_sealed());
+        row(Key::from_slice(&[Kind::Sealed as u8, header.type_byte]));
         return Ok(place(i64::from(header.created_at) * 1000, digest, sequence));
     }
+    row(of_all());
+    row(of_type(header.type_byte));
     let payload = decode::payload(header, blob)?;
     let entries = header.encoding().read_map(&payload, EXTENDED.max_depth)?;
     row(of_fingerprint(&fingerprint::of_entries(header.encoding(), &payload, &entries)?));

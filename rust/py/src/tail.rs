@@ -29,6 +29,7 @@ fn make_key(kind: &str, value: Bound<'_, PyAny>, second: Option<&str>) -> Result
     let not_text = || Error::new(Code::Schema, "this term is a string");
     Ok(match index_rows::kind(kind)? {
         Kind::All => index_rows::of_all(),
+        Kind::Sealed => index_rows::of_sealed(),
         Kind::Type => index_rows::of_type(value.extract().map_err(|_| not_text())?),
         Kind::SubjectRelation => {
             let subject: String = value.extract().map_err(|_| not_text())?;

@@ -56,13 +56,8 @@ def grain_at(reader: Reader, address: str) -> Grain | None:
     Raises:
         IntegrityError: the stored bytes are damaged.
     """
-    blob = reader.get(bytes.fromhex(address))
-    if blob is None:
-        return None
-    grain = Grain(blob)
-    if grain.address != address:
-        raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    return grain
+    seq = reader.find([bytes.fromhex(address)])[0]
+    return None if seq is None else numbered(reader, seq)
 
 
 def found_at(reader: Reader, address: str) -> Grain:
@@ -85,11 +80,8 @@ def numbered(reader: Reader, seq: int) -> Grain | None:
     Raises:
         IntegrityError: the stored bytes are damaged.
     """
-    blob = reader.blob_at(seq)
-    if blob is None:
-        return None
-    grain = Grain(blob)
-    if reader.find([bytes.fromhex(grain.address)])[0] != seq:
+    grain = reader.grain(seq)
+    if grain is not None and reader.find([bytes.fromhex(grain.address)])[0] != seq:
         raise IntegrityError("the stored bytes are damaged", found=grain.address)
     return grain
 
