@@ -19,7 +19,7 @@ Floats: TypeAlias = Sequence[float]
 
 def put(store: Store, count: int, start: int = 0) -> list[int]:
     """Put some blobs; return their sequence numbers."""
-    blobs = [b"grain %d" % number for number in range(start, start + count)]
+    blobs = [b"\1\0grain %d" % number for number in range(start, start + count)]
     pairs = [(sha256(blob).digest(), blob) for blob in blobs]
     store.write(lambda writer: writer.put(pairs))
     with store.read() as reader:

@@ -12,6 +12,7 @@ FLOORS = (
     ("_core", "errors"),
     ("registry", "header"),
     ("grain", "lenient", "constructors"),
+    ("text",),
     ("crypto",),
     ("batch", "container"),
     ("store",),

@@ -14,10 +14,10 @@ from omsgrain.engine import reading
 from omsgrain.index.conditions import TESTED
 from omsgrain.index.policy import modes
 from omsgrain.privacy import presets, rules
-from omsgrain.search import fields as searched
 from omsgrain.search import vectors
-from omsgrain.store import audit, opening, state, tables
+from omsgrain.store import audit, opening, state, tables, tombstones
 from omsgrain.store.audit import entry
+from omsgrain.text import fields as searched
 
 DOCS = Path(__file__).parents[1] / "docs"
 OPERATIONS, POLICIES, SEARCH, STORE = (
@@ -36,6 +36,7 @@ def test_tables_of_the_store() -> None:
         tables.HEAD_RECORD.decode(): tables.HEAD.size,
         entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
         entry.KEY_RECORD.decode(): entry.KEY_BYTES,
+        tombstones.KEY_RECORD.decode(): 32,
     }
     assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}

@@ -369,8 +369,9 @@ def test_open_refuses(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     with pytest.raises(err.StoreError):
         og.open(path, readonly=True)
-    with pytest.raises(err.UnsupportedError):
-        og.open(path, keys="ring")  # type: ignore[arg-type]
+    for wrong in ({"keys": "ring"}, {"require_signatures": {"type": ["no such type"]}}):
+        with pytest.raises(err.SchemaError):
+            og.open(path, **wrong)
     with pytest.raises(err.SchemaError):
         og.open(path, durability="never")  # type: ignore[arg-type]
     assert not path.exists()

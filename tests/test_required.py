@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
@@ -149,7 +150,41 @@ def test_an_elided_field_counts_as_present() -> None:
     elided = {"subject": f"sha256:{A}"}
     fields = minimal("belief", subject=None, _elided=elided)
     assert og.encode(fields) == oracle.encode(fields)
-    rejected(minimal("belief", subject=None, _elided={"object": f"sha256:{A}"}), SCHEMA)
+    elsewhere = {"session_id": f"sha256:{A}"}
+    rejected(minimal("belief", subject=None, _elided=elsewhere), SCHEMA, field="/subject")
+
+
+def test_fields_by_which_a_rule_is_chosen_may_be_elided() -> None:
+    """Which rule holds cannot be told then, and so none is asked for."""
+    for shape, name in (
+        ("action definition", "action_phase"), ("action call", "action_phase"),
+        ("action result", "action_phase"), ("action code", "execution_mode"),
+    ):  # fmt: skip
+        fields = minimal(shape, **{name: None}, _elided={name: f"sha256:{A}"})
+        assert og.decode(og.encode(fields))["_elided"] == fields["_elided"]
+        for encoding in ("msgpack", "cbor"):
+            assert og.encode(fields, encoding=encoding) == oracle.encode(fields, encoding)
+    health: dict[str, Any] = {"structural_tags": ["profile:healthcare", "phi:mrn"]}
+    rejected(minimal("belief", **health), SCHEMA, field="/processing_basis")
+    hidden = {"processing_basis": f"sha256:{A}"}
+    og.decode(og.encode(minimal("belief", **health, _elided=hidden)))
+    open_license = minimal("belief", **health, license="CC0-1.0", _elided=hidden)
+    rejected(open_license, SCHEMA, field="/license")
+
+
+@pytest.mark.parametrize("name", ["subject", "user_id", "x_own", "caf\u00e9", "cafe\u0301"])
+def test_no_field_is_both_shown_and_elided(name: str) -> None:
+    fields = minimal("belief", **{name: "x"})
+    composed = unicodedata.normalize("NFC", name)
+    for form in (name, composed):
+        elided = {form: f"sha256:{A}"}
+        rejected(fields | {"_elided": elided}, SCHEMA, field=f"/_elided/{composed}")
+        og.decode(og.encode(fields | {name: None, "_elided": elided}))
+    both = {unicodedata.normalize("NFC", key): value for key, value in fields.items()}
+    small = oracle.compact(both | {"_elided": {composed: f"sha256:{A}"}})
+    for encoding in ("msgpack", "cbor"):
+        data = payload(encoding, pairs(encoding, small))
+        refused(blob(encoding, data, type_byte=TYPE_BYTE[small["t"]]), SCHEMA)
 
 
 def test_the_type() -> None:

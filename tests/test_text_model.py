@@ -11,11 +11,12 @@ import pytest
 import omsgrain as og
 from indexing import event, put, remove, say, seqs
 from omsgrain.errors import SchemaError
-from omsgrain.search import ranking, words
-from omsgrain.search.fields import texts
+from omsgrain.search import ranking
 from omsgrain.search.query import Phrase, Query, read_query
 from omsgrain.search.text import TextIndex
 from omsgrain.store.memory import MemoryStore
+from omsgrain.text import words
+from omsgrain.text.fields import texts
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def test_a_vector_in_place_of_another_is_an_event_and_the_same_again_is_none(
     with store.read() as reader:
         assert vectors.vectors_of(reader, seq) == {"m": array("f", [0, 1])}
         found = [EVENT.unpack(row) for _, row in reader.rows(EVENTS)]
-        digest = sha256(b"grain 0").digest()
+        digest = sha256(b"\1\0grain 0").digest()
         assert found == [(EMBEDDED, seq, digest)] * 2
 
 

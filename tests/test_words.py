@@ -10,9 +10,9 @@ import pytest
 
 from omsgrain import registry
 from omsgrain.errors import OmsError, RangeError, SchemaError
-from omsgrain.search import fields, words
 from omsgrain.search.query import LONGEST, MOST_PHRASES, Query, read_query
 from omsgrain.search.snippet import WIDTH, show
+from omsgrain.text import fields, words
 from values import random_text
 
 # --- words ---------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from omsgrain.header import Header, read_header
 
 if TYPE_CHECKING:
     from omsgrain import container, crypto
+    from omsgrain.crypto import disclose
     from omsgrain.engine import GrainStore, open, restore
 
 if _core.DEBUG:
@@ -90,6 +91,7 @@ __all__ = [
     "crypto",
     "decode",
     "decode_many",
+    "disclose",
     "encode",
     "encode_jsonl",
     "encode_many",
@@ -104,11 +106,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the store, and LMDB with it, and the containers when they are first asked for."""
+    """Load the store, and LMDB with it, containers and keys when they are first asked for."""
     if name in ("GrainStore", "open", "restore"):
         from omsgrain import engine
 
         return getattr(engine, name)
+    if name == "disclose":
+        from omsgrain.crypto import disclose
+
+        return disclose
     if name in ("container", "crypto"):
         return importlib.import_module(f"omsgrain.{name}")
     raise AttributeError(f"module 'omsgrain' has no attribute {name!r}")

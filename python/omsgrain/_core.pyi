@@ -2,7 +2,7 @@
 """The Rust core of omsgrain. Private: use `omsgrain`."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from omsgrain.errors import OmsError
 
@@ -13,6 +13,7 @@ __all__ = [
     "__version__",
     "address",
     "address_many",
+    "blind",
     "check",
     "check_many",
     "decode",
@@ -24,14 +25,22 @@ __all__ = [
     "extent",
     "fingerprint",
     "header",
+    "mask_times",
     "measure_frame",
     "millis",
     "nearest",
     "pack_frame",
     "parse_address",
+    "place_blocks",
+    "plain_header",
+    "prove_many",
     "registry_json",
+    "sealed_header",
     "term",
+    "tokens",
+    "tokens_many",
     "unpack_frame",
+    "user_ids",
     "verify",
     "verify_many",
 ]
@@ -70,6 +79,19 @@ def millis(value: Any) -> int: ...
 def nearest(
     query: bytes, rows: list[tuple[bytes, bytes]], floor: float
 ) -> list[tuple[float, int]]: ...
+def blind(
+    plain: list[bytes], words: list[list[bytes]], token_keys: list[bytes]
+) -> list[tuple[bytes, int]]: ...
+def tokens(token_key: bytes, keys: list[bytes]) -> list[bytes]: ...
+def tokens_many(token_keys: list[bytes], key: bytes) -> list[bytes]: ...
+def place_blocks(places: bytes) -> bytes: ...
+def mask_times(places: bytes, stream: bytes) -> bytes: ...
+def user_ids(blobs: list[bytes]) -> list[str | None]: ...
+def sealed_header(blob: bytes, whole: bool, hidden: bool, signed: bool) -> tuple[bytes, int]: ...
+def plain_header(sealed: bytes, inner: bytes) -> bytes: ...
+def prove_many(
+    envelopes: list[bytes],
+) -> list[tuple[bytes, str, int | None] | Literal[False] | None]: ...
 def term(kind: str, value: Any, second: str | None = None) -> bytes: ...
 
 @final

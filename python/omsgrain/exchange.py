@@ -8,23 +8,40 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from omsgrain import container
 from omsgrain.batch import ItemError, OnError, stops
+from omsgrain.container.check import blob_of
 from omsgrain.container.layout import Codec
-from omsgrain.errors import OmsError, UnsupportedError
+from omsgrain.errors import OmsError
 from omsgrain.intake import superseding
 from omsgrain.store.state import Verification
 
-__all__ = ["Claim", "ImportReport", "Merged", "export_mg", "import_mg"]
+__all__ = ["Claim", "ImportReport", "Merged", "Put", "export_mg", "import_mg"]
 
-_ENVELOPE = b"\xd2"
 _BATCH = 4_000  # grains a commit
 _CLAIMS = 1_000  # claims a commit
 
-PutMany = Callable[[list[bytes]], "tuple[int, int, list[ItemError]]"]
-"""Stores blobs; gives how many were new, how many were there, and the refusals by position."""
+
+class Put(NamedTuple):
+    """What became of some grains.
+
+    Attributes:
+        new: how many were stored.
+        there: how many were there already.
+        errors: the refusals, by position.
+        unproven: how many signatures were kept whose DID could not be resolved.
+    """
+
+    new: int
+    there: int
+    errors: list[ItemError]
+    unproven: int = 0
+
+
+PutMany = Callable[[list[bytes]], Put]
+"""Stores blobs and envelopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +52,14 @@ class Claim:
         address: the grain.
         superseded_by: by which it is said to be superseded.
         verification_status: what verification is said to have found.
-        new: the superseding grain's blob, if only superseding can store it.
+        new: the superseding grain, if only superseding can store it: its blob, or an envelope of
+            it for each of its signers.
     """
 
     address: str
     superseded_by: str | None
     verification_status: Verification
-    new: bytes | None = None
+    new: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +71,14 @@ class Merged:
         taken: how many changed something.
         refused: those that a policy refused.
         waiting: those that name a grain which is not here.
+        unproven: how many signatures came with them whose DID could not be resolved.
     """
 
     stored: int
     taken: int
     refused: list[tuple[str, OmsError]]
     waiting: list[Claim]
+    unproven: int = 0
 
 
 Merge = Callable[[list[Claim]], Merged]
@@ -70,12 +90,15 @@ class ImportReport:
 
     Attributes:
         stored: grains that were new.
-        duplicates: grains that were there already.
+        duplicates: grains that were there already; of a grain that stands in the file once for
+            each of its signers, all but the first.
         errors: the refusals; ``index`` counts the grains of all files, from 0.
         claims: states in the manifest. What a file says of its grains' state is a claim.
         merged: claims that were taken over; the rest said nothing new or nothing that counts.
         refused: claims that a policy refused, by the address of the grain they are about.
         waiting: claims that name a grain which is not here; import them again when it is.
+        unproven: signatures that were kept, and count for nothing: the DIDs of their signers could
+            not be resolved here.
     """
 
     stored: int
@@ -85,18 +108,19 @@ class ImportReport:
     merged: int = 0
     refused: list[tuple[str, OmsError]] = field(default_factory=list)
     waiting: int = 0
+    unproven: int = 0
 
 
 def export_mg(
     path: str | os.PathLike[str],
-    blobs: Iterable[bytes],
+    grains: Iterable[bytes],
     states: Mapping[str, Mapping[str, Any]],
     *,
     codec: Codec,
     sort: bool,
 ) -> container.Written:
-    """Write blobs that a store has verified to a .mg file, with what became of them."""
-    return container.write(path, blobs, manifest=states, codec=codec, sort=sort, check=False)
+    """Write blobs and envelopes of a store to a .mg file, with what became of them."""
+    return container.write(path, grains, manifest=states, codec=codec, sort=sort, check=False)
 
 
 def import_mg(
@@ -115,7 +139,7 @@ def import_mg(
     stop = stops(errors)
     files = container.parts(path)
     bad: dict[int, OmsError] = {}
-    replacing: dict[str, bytes] = {}
+    replacing: dict[str, list[bytes]] = {}
     claims: dict[str, Mapping[str, Any]] = {}
     first = 0
     for file in files:
@@ -127,55 +151,54 @@ def import_mg(
                     raise problem.error
                 bad[first + problem.number] = problem.error
             claims.update(source.manifest)
-            for number, blob in enumerate(source):
-                if blob[:1] == _ENVELOPE:
-                    bad[first + number] = UnsupportedError("this version stores no signed grains")
             first += len(source)
     if stop and bad:
         raise bad[min(bad)]
     named = {claim.get("superseded_by") for claim in claims.values()}
     refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
-    stored = duplicates = 0
-    for positions, blobs in _batches(_good(files, bad)):
-        positions, blobs = _set_apart(positions, blobs, named, replacing)
-        new, old, wrong = put(blobs) if blobs else (0, 0, [])
-        stored, duplicates = stored + new, duplicates + old
+    stored = duplicates = unproven = 0
+    for positions, grains in _batches(_good(files, bad)):
+        positions, grains = _set_apart(positions, grains, named, replacing)
+        new, old, wrong, unknown = put(grains) if grains else Put(0, 0, [])
+        stored, duplicates, unproven = stored + new, duplicates + old, unproven + unknown
         refused += [ItemError(positions[item.index], None, item.error) for item in wrong]
         if stop and wrong:
             _merge(claims, replacing, merge)  # what is stored by now is not to pass for current
             raise wrong[0].error
     merged = _merge(claims, replacing, merge)
     kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}
-    held_back = {claims[address].get("superseded_by") for address in kept_out} & replacing.keys()
-    duplicates += max(0, len(replacing) - len(held_back) - merged.stored)
+    held_back = {claims[address].get("superseded_by") for address in kept_out}
+    apart = sum(len(same) for new, same in replacing.items() if new not in held_back)
     refused.sort(key=lambda item: item.index)
     return ImportReport(
         stored + merged.stored,
-        duplicates,
+        duplicates + max(0, apart - merged.stored),
         refused,
         len(claims),
         merged.taken,
         merged.refused,
         len(merged.waiting),
+        unproven + merged.unproven,
     )
 
 
 def _set_apart(
-    positions: list[int], blobs: list[bytes], named: set[Any], apart: dict[str, bytes]
+    positions: list[int], grains: list[bytes], named: set[Any], apart: dict[str, list[bytes]]
 ) -> tuple[list[int], list[bytes]]:
     """Keep back grains that only superseding can store, if a claim says what they supersede."""
     kept = []
+    blobs = [blob_of(grain) for grain in grains]
     marked = superseding(blobs)
     for i, blob in enumerate(blobs):
         if i in marked and (address := sha256(blob).hexdigest()) in named:
-            apart[address] = blob
+            apart.setdefault(address, []).append(grains[i])
         else:
             kept.append(i)
-    return [positions[i] for i in kept], [blobs[i] for i in kept]
+    return [positions[i] for i in kept], [grains[i] for i in kept]
 
 
 def _merge(
-    claims: Mapping[str, Mapping[str, Any]], apart: Mapping[str, bytes], merge: Merge
+    claims: Mapping[str, Mapping[str, Any]], apart: Mapping[str, list[bytes]], merge: Merge
 ) -> Merged:
     """Offer the claims until none of those that wait can be taken over any more."""
     waiting = [
@@ -183,11 +206,11 @@ def _merge(
             address,
             (by := told.get("superseded_by")),
             told.get("verification_status", "unverified"),
-            apart.get(by) if by is not None else None,
+            tuple(apart.get(by, ())) if by is not None else (),
         )
         for address, told in claims.items()
     ]
-    stored = taken = 0
+    stored = taken = unproven = 0
     refused: list[tuple[str, OmsError]] = []
     while True:
         before, source = len(waiting), iter(waiting)
@@ -195,10 +218,11 @@ def _merge(
         while batch := list(islice(source, _CLAIMS)):
             merged = merge(batch)
             stored, taken = stored + merged.stored, taken + merged.taken
+            unproven += merged.unproven
             refused += merged.refused
             waiting += merged.waiting
         if len(waiting) in (0, before):
-            return Merged(stored, taken, refused, waiting)
+            return Merged(stored, taken, refused, waiting, unproven)
 
 
 def _good(
@@ -207,12 +231,12 @@ def _good(
     first = 0
     for file in files:
         with container.read(file) as source:
-            for number, blob in enumerate(source):
+            for number, grain in enumerate(source):
                 if first + number not in bad:
-                    yield first + number, blob
+                    yield first + number, grain
             first += len(source)
 
 
 def _batches(grains: Iterator[tuple[int, bytes]]) -> Iterator[tuple[list[int], list[bytes]]]:
     while batch := list(islice(grains, _BATCH)):
-        yield [position for position, _ in batch], [blob for _, blob in batch]
+        yield [position for position, _ in batch], [grain for _, grain in batch]

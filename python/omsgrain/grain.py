@@ -208,7 +208,10 @@ class Grain(Mapping[str, Any]):
         raise AttributeError("a grain is immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.blob[1] & (_SIGNED | _SEALED) or self._address not in (None, _core.address(self.blob)):
+        if self.blob[1] & (_SIGNED | _SEALED) or self._address not in (
+            None,
+            _core.address(self.blob),
+        ):
             return (Grain._stored, (self.blob, self.address))
         return (Grain, (self.blob,))
 

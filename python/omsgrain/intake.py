@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What comes into a store: dicts, grains and blobs, made into blobs that it may take.
 
-A dict is encoded, a blob or a grain is verified in full: canonical form, schema, address. Either
-way a grain that claims to supersede another is refused, since only superseding may do that.
+A dict is encoded, a blob or a grain is verified in full: canonical form, schema, address. Of an
+envelope the signature is verified too, and the blob goes in with its envelope beside it. A sealed
+blob cannot be looked into and goes in as it is. A grain that claims to supersede another is
+refused, since only superseding may do that, and so is a view of a grain of which parts are hidden.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from omsgrain import _core, registry
 from omsgrain.batch import GrainBatch, ItemError, ItemWarning, encode_many
-from omsgrain.errors import SchemaError
-from omsgrain.grain import Grain, options
+from omsgrain.errors import OmsError, SchemaError, SignedMismatchError, TooShortError
+from omsgrain.grain import Grain, bare, options
+
+if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
+    from omsgrain.store.signatures import Signature
 
 __all__ = ["Intake", "Item", "Pair", "intakes", "superseding", "take_one"]
 
@@ -28,7 +34,9 @@ Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 Pair: TypeAlias = tuple[bytes, bytes]
 """A digest and its blob."""
 
-_COMPRESSED = 0x04  # bit of the second header byte
+_SIGNED, _SEALED, _COMPRESSED = 1, 2, 4  # bits of the second header byte
+_ENVELOPE = 0xD2  # its first byte; that of a blob is 1
+_LEAST_SEALED = 9 + 12 + 1 + 16  # header, nonce, an empty map, tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +47,52 @@ class Intake:
         pairs: one entry an item, in their order; None where it was refused.
         errors: the refusals, by position.
         warnings: what is allowed but looks like a mistake.
+        whole: those that came as bytes, and are to come back byte for byte.
+        signatures: those that came in an envelope.
     """
 
     pairs: list[Pair | None]
     errors: list[ItemError]
     warnings: list[ItemWarning]
+    whole: set[int] = field(default_factory=set)
+    signatures: dict[int, Signature] = field(default_factory=dict)
 
 
-def take_one(item: Item, *, replacing: bool = False) -> tuple[Pair, list[str]]:
-    """Make one item a pair; the texts are warnings.
+def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None = None) -> Intake:
+    """Make one item a pair.
 
     Args:
-        item: fields, a grain or a blob.
+        item: fields, a grain, a blob or an envelope.
         replacing: it may claim to supersede another.
+        resolver: finds the keys of signers whose DIDs do not hold them.
 
     Raises:
         OmsError: the refusal.
     """
+    intake = Intake([None], [], [])
     blob = _blob_of(item)
     if blob is None:
         blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses what is no map
-    else:
+        intake.pairs[0] = (sha256(blob).digest(), blob)
+        intake.warnings.extend(ItemWarning(0, None, note) for note in notes)
+    elif blob[1:2] and not blob[1] & (_SIGNED | _SEALED) and blob[0] != _ENVELOPE:
         _core.check(blob)
-        notes = []
-    if not replacing:
-        for error in superseding([blob]).values():
-            raise error
-    return (sha256(blob).digest(), blob), notes
+        intake.pairs[0] = (sha256(blob).digest(), blob)
+        intake.whole.add(0)
+    else:
+        _verify({0: blob}, intake, 0, resolver)
+    if not intake.errors:
+        _refuse(intake, 0, replacing)
+    for bad in intake.errors:
+        raise bad.error
+    return intake
 
 
-def intakes(items: Iterable[Item] | GrainBatch, size: int) -> Iterator[Intake]:
+def intakes(
+    items: Iterable[Item] | GrainBatch,
+    size: int,
+    resolver: Resolver | None = None,
+) -> Iterator[Intake]:
     """Make many items pairs, ``size`` at a time, on all cores.
 
     The good grains of a ``GrainBatch`` come from the core, so only their claims are looked at.
@@ -83,11 +107,11 @@ def intakes(items: Iterable[Item] | GrainBatch, size: int) -> Iterator[Intake]:
     source = iter(items)
     first = 0
     while chunk := list(islice(source, size)):
-        yield _take(chunk, first)
+        yield _take(chunk, first, resolver)
         first += len(chunk)
 
 
-def _take(items: Sequence[Item], first: int) -> Intake:
+def _take(items: Sequence[Item], first: int, resolver: Resolver | None) -> Intake:
     intake = Intake([None] * len(items), [], [])
     given: dict[int, bytes] = {}
     fields: dict[int, Item] = {}
@@ -100,15 +124,15 @@ def _take(items: Sequence[Item], first: int) -> Intake:
     if fields:
         _encode(fields, intake, first)
     if given:
-        _verify(given, intake, first)
-    _refuse_superseding(intake, first)
+        _verify(given, intake, first, resolver)
+    _refuse(intake, first)
     intake.errors.sort(key=lambda error: error.index)
     return intake
 
 
 def _from_batch(batch: GrainBatch) -> Intake:
     intake = Intake(list(zip(batch.digests, batch.blobs, strict=True)), [], [])
-    _refuse_superseding(intake, 0)
+    _refuse(intake, 0)
     return intake
 
 
@@ -131,48 +155,117 @@ def _encode(fields: dict[int, Item], intake: Intake, first: int) -> None:
     )
 
 
-def _verify(given: dict[int, bytes], intake: Intake, first: int) -> None:
-    places, blobs = list(given), list(given.values())
-    digests, wrong = _core.check_many(blobs)
-    for place, digest, blob in zip(places, digests, blobs, strict=True):
-        intake.pairs[place] = (digest, blob)
-    for index, error in wrong:
-        intake.pairs[places[index]] = None
-        intake.errors.append(ItemError(first + places[index], None, error))
+def _verify(
+    given: dict[int, bytes], intake: Intake, first: int, resolver: Resolver | None
+) -> None:
+    intake.whole.update(given)
+    signed = [place for place, blob in given.items() if blob[:1] == bytes((_ENVELOPE,))]
+    wrong: dict[int, OmsError] = {}
+    if signed:
+        wrong = _open(signed, given, intake, resolver)
+    for place in given.keys() - intake.signatures.keys() - wrong.keys():
+        if given[place][1:2] and given[place][1] & _SEALED:
+            if (error := _sealed_error(given[place])) is not None:
+                wrong[place] = error
+    plain = [
+        place
+        for place, blob in given.items()
+        if place not in wrong and not (blob[1:2] and blob[1] & _SEALED)
+    ]
+    # The core reads a signed blob as if its bit were not set; without an envelope it refuses it.
+    checked = [bare(given[p]) if p in intake.signatures else given[p] for p in plain]
+    digests, refused = _core.check_many(checked)
+    wrong |= {plain[index]: error for index, error in refused}
+    known = dict(zip(plain, digests, strict=True))
+    for place, blob in given.items():
+        if place not in wrong:
+            own = place in intake.signatures or place not in known
+            intake.pairs[place] = (sha256(blob).digest() if own else known[place], blob)
+    for place, error in wrong.items():
+        intake.signatures.pop(place, None)
+        intake.errors.append(ItemError(first + place, None, error))
 
 
-def _refuse_superseding(intake: Intake, first: int) -> None:
+def _open(
+    places: list[int], given: dict[int, bytes], intake: Intake, resolver: Resolver | None
+) -> dict[int, OmsError]:
+    """Take blobs out of their envelopes, verifying the signatures; gives what is refused."""
+    from omsgrain.store.signatures import examine_many
+
+    wrong: dict[int, OmsError] = {}
+    found = examine_many([given[place] for place in places], resolver)
+    for place, examined in zip(places, found, strict=True):
+        if isinstance(examined, OmsError):
+            wrong[place] = examined
+        else:
+            given[place], intake.signatures[place] = examined
+    return wrong
+
+
+def _sealed_error(blob: bytes) -> OmsError | None:
+    """What is wrong with a sealed blob, as far as it shows."""
+    if len(blob) < _LEAST_SEALED:
+        return TooShortError(
+            "too short for a sealed grain",
+            expected=f"at least {_LEAST_SEALED} bytes",
+            found=str(len(blob)),
+        )
+    try:
+        _core.header(blob)
+    except OmsError as error:
+        return error
+    if blob[1] & _SIGNED:
+        return SignedMismatchError("the signed bit is set, but there is no envelope", offset=1)
+    return None
+
+
+def _refuse(intake: Intake, first: int, replacing: bool = False) -> None:
     blobs = [b"" if pair is None else pair[1] for pair in intake.pairs]
-    for index, error in superseding(blobs).items():
+    for index, error in superseding(blobs, views_only=replacing).items():
         intake.pairs[index] = None
+        intake.signatures.pop(index, None)
         intake.errors.append(ItemError(first + index, None, error))
 
 
-def superseding(blobs: Sequence[bytes]) -> dict[int, SchemaError]:
-    """Find the grains that claim to supersede another, by position. Spec: OMS §23."""
+def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
+    """Find the grains that cannot be put as they are, by position. Spec: OMS §10, §23.
+
+    Args:
+        blobs: verified ones; sealed ones are passed over.
+        views_only: find only views of other grains, and not what claims to supersede one.
+    """
     names, marked = _marks()
     if not any(blob[1:2] and blob[1] & _COMPRESSED for blob in blobs):
         if marked(b"".join(blobs)) is None:  # one fast search; nearly every batch ends here
             return {}
     found = {}
     for index, blob in enumerate(blobs):
-        if blob and (blob[1] & _COMPRESSED or marked(blob)):
-            fields = _core.decode(blob)
-            for name in names:
-                if name in fields:
-                    found[index] = SchemaError(
-                        "the grain claims to supersede another; put it with supersede()",
-                        field=f"/{name}",
-                    )
-                    break
+        if blob and not blob[1] & _SEALED and (blob[1] & _COMPRESSED or marked(blob)):
+            fields = _core.decode(bare(blob))
+            if _VIEW in fields:
+                found[index] = SchemaError(
+                    "the grain is a view of another, of which parts are hidden; "
+                    "a view is not stored as a grain of its own",
+                    field=f"/{_VIEW}",
+                )
+                continue
+            name = next((name for name in names if name in fields), None)
+            if name is not None and not views_only:
+                found[index] = SchemaError(
+                    "the grain claims to supersede another; put it with supersede()",
+                    field=f"/{name}",
+                )
     return found
+
+
+_VIEW = "_disclosure_of"
 
 
 @cache
 def _marks() -> tuple[tuple[str, ...], Callable[[bytes], object]]:
     """The fields of a superseding grain, and a search for their keys as the codecs write them."""
     fields = [field for field in registry.FIELDS if field.supersede_only]
-    keys = [field.short.encode() for field in fields]
+    keys = [field.short.encode() for field in (*fields, registry.field(_VIEW))]
     # A string of up to 23 bytes is head plus length, then the bytes: MessagePack 0xA0, CBOR 0x60.
     marks = [bytes([head + len(key)]) + key for key in keys for head in (0xA0, 0x60)]
     return tuple(field.name for field in fields), re.compile(

@@ -46,6 +46,7 @@ COMMANDS = {
     "restore": ("upkeep", "restore"),
     "keygen": ("keys", "keygen"),
     "sign": ("keys", "sign"),
+    "disclose": ("disclose", "disclose"),
     "vectors": ("vectors", "vectors"),
     "demo": ("demo", "demo"),
 }

@@ -7,11 +7,20 @@
     cose       COSE_Sign1 as bytes
     envelope   signed grains
     detached   signatures apart from what they sign, and of those who agree to a supersession
+    many       signed grains in batches
     files      signatures of files
+    disclosure views of grains without some of their fields
+    keyring    the keys of all users, to seal grains with, in a file that can forget one
+    master     the master key, which opens that file
     web        a resolver for did:web
 
 A signature proves that a key signed these bytes. Whose key it is, and when it signed, it does not.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from omsgrain.crypto import did
 from omsgrain.crypto.detached import (
@@ -35,23 +44,38 @@ from omsgrain.crypto.envelope import (
 from omsgrain.crypto.files import sign_file, verify_file
 from omsgrain.crypto.keys import Ed25519Signer, ES256Signer, KeySigner, Signer, load_signer
 
+if TYPE_CHECKING:
+    from omsgrain.crypto.disclosure import Disclosed, check_disclosure, disclose, reveal
+    from omsgrain.crypto.keyring import KeyRing, KeyStats
+    from omsgrain.crypto.many import open_many, prove_many
+    from omsgrain.crypto.master import Master
+
 __all__ = [
     "CoSigners",
+    "Disclosed",
     "ES256Signer",
     "Ed25519Signer",
+    "KeyRing",
     "KeySigner",
+    "KeyStats",
+    "Master",
     "Proof",
     "PublicKey",
     "Resolver",
     "Signed",
     "Signer",
     "check_co_signers",
+    "check_disclosure",
     "co_sign",
     "co_signers",
     "did",
+    "disclose",
     "load_signer",
+    "open_many",
     "open_signed",
     "prove",
+    "prove_many",
+    "reveal",
     "sign",
     "sign_detached",
     "sign_file",
@@ -60,3 +84,22 @@ __all__ = [
     "verify_signed",
     "with_signed_bit",
 ]
+
+_LATER = {
+    "Disclosed": "disclosure",
+    "KeyRing": "keyring",
+    "KeyStats": "keyring",
+    "Master": "master",
+    "check_disclosure": "disclosure",
+    "disclose": "disclosure",
+    "open_many": "many",
+    "prove_many": "many",
+    "reveal": "disclosure",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what most programs that sign do without when it is first asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'omsgrain.crypto' has no attribute {name!r}")
+    return getattr(import_module(f"omsgrain.crypto.{_LATER[name]}"), name)

@@ -4,21 +4,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from omsgrain.engine.base import Settings
 from omsgrain.engine.care import Care
 from omsgrain.engine.moving import Moving
 from omsgrain.engine.putting import BATCH, PutReport
 from omsgrain.engine.reading import Change, Reading
+from omsgrain.engine.rights import Rights
+from omsgrain.engine.signing import Signing
 from omsgrain.engine.tracing import Tracing
-from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.errors import SchemaError
+
+if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
+    from omsgrain.crypto.keyring import KeyRing
 
 __all__ = ["BATCH", "Change", "GrainStore", "PutReport", "open", "restore"]
 
 
-class GrainStore(Reading, Moving, Tracing, Care):
+class GrainStore(Reading, Moving, Signing, Tracing, Rights, Care):
     """Grains by content address, in order of arrival.
 
     A context manager; any thread may use it. In a forked child it refuses: open the store there.
@@ -31,7 +37,7 @@ class GrainStore(Reading, Moving, Tracing, Care):
 def open(
     path: str | os.PathLike[str],
     *,
-    keys: None = None,
+    keys: KeyRing | None = None,
     readonly: bool = False,
     durability: Literal["commit", "relaxed"] = "commit",
     actor: str | None = None,
@@ -39,6 +45,8 @@ def open(
     hold_authorities: Iterable[str] = (),
     delegation: bool = False,
     count_access: bool = True,
+    require_signatures: bool | Mapping[str, Iterable[str]] = False,
+    resolver: Resolver | None = None,
 ) -> GrainStore:
     """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
 
@@ -47,7 +55,8 @@ def open(
 
     Args:
         path: the directory; its parent must exist.
-        keys: for encrypted grains, which this version does not know: must be None.
+        keys: seal what belongs to a user, and open what is sealed: a ``KeyRing``, which stays open
+            when the store is closed. Without keys sealed grains show their headers and addresses.
         readonly: refuse to write, and do not make a store.
         durability: ``commit``: what is put is on the disk when the call returns. ``relaxed``: the
             operating system has it then, much sooner; a killed process loses nothing, but a power
@@ -60,15 +69,19 @@ def open(
             every such hold binds.
         delegation: check what the goals that delegate allow.
         count_access: count the reads of each grain.
+        require_signatures: take only grains whose signature was verified: True, or those that
+            ``{"type": [...], "namespace": ["robots:*"]}`` names.
+        resolver: gives the public key of a DID that does not hold it, such as a did:web. Without
+            one the signatures of such signers are kept and do not count.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
-        UnsupportedError: ``keys`` were given.
+        SchemaError: an argument of another kind.
     """
     from omsgrain.store.lmdb import LmdbStore
 
-    if keys is not None:
-        raise UnsupportedError("this version stores no encrypted grains", expected="keys=None")
+    if keys is not None and not hasattr(keys, "of_user"):
+        raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
     if durability not in ("commit", "relaxed"):
         raise SchemaError("unknown durability", expected='"commit" or "relaxed"')
     if isinstance(hold_authorities, str):
@@ -80,12 +93,20 @@ def open(
         from omsgrain.privacy import load
 
         preset = load(policy)
+    required = None
+    if require_signatures:
+        from omsgrain.engine.required import Required
+
+        required = Required.parse(require_signatures)
     settings = Settings(
         actor=actor,
         preset=preset,
         hold_authorities=frozenset(hold_authorities),
         delegation=delegation,
         count_access=count_access,
+        keys=keys,
+        require=required,
+        resolver=resolver,
     )
     return GrainStore(LmdbStore(path, readonly=readonly, durability=durability), settings)
 

@@ -12,8 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omsgrain.engine import lineage, reviewing
-from omsgrain.engine.world import StoreWorld, seq_of
-from omsgrain.errors import SchemaError
+from omsgrain.engine.admission import check_basis
+from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.placing import known, place
+from omsgrain.engine.world import StoreWorld, address_of, seq_of
+from omsgrain.errors import NotFoundError, SchemaError, SignatureError
 from omsgrain.grain import Grain
 from omsgrain.index import policy
 from omsgrain.store.base import Reader, Writer
@@ -49,33 +52,58 @@ def state(reader: Reader, seq: int) -> State:
 
 
 def supersede(
-    writer: Writer, settings: Settings, digest: bytes, new: Grain, justification: str | None
-) -> bool:
-    """Put ``new`` in the place of the grain with the digest; False if it was there already."""
+    writer: Writer,
+    settings: Settings,
+    digest: bytes,
+    given: Incoming,
+    justification: str | None,
+) -> tuple[bytes, bool]:
+    """Put a grain in the place of the one with the digest.
+
+    Args:
+        writer: the transaction.
+        settings: of the handle.
+        digest: of the grain to supersede, by its stored or its plain address.
+        given: the new grain alone, once for each of its signers.
+        justification: why.
+
+    Returns:
+        The address that the new grain stands under, and whether anything was done.
+    """
     seq = seq_of(writer, digest)
-    world = StoreWorld(writer, new)
-    old = digest.hex()
+    there = _there(writer, given)
+    new = given.grain(0) if there is None else _at(writer, there)
+    signers = _signers(writer, given, there)
+    world = StoreWorld(writer, new, signed={new.address: signers})
+    old = address_of(writer, seq)
     _refuse_circle(world, old, new.address)
     key = SEQUENCE.pack(seq)
     before = unpack(writer.row(STATES, key))
+    new_digest = bytes.fromhex(new.address)
     if new.address in before.successors and _is_joined(writer, seq, new.address):
-        return False
+        place(writer, given, range(len(given.pairs)))  # perhaps it has one more signature
+        return new_digest, False
+    if settings.require is not None and not signers and settings.require.asks(new):
+        raise SignatureError(
+            "the store takes such a grain only with a signature that was verified"
+        )
     now = settings.clock()
     act = policy.Act(
         "supersede",
         old,
         new=new,
-        co_signers=_co_signers(new, digest),
+        signers=frozenset(signers),
+        co_signers=_co_signers(world, settings, new, old),
         justification=justification,
         now=now,
     )
     rules = _check(world, act, settings)
     if settings.preset is not None:
-        rules += settings.preset.check_put(new)
+        check_basis(writer, settings, given, new)
+        rules += settings.preset.check_put(new, encrypted=bool(given.sealed))
         if (target := world.grain(old)) is not None:
             rules += settings.preset.reviews("supersede", target)
-    new_digest = bytes.fromhex(new.address)
-    writer.put([(new_digest, new.blob)])
+    place(writer, given, range(len(given.pairs)))
     new_seq = seq_of(writer, new_digest)
     known_from = new.get("system_valid_from", new.get("created_at", 0))
     ends = [known_from] if before.system_valid_to is None else [known_from, before.system_valid_to]
@@ -86,8 +114,8 @@ def supersede(
     _set(writer, seq, before, after)
     writer.set_row(SUPERSEDES, SEQUENCE.pack(new_seq) + key, b"")
     lineage.join(writer, seq, new_seq)
-    _review(writer, writer.event(SUPERSEDED, seq, digest), act, rules)
-    return True
+    _review(writer, writer.event(SUPERSEDED, seq, bytes.fromhex(old)), act, rules)
+    return new_digest, True
 
 
 def set_verification(
@@ -99,10 +127,11 @@ def set_verification(
     if before.verification_status == status:
         return None
     operation = policy.operation_of(before.verification_status, status)
-    act = policy.Act(operation, digest.hex(), justification=reason, now=settings.clock())
+    old = address_of(writer, seq)
+    act = policy.Act(operation, old, justification=reason, now=settings.clock())
     rules = _check(StoreWorld(writer), act, settings)
     _set(writer, seq, before, replace(before, verification_status=status))
-    _review(writer, writer.event(VERIFIED, seq, digest), act, rules)
+    _review(writer, writer.event(VERIFIED, seq, bytes.fromhex(old)), act, rules)
     return operation
 
 
@@ -117,25 +146,54 @@ def delete(
     from omsgrain.privacy import load
 
     seq = seq_of(writer, digest)
-    act = policy.Act("delete", digest.hex(), justification=reason, now=settings.clock())
+    old = address_of(writer, seq)
+    act = policy.Act("delete", old, justification=reason, now=settings.clock())
     world = StoreWorld(writer)
     rules = _check(world, act, settings)
     if (grain := world.grain(act.address)) is not None:
         preset = settings.preset or load(())  # what a grain says of its own retention binds always
         rules += preset.check_delete(grain, act.now, approvals=approvals)
-    number = writer.event(DELETED, seq, digest)
+    number = writer.event(DELETED, seq, bytes.fromhex(old))
     lineage.leave(writer, seq)
     writer.remove(seq)
     _review(writer, number, act, rules)
 
 
-def _co_signers(new: Grain, old: bytes) -> frozenset[str]:
+def _there(writer: Writer, given: Incoming) -> bytes | None:
+    """The address that the new grain has in the store already, sealed or not."""
+    below: Writer = getattr(writer, "inner", writer)
+    digest = given.pairs[0][0]
+    return digest if below.find([digest])[0] is not None else known(writer, given, 0)
+
+
+def _at(reader: Reader, digest: bytes) -> Grain:
+    grain = reader.grain(seq_of(reader, digest))
+    if grain is None:
+        raise NotFoundError("no grain with this address is in the store")
+    return grain
+
+
+def _signers(writer: Writer, given: Incoming, there: bytes | None) -> tuple[str, ...]:
+    """Whose signature over the new grain was verified, now or when it came."""
+    found = {one.signer for one in given.signatures.values() if one.proven}
+    seq = writer.find([given.pairs[0][0] if there is None else there])[0]
+    if seq is not None:
+        from omsgrain.store import signatures
+
+        found.update(signatures.signers(writer, seq))
+    return tuple(sorted(found))
+
+
+def _co_signers(world: StoreWorld, settings: Settings, new: Grain, old: str) -> frozenset[str]:
     """Who has signed that the new grain may supersede the old one."""
     if "supersession_auth" not in new:
         return frozenset()
     from omsgrain import crypto
 
-    return crypto.co_signers(new, policy.claim(new), old.hex())
+    named = policy.authorized(world, policy.Act("supersede", old, new=new, now=settings.clock()))
+    return crypto.co_signers(
+        new, policy.claim(new), old, resolver=settings.resolver, authorized=named
+    )
 
 
 def _check(world: StoreWorld, act: policy.Act, settings: Settings) -> tuple[str, ...]:

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""May these grains come in? What only a store can tell: goals, delegation, a preset's rules."""
+"""May these grains come in? What only a store can tell: erasures, signatures, goals, rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omsgrain.errors import OmsError
+from omsgrain.engine.placing import known
+from omsgrain.errors import ErasedError, OmsError, SignatureError
 from omsgrain.grain import Grain
-from omsgrain.intake import Pair
-from omsgrain.store.base import Reader
+from omsgrain.store import tombstones
+from omsgrain.store.base import Writer
 
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
+    from omsgrain.engine.incoming import Incoming
 
-__all__ = ["Admission", "admit"]
+__all__ = ["Admission", "admit", "check_basis", "erased", "refuse_erased"]
 
+_CONSENT = 10  # type byte
 _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
 
 
@@ -33,26 +35,91 @@ class Admission:
     reviews: dict[int, tuple[str, ...]]
 
 
-def admit(reader: Reader, settings: Settings, pairs: Sequence[Pair]) -> Admission:
+def admit(
+    writer: Writer, settings: Settings, given: Incoming, allow_erased: bool = False
+) -> Admission:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
-    asked = settings.preset is not None or settings.delegation
+    asked = settings.preset is not None or settings.delegation or settings.require is not None
     found = Admission({}, {})
-    for i, (digest, blob) in enumerate(pairs):
-        if (asked or blob[2] == _GOAL) and reader.find([digest])[0] is None:
+    if not allow_erased:
+        found.refused.update(erased(writer, given))
+    below: Writer = getattr(writer, "inner", writer)
+    for i, (digest, blob) in enumerate(given.pairs):
+        if i in found.refused or not (asked or blob[2] == _GOAL):
+            continue
+        if below.find([digest])[0] is None and known(writer, given, i) is None:
             try:
-                if rules := _rules(reader, settings, Grain(blob)):
+                if rules := _rules(writer, settings, given, i):
                     found.reviews[i] = rules
             except OmsError as error:
                 found.refused[i] = error
     return found
 
 
-def _rules(reader: Reader, settings: Settings, grain: Grain) -> tuple[str, ...]:
+def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
+    """Those that were erased before, by position, each with its refusal."""
+    digests = [digest for digest, _ in given.pairs]
+    for i in given.sealed:
+        digests[i] = given.plain(i)
+    return {
+        i: ErasedError(
+            "this grain was erased", expected="allow_erased=True, if it is to come back"
+        )
+        for i in tombstones.refused(writer, digests)
+    }
+
+
+def refuse_erased(writer: Writer, given: Incoming) -> None:
+    """Refuse what was erased before.
+
+    Raises:
+        ErasedError: the first of them.
+    """
+    for _, error in sorted(erased(writer, given).items()):
+        raise error
+
+
+def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple[str, ...]:
     from omsgrain.engine.world import StoreWorld
     from omsgrain.index import policy
 
-    world = StoreWorld(reader, grain)
+    grain = given.grain(i)
+    signature = given.signatures.get(i)
+    signers = (signature.signer,) if signature is not None and signature.proven else ()
+    if settings.require is not None and not signers and settings.require.asks(grain):
+        raise SignatureError(
+            "the store takes such a grain only with a signature that was verified"
+        )
+    if grain.sealed:
+        return ()
+    world = StoreWorld(writer, grain, signed={grain.address: signers})
     policy.check_goal(world, grain)
     if settings.delegation:
         policy.check_delegation(world, grain, settings.clock())
-    return () if settings.preset is None else settings.preset.check_put(grain)
+    if settings.preset is None:
+        return ()
+    check_basis(writer, settings, given, grain)
+    return settings.preset.check_put(grain, encrypted=i in given.sealed)
+
+
+def check_basis(writer: Writer, settings: Settings, given: Incoming, grain: Grain) -> None:
+    """Refuse a grain whose consent was withdrawn, or is none, where a preset asks for a basis.
+
+    Raises:
+        SchemaError: the consent does not stand.
+    """
+    if settings.preset is None or "processing_basis" not in grain:
+        return
+    from omsgrain.engine.rights import consent
+
+    if consent.is_asked(settings.preset, grain):
+        consent.check_basis(writer, grain, _consents(given))
+
+
+def _consents(given: Incoming) -> set[str]:
+    """The addresses of the consents that come along, by both names of sealed ones."""
+    found: set[str] = set()
+    for i, (digest, blob) in enumerate(given.pairs):
+        if blob[2] == _CONSENT and not (grain := given.grain(i)).get("is_withdrawal", True):
+            found.update((digest.hex(), given.plain(i).hex(), grain.address))
+    return found

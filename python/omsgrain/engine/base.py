@@ -14,6 +14,9 @@ from omsgrain.errors import StoreError
 from omsgrain.store.base import Store, Writer
 
 if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
+    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.engine.required import Required
     from omsgrain.privacy import Preset
 
 __all__ = ["Base", "Settings", "now"]
@@ -40,6 +43,9 @@ class Settings:
         count_access: whether reads are counted.
         audit: whether writes are noted in the audit trail.
         clock: gives the time in ms since 1970.
+        keys: what seals grains of users, and opens them.
+        require: which grains the store takes only signed.
+        resolver: finds the keys of signers whose DIDs do not hold them.
     """
 
     actor: str | None = None
@@ -49,6 +55,9 @@ class Settings:
     count_access: bool = True
     audit: bool = True
     clock: Callable[[], int] = now
+    keys: KeyRing | None = None
+    require: Required | None = None
+    resolver: Resolver | None = None
 
 
 class Base:
@@ -60,8 +69,13 @@ class Base:
     """
 
     def __init__(self, store: Store, settings: Settings | None = None) -> None:
-        self._store = store
         self._settings = settings or Settings()
+        self._below = store
+        self._store = store
+        if self._settings.keys is not None:
+            from omsgrain.store.sealed import SealedStore
+
+            self._store = SealedStore(store, self._settings.keys)
         self._access = Access()
         self._counts = self._settings.count_access and not store.readonly
 

@@ -13,12 +13,13 @@ from dataclasses import replace
 
 from omsgrain import _core
 from omsgrain.engine import acts, holding, reviewing
-from omsgrain.engine.base import Base
+from omsgrain.engine.admission import refuse_erased
+from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.holding import Hold
+from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.reviewing import Review
-from omsgrain.engine.world import seq_of
+from omsgrain.engine.world import address_of, seq_of
 from omsgrain.errors import OmsWarning, SchemaError
-from omsgrain.grain import Grain
 from omsgrain.intake import Item, take_one
 from omsgrain.store.base import Writer
 from omsgrain.store.state import State, Verification
@@ -28,7 +29,7 @@ __all__ = ["Changing"]
 _STATUSES = ("unverified", "verified", "contested", "retracted")
 
 
-class Changing(Base):
+class Changing(Bringing):
     """The part of a GrainStore that changes what is thought of a grain."""
 
     def supersede(self, old: str, new: Item, justification: str | None = None) -> str:
@@ -65,17 +66,19 @@ class Changing(Base):
             if new.get(name, justification) != justification:
                 raise SchemaError("two justifications that differ", field=f"/{name}")
             new = {**new, name: justification}
-        pair, notes = take_one(new, replacing=True)
-        for note in notes:
-            warnings.warn(note, OmsWarning, stacklevel=2)
-        grain = Grain(pair[1])
+        intake = take_one(new, replacing=True, resolver=self._settings.resolver)
+        for note in intake.warnings:
+            warnings.warn(note.message, OmsWarning, stacklevel=2)
 
-        def work(writer: Writer) -> None:
-            if acts.supersede(writer, self._settings, digest, grain, justification):
-                self._note(writer, "supersede", [digest, pair[0]])
+        def work(writer: Writer, given: Incoming) -> str:
+            before = bytes.fromhex(address_of(writer, seq_of(writer, digest)))
+            refuse_erased(writer, given)
+            after, done = acts.supersede(writer, self._settings, digest, given, justification)
+            if done:
+                self._note(writer, "supersede", [before, after])
+            return after.hex()
 
-        self._store.write(work)
-        return grain.address
+        return self._bring(intake, work)
 
     def contest(self, address: str, *, reason: str | None = None) -> None:
         """Say that a grain is in doubt; it stays among current results, marked as contested.

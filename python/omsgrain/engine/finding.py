@@ -37,12 +37,14 @@ class Finding(Base):
         current: bool | None = True,
         verification_status: Verification | None = None,
         min_confidence: float | None = None,
+        words: str | None = None,
         order: Order = "newest",
         limit: int = 50,
         cursor: str | None = None,
         count: bool = False,
         explain: bool = False,
         scan: bool = False,
+        sealed: bool = True,
     ) -> Page:
         """Find grains that match every filter given.
 
@@ -68,17 +70,21 @@ class Finding(Base):
                 those. None: all.
             verification_status: what verification found.
             min_confidence: at least this confidence, 0 to 1.
+            words: all of these words are in its texts, whatever their case and order.
             order: "newest" first and then by address, or "oldest", its exact reverse.
             limit: results a page, 1 to 10,000.
             cursor: ``next_cursor`` of the page before; the filters must be the same.
             count: also count all that match, which may read them all.
             explain: also say how the query was answered.
             scan: allow a query that no index answers to read every grain.
+            sealed: look among sealed grains, too, those that the keys of the store open. They can
+                be asked for exact values and words; with False anything can be asked of the rest.
 
         Raises:
             SchemaError: a filter or cursor that cannot be.
             RangeError: the limit, or the confidence.
-            UnsupportedError: no index answers, and ``scan`` was not given.
+            UnsupportedError: no index answers, and ``scan`` was not given; or there are sealed
+                grains, and they cannot be asked that.
 
         Spec: OMS §28.1
         """
@@ -102,6 +108,7 @@ class Finding(Base):
                 current=current,
                 verification_status=verification_status,
                 min_confidence=min_confidence,
+                words=words,
                 created_after=created_after,
                 created_before=created_before,
                 order=order,
@@ -110,6 +117,7 @@ class Finding(Base):
                 count=count,
                 explain=explain,
                 scan=scan,
+                sealed=sealed,
             )
         self._count_reads(bytes.fromhex(hit.content_address) for hit in page.results)
         return page

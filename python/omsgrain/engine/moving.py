@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omsgrain.batch import ItemError, OnError
+from omsgrain.batch import OnError
 from omsgrain.engine import leaving, merging
 from omsgrain.engine.changing import Changing
 from omsgrain.engine.finding import Finding
+from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
-from omsgrain.errors import SchemaError
+from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.grain import Grain
-from omsgrain.store.base import Writer, entries
+from omsgrain.store import signatures
+from omsgrain.store.base import Reader, Writer, damaged, pages
 from omsgrain.store.tables import SEQUENCE, STATES
 
 if TYPE_CHECKING:
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["Moving"]
 
 _PAGE = 1_000
+_SIGNED = 1
+_ENVELOPE = b"\xd2"
+_RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
+
+Numbered = tuple[int, bytes]
+"""A sequence number and the blob under it, as it is stored."""
 
 
 class Moving(Finding, Putting, Changing):
@@ -44,7 +52,8 @@ class Moving(Finding, Putting, Changing):
         """Write grains to a .mg file, or to several if one cannot hold them.
 
         What became of them (superseded by which, until when, verification) goes along in the
-        manifest.
+        manifest. A signed grain stands in its envelope, and once more for each further signer; a
+        sealed one stays sealed, and only who has the key can read it there.
 
         Args:
             path: the file; one that is there is replaced when all is written.
@@ -56,7 +65,7 @@ class Moving(Finding, Putting, Changing):
                 all grains.
 
         Raises:
-            IntegrityError: a stored grain is damaged.
+            IntegrityError: a stored grain, or a signature, is damaged.
             UnsupportedError: a rule of a preset or of a profile keeps a grain here; ``rule`` names
                 it, and nothing was written.
             StoreError: the file cannot be written.
@@ -77,7 +86,7 @@ class Moving(Finding, Putting, Changing):
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
-        written = export_mg(path, self._blobs(filters), states, codec=codec, sort=sort)
+        written = export_mg(path, self._packed(filters), states, codec=codec, sort=sort)
         if not self._store.readonly:
             told_of: dict[str, int | str] = {"grains": written.grains, "purpose": purpose}
             if rules:
@@ -88,37 +97,69 @@ class Moving(Finding, Putting, Changing):
     def _marked(self, filters: dict[str, Any]) -> Iterator[Grain]:
         """The chosen grains that have a state, or that a rule may keep here."""
         if filters or self._settings.preset is not None:
-            yield from map(Grain, self._blobs(filters))
+            for page in self._chosen(filters):
+                yield from self._opened(seq for seq, _ in page)
             return
         with self._store.read() as reader:
             seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
             seqs |= leaving.under_rules(reader)
         for seq in sorted(seqs):
-            with self._store.read() as reader:
-                blob = reader.blob_at(seq)
-            if blob is not None:
-                yield Grain(blob)
+            yield from self._opened([seq])
 
-    def _blobs(self, filters: dict[str, Any]) -> Iterator[bytes]:
+    def _opened(self, seqs: Iterable[int]) -> list[Grain]:
+        """Grains as who holds the keys sees them."""
+        with self._store.read() as reader:
+            return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
+
+    def _packed(self, filters: dict[str, Any]) -> Iterator[bytes]:
+        """The chosen grains as they stand in a file."""
+        for page in self._chosen(filters):
+            with self._store.read() as reader:
+                packed = [_in_envelopes(reader, seq, blob) for seq, blob in page]
+            for grains in packed:
+                yield from grains
+
+    def _chosen(self, filters: dict[str, Any]) -> Iterator[list[Numbered]]:
         if not filters:
-            yield from (entry.blob for entry in entries(self._store))
+            for entries in pages(self._store):
+                for entry in entries:
+                    if not entry.sound:
+                        raise damaged(entry)
+                yield [(entry.seq, entry.blob) for entry in entries]
             return
         cursor = None
         while True:
             page = self.query(**filters, limit=_PAGE, cursor=cursor, scan=True)
-            yield from (hit.grain.blob for hit in page.results)
+            digests = [bytes.fromhex(hit.content_address) for hit in page.results]
+            with self._store.read() as reader:
+                seqs = [seq for seq in reader.find(digests) if seq is not None]
+                found = [(seq, blob) for seq in seqs if (blob := reader.blob_at(seq)) is not None]
+            yield found
             cursor = page.next_cursor
             if cursor is None:
                 return
 
     def import_mg(
-        self, path: str | os.PathLike[str], *, errors: OnError = "raise"
+        self,
+        path: str | os.PathLike[str],
+        *,
+        errors: OnError = "raise",
+        allow_erased: bool = False,
     ) -> ImportReport:
         """Take in the grains of a .mg file, or of all its parts, after verifying every byte.
 
         What the file says of their state is a claim. That a grain was superseded is taken over
         where the grain that did so is there and the policies allow it; a verification is never
         raised by a claim, and counts of reads stay where they were counted.
+
+        The signatures of signed grains are verified. One whose DID cannot be resolved is kept, and
+        does not count until it is verified. Sealed grains come in as they are, and are found by
+        their addresses only: what their fields can be found by is not in the file.
+
+        Args:
+            path: the file, or the name that its parts have in common.
+            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
+            allow_erased: take in those, too, that were erased before.
 
         Raises:
             OmsError: what is wrong with the file; nothing was stored then. With ``raise``, why
@@ -128,20 +169,62 @@ class Moving(Finding, Putting, Changing):
 
         Spec: OMS §11
         """
-        from omsgrain.exchange import import_mg
+        from omsgrain.exchange import Put, import_mg
 
-        def put(blobs: list[bytes]) -> tuple[int, int, list[ItemError]]:
-            report = self.put_many(blobs, errors="collect", batch_size=len(blobs))
-            return report.stored, report.duplicates, report.errors
+        def put(grains: list[bytes]) -> Put:
+            report = self.put_many(
+                grains, errors="collect", batch_size=len(grains), allow_erased=allow_erased
+            )
+            unproven = self._unproven(grains, report.addresses)
+            return Put(report.stored, report.duplicates, report.errors, unproven)
 
         def merge(claims: list[Claim]) -> Merged:
-            return self._store.write(
-                lambda writer: merging.merge(
-                    writer, self._settings, claims, partial(noted, writer)
+            coming = merging.arriving(claims, self._settings.resolver)
+
+            def work(writer: Writer, given: Incoming) -> Merged:
+                return merging.merge(
+                    writer,
+                    self._settings,
+                    claims,
+                    coming.split(given),
+                    partial(noted, writer),
+                    allow_erased=allow_erased,
                 )
-            )
+
+            return self._bring(coming.intake, work)
 
         def noted(writer: Writer, operation: str, digests: list[bytes]) -> None:
             self._note(writer, operation, digests, reason_code="import")
 
         return import_mg(path, put, merge, errors=errors)
+
+    def _unproven(self, grains: list[bytes], addresses: list[str | None]) -> int:
+        """How many of the envelopes are kept with a signature that could not be verified."""
+        asked = [
+            (bytes.fromhex(address), grain)
+            for grain, address in zip(grains, addresses, strict=True)
+            if grain[:1] == _ENVELOPE and address is not None and _RESOLVED not in grain[:64]
+        ]
+        if not asked:
+            return 0
+        with self._store.read() as reader:
+            seqs = reader.find([digest for digest, _ in asked])
+            return sum(
+                not one.proven and one.envelope == envelope
+                for (_, envelope), seq in zip(asked, seqs, strict=True)
+                if seq is not None
+                for one in signatures.signatures(reader, seq)
+            )
+
+
+def _in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
+    """A grain as it stands in a file: its blob, or an envelope of it for each of its signers."""
+    if not blob[1] & _SIGNED:
+        return [blob]
+    found = signatures.signatures(reader, seq)
+    first = signatures.by_signer(found)
+    if first is None:
+        if reader.blob_at(seq) is None:  # it was removed meanwhile
+            return []
+        raise IntegrityError("a stored grain says that it is signed, and has no signature")
+    return [first.envelope, *(one.envelope for one in found if one is not first)]

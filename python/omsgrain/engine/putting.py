@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 from omsgrain.batch import GrainBatch, ItemError, ItemWarning, OnError, stops
 from omsgrain.engine.admission import admit
-from omsgrain.engine.base import Base
+from omsgrain.engine.bringing import Bringing
+from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.placing import place
 from omsgrain.engine.reviewing import Review, add
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import OmsError, OmsWarning, RangeError, SchemaError
-from omsgrain.intake import Item, Pair, intakes, take_one
+from omsgrain.intake import Intake, Item, intakes, take_one
 from omsgrain.store.base import Writer
 
 __all__ = ["BATCH", "PutReport", "Putting"]
@@ -22,8 +24,19 @@ __all__ = ["BATCH", "PutReport", "Putting"]
 BATCH = 1_000
 """Grains a commit: enough that syncing to the disk costs little beside encoding."""
 
-Outcome: TypeAlias = "bool | OmsError"
-"""Whether a grain is new, or why it was refused."""
+
+class Outcome(NamedTuple):
+    """What became of one grain.
+
+    Attributes:
+        digest: the address that it stands under.
+        new: whether it was not there before.
+        refusal: why it was refused, if it was.
+    """
+
+    digest: bytes
+    new: bool
+    refusal: OmsError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +58,34 @@ class PutReport:
     warnings: list[ItemWarning]
 
 
-class Putting(Base):
+class Putting(Bringing):
     """The part of a GrainStore that takes grains in."""
 
-    def put(self, item: Item, *, dedupe: Literal["semantic"] | None = None) -> str:
+    def put(
+        self,
+        item: Item,
+        *,
+        dedupe: Literal["semantic"] | None = None,
+        allow_erased: bool = False,
+    ) -> str:
         """Store one grain, durably when this returns; one that is there already stays as it is.
 
+        With keys, a grain that has a ``user_id`` is sealed, and so is one that a preset wants
+        sealed; ``get`` opens it.
+
         Args:
-            item: fields, a grain, or a blob.
+            item: fields, a grain, a blob, or an envelope with a signed blob.
             dedupe: ``semantic``: if a current grain says the same, apart from when it was said,
                 nothing is stored and that grain's address is returned.
+            allow_erased: store it though it was erased before.
 
         Returns:
-            Its address.
+            The address that it is stored under: of a sealed grain that of the sealed blob. Put
+            again, it has the address that it has already.
 
         Raises:
+            ErasedError: this grain was erased.
+            SignatureError: the signature does not hold, or the store wants one.
             SchemaError: the fields are not what the type asks for, or the grain claims to
                 supersede another, which only ``supersede`` may do.
             OmsError: any other refusal of the format, or of a preset.
@@ -69,21 +95,20 @@ class Putting(Base):
         """
         if dedupe not in (None, "semantic"):
             raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
-        pair, notes = take_one(item)
-        for note in notes:
-            warnings.warn(note, OmsWarning, stacklevel=2)
+        intake = take_one(item, resolver=self._settings.resolver)
+        for note in intake.warnings:
+            warnings.warn(note.message, OmsWarning, stacklevel=2)
 
-        def work(writer: Writer) -> str:
+        def work(writer: Writer, given: Incoming) -> str:
             if dedupe is not None:
                 from omsgrain.index.history import find_same
 
-                same: str | None = find_same(writer, pair[1])
+                same: str | None = find_same(writer, given.grain(0).blob)
                 if same is not None:
                     return same
-            self._take(writer, [pair], stop=True)
-            return pair[0].hex()
+            return self._take(writer, given, True, allow_erased)[0].digest.hex()
 
-        return self._store.write(work)
+        return self._bring(intake, work)
 
     def put_many(
         self,
@@ -91,6 +116,7 @@ class Putting(Base):
         *,
         errors: OnError = "raise",
         batch_size: int = BATCH,
+        allow_erased: bool = False,
     ) -> PutReport:
         """Store many grains.
 
@@ -106,6 +132,7 @@ class Putting(Base):
                 gave, whose good grains are not checked again.
             errors: ``raise`` or ``collect``.
             batch_size: items a transaction, with ``collect``.
+            allow_erased: store those, too, that were erased before.
 
         Raises:
             OmsError: with ``raise``, the first refusal; a ``batch_size`` below 1.
@@ -116,55 +143,84 @@ class Putting(Base):
         stop = stops(errors)
         if type(batch_size) is not int or batch_size < 1:
             raise RangeError("a batch has at least one item", found=f"batch_size={batch_size}")
-        addresses: list[str | None] = []
-        bad: list[ItemError] = []
-        notes: list[ItemWarning] = []
-        held: list[Pair] = []
-        counts = [0, 0]
-        for intake in intakes(items, batch_size):
+        report = PutReport([], 0, 0, [], [])
+        held: list[Intake] = []
+        for intake in intakes(items, batch_size, self._settings.resolver):
             if stop and intake.errors:
                 raise intake.errors[0].error
-            first = len(addresses)
-            addresses += [pair and pair[0].hex() for pair in intake.pairs]
-            bad += intake.errors
-            notes += intake.warnings
-            good = [i for i, pair in enumerate(intake.pairs) if pair is not None]
-            pairs = [pair for pair in intake.pairs if pair is not None]
+            report.errors.extend(intake.errors)
+            report.warnings.extend(intake.warnings)
             if stop:
-                held += pairs
+                held.append(intake)
+            else:
+                report = self._put_intake(intake, report, False, allow_erased)
+        if held:
+            report = self._put_intake(_joined(held), report, True, allow_erased)
+        report.errors.sort(key=lambda item: item.index)
+        return report
+
+    def _put_intake(
+        self, intake: Intake, report: PutReport, stop: bool, allow_erased: bool
+    ) -> PutReport:
+        """Store what was not refused in one transaction, and add to a report."""
+        first = len(report.addresses)
+        report.addresses.extend([None] * len(intake.pairs))
+        good = [i for i, pair in enumerate(intake.pairs) if pair is not None]
+        if not good:
+            return report
+        outcomes = self._bring(
+            intake, lambda writer, given: self._take(writer, given, stop, allow_erased)
+        )
+        stored = duplicates = 0
+        for i, (digest, new, refusal) in zip(good, outcomes, strict=True):
+            if refusal is not None:
+                report.errors.append(ItemError(first + i, None, refusal))
                 continue
-            for i, outcome in zip(good, self._put_pairs(pairs, counts, stop=False), strict=True):
-                if isinstance(outcome, OmsError):
-                    addresses[first + i] = None
-                    bad.append(ItemError(first + i, None, outcome))
-        self._put_pairs(held, counts, stop=True)
-        bad.sort(key=lambda item: item.index)
-        return PutReport(addresses, counts[1], counts[0], bad, notes)
+            report.addresses[first + i] = digest.hex()
+            stored, duplicates = stored + new, duplicates + (not new)
+        return replace(
+            report, stored=report.stored + stored, duplicates=report.duplicates + duplicates
+        )
 
-    def _put_pairs(self, pairs: list[Pair], counts: list[int], *, stop: bool) -> list[Outcome]:
-        """Store pairs in one transaction; adds to (duplicates, new)."""
-        if not pairs:
-            return []
-        outcomes = self._store.write(lambda writer: self._take(writer, pairs, stop))
-        for outcome in outcomes:
-            if isinstance(outcome, bool):
-                counts[outcome] += 1
-        return outcomes
-
-    def _take(self, writer: Writer, pairs: Sequence[Pair], stop: bool) -> list[Outcome]:
+    def _take(
+        self, writer: Writer, given: Incoming, stop: bool, allow_erased: bool
+    ) -> list[Outcome]:
         """Put what is admitted, and note it."""
-        admission = admit(writer, self._settings, pairs)
+        pairs = given.pairs
+        admission = admit(writer, self._settings, given, allow_erased)
         refused = admission.refused
         if stop and refused:
             raise refused[min(refused)]
-        admitted = [pair for i, pair in enumerate(pairs) if i not in refused]
-        flags = writer.put(admitted)
+        admitted = [i for i in range(len(pairs)) if i not in refused]
+        placed = place(writer, given, admitted)
         for i, rules in admission.reviews.items():
             address, now = pairs[i][0].hex(), self._settings.clock()
             number = seq_of(writer, pairs[i][0])
             add(writer, Review(number, "put", address, None, None, now, rules))
-        fresh = [pair[0] for pair, new in zip(admitted, flags, strict=True) if new]
-        if fresh:
+        late = next((one.refusal for one in placed if one.refusal is not None), None)
+        if stop and late is not None:
+            raise late
+        if fresh := [one.digest for one in placed if one.new]:
             self._note(writer, "put", fresh)
-        rest = iter(flags)
-        return [refused[i] if i in refused else next(rest) for i in range(len(pairs))]
+        if signed := [one.digest for one in placed if one.signed]:
+            self._note(writer, "sign", signed)
+        found = dict(zip(admitted, placed, strict=True))
+        return [
+            Outcome(found[i].digest, found[i].new, found[i].refusal)
+            if i in found
+            else Outcome(pairs[i][0], False, refused[i])
+            for i in range(len(pairs))
+        ]
+
+
+def _joined(parts: Sequence[Intake]) -> Intake:
+    """Several intakes as one."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = Intake([], [], [])
+    for part in parts:
+        first = len(whole.pairs)
+        whole.pairs.extend(part.pairs)
+        whole.whole.update(first + i for i in part.whole)
+        whole.signatures.update({first + i: one for i, one in part.signatures.items()})
+    return whole

@@ -3,17 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 
 from omsgrain import _core
-from omsgrain.batch import ItemError, OnError, VerifyReport, stops, verify_many
+from omsgrain.batch import ItemError, OnError, VerifyReport, stops
 from omsgrain.engine.base import Base
-from omsgrain.errors import IntegrityError, NotFoundError
-from omsgrain.grain import Grain
-from omsgrain.store.base import PAGE_GRAINS, damaged, entries, pages
+from omsgrain.errors import IntegrityError, NotFoundError, OmsError
+from omsgrain.grain import Grain, bare
+from omsgrain.store.base import (
+    PAGE_GRAINS,
+    Entry,
+    Reader,
+    Unsealing,
+    damaged,
+    entries,
+    pages,
+    stored,
+)
 from omsgrain.store.tables import (
     DELETED,
     EMBEDDED,
@@ -28,6 +37,9 @@ from omsgrain.store.tables import (
 )
 
 __all__ = ["Change", "Reading"]
+
+_SEALED = 2  # bit of the second header byte
+_NOTHING = b""
 
 _KINDS = {
     SUPERSEDED: "supersede",
@@ -63,7 +75,18 @@ class Reading(Base):
     def get(self, address: str) -> Grain:
         """Return the grain at the address; its blob is hashed again before you get it.
 
+        Args:
+            address: of the grain as it is stored; with keys also that of a sealed grain before it
+                was sealed.
+
+        Returns:
+            The grain. A sealed one is opened with the keys of the store: its blob is what was put,
+            its address that of the sealed blob. Without keys it shows its header, and ``sealed``
+            says so.
+
         Raises:
+            ErasedError: the key that sealed it was destroyed.
+            KeyMissingError: the keys of the store are not those that sealed it.
             NotFoundError: it is not in the store (a KeyError too).
             HashFormatError, HashLengthError: that is no address.
             IntegrityError: the stored bytes are damaged.
@@ -72,8 +95,7 @@ class Reading(Base):
         """
         digest = _core.parse_address(address)
         with self._store.read() as reader:
-            blob = reader.get(digest)
-        grain = _grain(address, blob)
+            grain = _read(reader, digest)
         self._count_reads([digest])
         return grain
 
@@ -84,8 +106,7 @@ class Reading(Base):
         for start in range(0, len(asked), PAGE_GRAINS):
             page = asked[start : start + PAGE_GRAINS]
             with self._store.read() as reader:
-                found = [(address, reader.get(digest)) for address, digest in page]
-            grains += [_grain(address, blob) for address, blob in found]
+                grains += [_read(reader, digest) for _, digest in page]
             self._count_reads(digest for _, digest in page)
         return grains
 
@@ -111,7 +132,14 @@ class Reading(Base):
 
     def __iter__(self) -> Iterator[Grain]:
         """All grains in order of arrival; those that arrive meanwhile are left out."""
-        return (Grain(entry.blob) for entry in entries(self._store))
+        for entry in entries(self._store):
+            if not entry.blob[1] & _SEALED:
+                yield stored(entry.blob)
+                continue
+            with self._store.read() as reader:
+                grain = reader.grain(entry.seq)
+            if grain is not None:
+                yield grain
 
     def changes(self, since: int = 0) -> Iterator[Change]:
         """Walk through what has happened after a sequence number, up to now.
@@ -160,10 +188,7 @@ class Reading(Base):
         verified = 0
         bad: list[ItemError] = []
         for page in pages(self._store):
-            report = verify_many(
-                ((entry.blob, entry.digest.hex()) for entry in page), errors="collect"
-            )
-            wrong = {item.index: item.error for item in report.errors}
+            wrong = self._wrong(page)
             wrong |= {i: damaged(entry) for i, entry in enumerate(page) if not entry.sound}
             bad += [ItemError(page[i].seq, None, wrong[i]) for i in sorted(wrong)]
             if stop and bad:
@@ -171,11 +196,28 @@ class Reading(Base):
             verified += len(page) - len(wrong)
         return VerifyReport(verified, bad)
 
+    def _wrong(self, page: Sequence[Entry]) -> dict[int, OmsError]:
+        """What is wrong with grains, by position; sealed ones as far as they can be opened."""
+        blobs = [bare(entry.blob) for entry in page]
+        for i, entry in enumerate(page):
+            if entry.blob[1] & _SEALED:
+                with self._store.read() as reader:
+                    grain = reader.grain(entry.seq)
+                blobs[i] = _NOTHING if grain is None or grain.sealed else bare(grain.blob)
+        checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
+        _, wrong = _core.check_many([blobs[i] for i in checked])
+        return {checked[n]: error for n, error in wrong}
 
-def _grain(address: str, blob: bytes | None) -> Grain:
-    if blob is None:
-        raise NotFoundError("no grain with this address is in the store", expected=address)
-    found = _core.address(blob)
-    if found != address:
-        raise IntegrityError("the stored bytes are damaged", expected=address, found=found)
-    return Grain._stored(blob, address)
+
+def _read(reader: Reader, digest: bytes) -> Grain:
+    """The grain at an address, stored or plain."""
+    seq = reader.find([digest])[0]
+    grain = None if seq is None else reader.grain(seq)
+    if grain is None or seq is None:
+        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
+    address = digest.hex()
+    if grain.address != address and _core.address(grain.blob) != address:
+        raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
+    if grain.sealed and isinstance(reader, Unsealing):
+        reader.keys_of(seq)  # says why it was not opened
+    return grain

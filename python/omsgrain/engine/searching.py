@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from omsgrain import _core
 from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of
-from omsgrain.errors import OmsError, RangeError, SchemaError
+from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
 from omsgrain.index.holds import holds, state_holds
-from omsgrain.index.walk import Walk
-from omsgrain.store.base import Reader, Writer
+from omsgrain.index.walk import SEALED, Walk
+from omsgrain.store.base import Reader, Unsealing, Writer
 
 if TYPE_CHECKING:
+    from omsgrain.crypto.seal import Sealer
     from omsgrain.index.conditions import Conditions
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.text import TextIndex
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Searching"]
 
+_SEALED = 2  # bit of the second header byte
 _FEW = 5_000  # grains that filters leave: these are looked at, and not what has the words
 _LIMIT = 1_000
 _DEEP = 100  # results of each kind that a common ranking is made of, at least
@@ -47,6 +49,7 @@ class Searching(Base):
         vector: Vector | None = None,
         model: str | None = None,
         limit: int = 10,
+        sealed: bool = True,
         **filters: Any,
     ) -> Page:
         """Find the grains that best match words, a vector, or both.
@@ -60,6 +63,9 @@ class Searching(Base):
             vector: where to look, among the vectors of ``add_vector``.
             model: the model that made it; may be left out where the store has just one.
             limit: results, 1 to 1,000.
+            sealed: refuse if there are sealed grains that the keys of the store open: what is
+                sealed cannot be ranked, and to leave it out unasked would be an answer that lacks
+                something. With False the others are searched.
             **filters: those of ``query``; past grains are left out unless ``current`` says so.
 
         Returns:
@@ -70,6 +76,7 @@ class Searching(Base):
             SchemaError: neither text nor vector, no word in the text, a filter that cannot be, or
                 a vector of another dimension.
             RangeError: the limit.
+            UnsupportedError: there are sealed grains.
 
         Spec: OMS §28.1
         """
@@ -83,6 +90,7 @@ class Searching(Base):
                 found=str(limit),
             )
         asked = conditions(filters)
+        self._refuse_sealed(sealed)
         few = self._few(asked)
         most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
         with ExitStack() as stack:
@@ -92,11 +100,11 @@ class Searching(Base):
             lists: list[list[tuple[int, float]]] = []
             if text is not None:
                 found = self._texts().search(
-                    self._store.read, text, limit=most, seqs=few, accept=accept
+                    self._below.read, text, limit=most, seqs=few, accept=accept
                 )
                 lists.append([(match.seq, match.score) for match in found.matches])
             if not readers:
-                readers.append(stack.enter_context(self._store.read()))
+                readers.append(stack.enter_context(self._below.read()))
             reader = readers[0]
             if vector is not None:
                 near = self._vectors().search(
@@ -109,6 +117,8 @@ class Searching(Base):
 
     def add_vector(self, address: str, vector: Vector, *, model: str) -> None:
         """Keep a vector for a grain; one of the same model is replaced.
+
+        That of a sealed grain is sealed, too: ``vectors`` gives it back, and no search finds it.
 
         Args:
             address: the grain.
@@ -126,18 +136,46 @@ class Searching(Base):
         digest = _core.parse_address(address)
 
         def work(writer: Writer) -> None:
-            before = writer.last_seq()
-            vectors.add(writer, seq_of(writer, digest), vector, model)
+            before, seq = writer.last_seq(), seq_of(writer, digest)
+            sealer = _sealer(writer, seq)
+            seal = None if sealer is None else sealer.seal_vector
+            vectors.add(writer, seq, vector, model, seal)
             if writer.last_seq() > before:
                 self._note(writer, "vector", [digest])
 
         self._store.write(work)
 
+    def vectors(self, address: str) -> dict[str, Sequence[float]]:
+        """Return the vectors of a grain by the name of their model, as they were given.
+
+        Raises:
+            NotFoundError: the grain is not in the store.
+            KeyMissingError, ErasedError: it is sealed, and the key is not here or was destroyed.
+        """
+        from omsgrain.search import vectors
+
+        digest = _core.parse_address(address)
+        with self._store.read() as reader:
+            seq = seq_of(reader, digest)
+            sealer = _sealer(reader, seq)
+            unseal = None if sealer is None else sealer.unseal_vector
+            return dict(vectors.vectors_of(reader, seq, unseal))
+
+    def _refuse_sealed(self, sealed: bool) -> None:
+        if not sealed or self._settings.keys is None:
+            return
+        with self._below.read() as reader:
+            if reader.term_count(SEALED):
+                raise UnsupportedError(
+                    "sealed grains cannot be ranked; query() finds them by words",
+                    expected="sealed=False, to search the others",
+                )
+
     def _few(self, asked: Conditions) -> Set[int] | None:
         """The grains that the filters leave, if they are few."""
         if not asked.terms:
             return None
-        with self._store.read() as reader:
+        with self._below.read() as reader:
             walk = Walk(reader, asked, True)
             if walk.estimate > _FEW:
                 return None
@@ -151,7 +189,7 @@ class Searching(Base):
 
         def accept(seq: int) -> bool:
             if not readers:
-                readers.append(stack.enter_context(self._store.read()))
+                readers.append(stack.enter_context(self._below.read()))
             reader = readers[0]
             if plain:
                 return state_holds(reader, seq, asked)
@@ -222,6 +260,16 @@ class Searching(Base):
         if self._nearest is not None:
             self._nearest.close()
         super().close()
+
+
+def _sealer(reader: Reader, seq: int) -> Sealer | None:
+    """What seals and opens the vectors of a grain; None if it is not sealed, or without keys."""
+    blob = reader.blob_at(seq)
+    if blob is None or not blob[1] & _SEALED or not isinstance(reader, Unsealing):
+        return None
+    from omsgrain.crypto.seal import Sealer
+
+    return Sealer(reader.keys_of(seq).vector)
 
 
 def _place(reader: Reader, seq: int) -> bytes:

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from omsgrain import _core
 from omsgrain.engine import lineage
-from omsgrain.errors import NotFoundError
+from omsgrain.errors import KeyMissingError, NotFoundError
 from omsgrain.grain import Grain
+from omsgrain.index.history import naming
 from omsgrain.index.policy import Scope
+from omsgrain.store import signatures
 from omsgrain.store.base import Reader
 from omsgrain.store.state import State, unpack
 from omsgrain.store.tables import HOLDS, SEQUENCE, STATES
 
-__all__ = ["StoreWorld", "seq_of"]
+__all__ = ["StoreWorld", "address_of", "seq_of"]
+
+_NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class StoreWorld:
@@ -23,28 +28,38 @@ class StoreWorld:
     Args:
         reader: the snapshot; in a write transaction it sees what was written before in it.
         new: grains that are about to be put, which count as there.
+        signed: who has signed them, as was verified, by address.
     """
 
-    __slots__ = ("_new", "_reader")
+    __slots__ = ("_new", "_reader", "_signed")
 
-    def __init__(self, reader: Reader, *new: Grain) -> None:
+    def __init__(
+        self, reader: Reader, *new: Grain, signed: Mapping[str, tuple[str, ...]] = _NOBODY
+    ) -> None:
         self._reader = reader
+        self._signed = signed
         self._new = {grain.address: grain for grain in new}
 
     def grain(self, address: str) -> Grain | None:
-        """Return the grain at an address, or None."""
+        """Return the grain at an address, or None.
+
+        Raises:
+            KeyMissingError: it is sealed, and what its policy says cannot be read.
+        """
         if address in self._new:
             return self._new[address]
         seq = self._seq(address)
-        return None if seq is None else self._reader.grain(seq)
+        grain = None if seq is None else self._reader.grain(seq)
+        if grain is not None and grain.sealed:
+            raise KeyMissingError(
+                "the grain is sealed: without its key nobody can tell what its policy allows"
+            )
+        return grain
 
     def children(self, address: str) -> Iterator[str]:
         """The grains that are derived from this one."""
-        for place in self._reader.places(_core.term("derived_from", address), None, False):
-            grain = self._reader.grain(int.from_bytes(place[12:], "big"))
-            # Its row stands by a hash.
-            if grain is not None and address in grain.get("derived_from", ()):
-                yield grain.address
+        for _, grain in naming(self._reader, address, "derived_from"):
+            yield grain.address
 
     def successors(self, address: str) -> tuple[str, ...]:
         """The grains that superseded this one."""
@@ -64,8 +79,10 @@ class StoreWorld:
         return seq is not None and self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
 
     def signers(self, address: str) -> tuple[str, ...]:
-        """DIDs whose signature over the stored grain was verified: none in this version."""
-        return ()
+        """DIDs whose signature over a grain was verified, sorted."""
+        seq = self._seq(address)
+        found = () if seq is None else signatures.signers(self._reader, seq)
+        return tuple(sorted({*found, *self._signed.get(address, ())}))
 
     def has_policy(self, scope: Scope | None = None) -> bool:
         """Whether any grain has a policy; not known, so perhaps."""
@@ -78,6 +95,18 @@ class StoreWorld:
 
     def _seq(self, address: str) -> int | None:
         return self._reader.find([bytes.fromhex(address)])[0]
+
+
+def address_of(reader: Reader, seq: int) -> str:
+    """Return the address that a grain is stored under, whichever of its two it was found by.
+
+    Raises:
+        NotFoundError: it is not in the store.
+    """
+    blob = reader.blob_at(seq)
+    if blob is None:
+        raise NotFoundError("no grain with this number is in the store")
+    return _core.address(blob)
 
 
 def seq_of(reader: Reader, digest: bytes) -> int:

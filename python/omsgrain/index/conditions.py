@@ -11,7 +11,7 @@ from omsgrain.store.state import PAST, RETRACTED, SUPERSEDED, Verification
 
 __all__ = ["FOREVER", "LONG_NAMESPACE", "TESTED", "Conditions", "Term"]
 
-TESTED = ("valid_at", "known_at", "verification_status", "min_confidence")
+TESTED = ("valid_at", "known_at", "verification_status", "min_confidence", "words")
 """The filters that no index answers."""
 
 FOREVER = 1 << 47
@@ -60,6 +60,7 @@ class Conditions(NamedTuple):
         known_at: known at this time, in ms.
         status: the verification status.
         min_confidence: the least confidence.
+        words: all of these words are in its texts, folded.
         tested: those of the filters that no index answers.
     """
 
@@ -73,6 +74,7 @@ class Conditions(NamedTuple):
     known_at: int | None
     status: Verification | None
     min_confidence: float | None
+    words: tuple[str, ...]
     tested: tuple[str, ...]
 
     @property
@@ -112,6 +114,19 @@ class Conditions(NamedTuple):
     def reads(self) -> bool:
         """Whether a grain must be read to tell; if its namespace must be, the walk knows."""
         return self.tested not in ((), ("verification_status",))
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """What is no question for something exact, so that blind rows cannot answer it."""
+        given = {
+            "created_after": self.low > 0,
+            "created_before": self.high < FOREVER,
+            "namespace": self.prefix is not None,
+            "valid_at": self.valid_at is not None,
+            "known_at": self.known_at is not None,
+            "min_confidence": self.min_confidence is not None,
+        }
+        return tuple(name for name, asked in given.items() if asked)
 
     @property
     def scans(self) -> bool:

@@ -13,6 +13,7 @@ from omsgrain.errors import OmsError, RangeError, SchemaError
 from omsgrain.index.conditions import FOREVER, TESTED, Conditions, Term
 from omsgrain.registry import TYPES
 from omsgrain.store.state import Verification
+from omsgrain.text.words import split
 
 __all__ = ["CONDITIONS", "FILTERS", "Time", "conditions"]
 
@@ -58,11 +59,13 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
     high = _bound("created_before", asked.pop("created_before", None), FOREVER)
     tested = tuple([name for name in TESTED if name in asked])
     valid_at = known_at = status = confidence = None
+    words: tuple[str, ...] = ()
     if tested:
         valid_at = _millis("valid_at", asked.pop("valid_at", None))
         known_at = _millis("known_at", asked.pop("known_at", None))
         status = _status(asked.pop("verification_status", None))
         confidence = _confidence(asked.pop("min_confidence", None))
+        words = _words(asked.pop("words", None))
     if known_at is not None and current is False:
         raise SchemaError(
             "what was known at a time was current then",
@@ -72,7 +75,18 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
     equal, terms = _terms(asked)
     prefix = equal.pop("namespace", None) if any([term.prefix for term in terms]) else None
     return Conditions(
-        equal, prefix, terms, low, high, current, valid_at, known_at, status, confidence, tested
+        equal,
+        prefix,
+        terms,
+        low,
+        high,
+        current,
+        valid_at,
+        known_at,
+        status,
+        confidence,
+        words,
+        tested,
     )
 
 
@@ -163,6 +177,15 @@ def _confidence(value: object) -> float | None:
             "no confidence is so", field="/min_confidence", expected="0 to 1", found=str(value)
         )
     return float(value)
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    found = tuple(sorted(set(split(_text("words", value)))))
+    if not found:
+        raise SchemaError("no word to look for", field="/words", expected="at least one word")
+    return found
 
 
 def _nfc(value: Any) -> Any:

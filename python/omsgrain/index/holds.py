@@ -14,6 +14,7 @@ from omsgrain.grain import Grain
 from omsgrain.index.conditions import FOREVER, Conditions
 from omsgrain.store.state import PAST, unpack
 from omsgrain.store.tables import SEQUENCE, STATES, Table
+from omsgrain.text import words_of
 
 __all__ = ["States", "equal", "holds", "state_holds", "tests_hold"]
 
@@ -63,6 +64,8 @@ def tests_hold(grain: Grain, asked: Conditions) -> bool:
         namespace = fields.get("namespace")
         if not (isinstance(namespace, str) and namespace.startswith(asked.prefix)):
             return False
+    if asked.words and not words_of(fields).issuperset(asked.words):
+        return False
     if asked.min_confidence is not None:
         confidence = fields.get("confidence")
         if not isinstance(confidence, int | float) or isinstance(confidence, bool):

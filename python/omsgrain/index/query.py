@@ -14,11 +14,11 @@ from omsgrain.index import cursor as cursors
 from omsgrain.index.conditions import Conditions
 from omsgrain.index.filters import FILTERS, Time, conditions
 from omsgrain.index.hits import Hit, Page, Plan, hits
-from omsgrain.index.walk import Terms, Walk
+from omsgrain.index.walk import SEALED, Opened, Terms, Walk
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS
 from omsgrain.store.state import Verification
 
-__all__ = ["FILTERS", "Hit", "Order", "Page", "Plan", "Terms", "Time", "match", "run"]
+__all__ = ["FILTERS", "Hit", "Order", "Page", "Plan", "Terms", "Time", "among", "match", "run"]
 
 Order = Literal["newest", "oldest"]
 
@@ -37,19 +37,22 @@ def run(
     min_confidence: float | None = None,
     created_after: Time | None = None,
     created_before: Time | None = None,
+    words: str | None = None,
     order: Order = "newest",
     limit: int = 50,
     cursor: str | None = None,
     count: bool = False,
     explain: bool = False,
     scan: bool = False,
+    sealed: bool = True,
 ) -> Page:
     """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean.
 
     Raises:
         SchemaError: an unknown filter, order or value, or a cursor of another query.
         RangeError: a limit below 1 or above 10,000, or a confidence that is not 0 to 1.
-        UnsupportedError: no index answers, and a scan was not asked for.
+        UnsupportedError: no index answers, and a scan was not asked for; or sealed grains are open
+            here, and their blind rows do not answer it.
     """
     if order not in ("newest", "oldest"):
         raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
@@ -67,11 +70,13 @@ def run(
             "current": current,
             "verification_status": verification_status,
             "min_confidence": min_confidence,
+            "words": words,
             "created_after": created_after,
             "created_before": created_before,
             **filters,
         }
     )
+    terms = among(terms, asked, sealed)
     if asked.scans and not scan:
         raise UnsupportedError(
             "no index answers this: every grain would be read",
@@ -93,6 +98,25 @@ def run(
         total = met + walk.count(places if start is None else walk.places(None))
     next_cursor = cursors.pack(query or _fingerprint(asked, order), found[-1][0]) if more else None
     return Page(hits(found, asked.names), total, next_cursor, plan)
+
+
+def among(terms: Terms, asked: Conditions, sealed: bool) -> Terms:
+    """Choose the grains to look among: with the sealed ones that are open here, or without.
+
+    Raises:
+        UnsupportedError: blind rows do not answer it.
+    """
+    if not isinstance(terms, Opened):
+        return terms
+    if not sealed or not terms.inner.term_count(SEALED):
+        return terms.inner
+    if asked.ranges:
+        raise UnsupportedError(
+            "the store has sealed grains, and of those only exact values and words can be asked",
+            expected="sealed=False, to look among the others only",
+            found=", ".join(asked.ranges),
+        )
+    return terms.narrowed(asked.equal.get("user_id"), asked.words)
 
 
 def match(

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from omsgrain import _core
 from omsgrain.errors import IntegrityError
@@ -22,9 +22,11 @@ from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
 from omsgrain.index.holds import States, equal, state_holds, tests_hold
 from omsgrain.store.base import Which
 
-__all__ = ["Terms", "Walk"]
+__all__ = ["SEALED", "Opened", "Terms", "Walk"]
 
 _ALL = Term((), _core.term("all", None))
+SEALED = _core.term("sealed", None)
+"""The key that every sealed grain is under."""
 _OPEN = 64  # lists that are walked at the same time
 _COMPLEMENT = bytes(range(255, -1, -1))
 
@@ -56,6 +58,17 @@ class Terms(States, Protocol):
 
     def grain(self, seq: int) -> Grain | None:
         """The grain with a sequence number."""
+        ...
+
+
+@runtime_checkable
+class Opened(Protocol):
+    """A snapshot in which sealed grains are open."""
+
+    inner: Terms
+
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> Terms:
+        """The same, with the sealed grains of one user only, or with those words."""
         ...
 
 

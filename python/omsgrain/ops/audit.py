@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import omsgrain as og
+from omsgrain.ops.opening import open_store, resolver_in_use
 
 if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
     from omsgrain.store.audit import AuditEntry, AuditReport, Checkpoint
 
 
@@ -17,32 +19,57 @@ def audit_entries(
     store: Path, *, after: int = 0, address: str | None = None, operation: str | None = None
 ) -> Iterator[AuditEntry]:
     """Walk the entries; arguments and errors are those of ``store.audit.entries``."""
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         yield from grains.audit.entries(after, address=address, operation=operation)
 
 
-def audit_verify(store: Path, checkpoint: Path | None = None) -> AuditReport:
+def audit_verify(
+    store: Path,
+    checkpoint: Path | None = None,
+    *,
+    signer: str | None = None,
+    resolver: Resolver | None = None,
+) -> AuditReport:
     """Verify the trail, against a checkpoint that was kept elsewhere if there is one.
+
+    Args:
+        store: whose trail it is.
+        checkpoint: the file with it.
+        signer: the DID that must have signed it.
+        resolver: finds the key of a DID that is no did:key; the one in use, if not given.
 
     Raises:
         FormatError: the file is no checkpoint.
+        SignatureError: the checkpoint's signature does not hold, or is not that of the signer.
+        DidError: no key was found for its DID.
         StoreError: there is no store at the path.
     """
     from omsgrain.store.audit import Checkpoint
 
     kept = None if checkpoint is None else Checkpoint.from_json(checkpoint.read_bytes())
-    with og.open(store, readonly=True) as grains:
-        return grains.audit.verify(kept)
+    with open_store(store, readonly=True) as grains:
+        return grains.audit.verify(kept, signer=signer, resolver=resolver or resolver_in_use())
 
 
-def audit_checkpoint(store: Path) -> Checkpoint:
+def audit_checkpoint(
+    store: Path, *, key: Path | None = None, did: str | None = None
+) -> Checkpoint:
     """Return where the trail ends now.
 
+    Args:
+        store: whose trail it is.
+        key: the key file of who signs it.
+        did: sign in this name, if it is not the key's own.
+
     Raises:
+        KeyMissingError: no key of ours is in the key file, or others may read it.
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
-        return grains.audit.checkpoint()
+    from omsgrain import crypto
+
+    signer = None if key is None else crypto.load_signer(key, did)
+    with open_store(store, readonly=True) as grains:
+        return grains.audit.checkpoint(signer, iat=None if key is None else int(time.time()))
 
 
 def entry_values(entry: AuditEntry) -> Mapping[str, Any]:

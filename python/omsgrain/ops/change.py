@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import omsgrain as og
 from omsgrain.errors import FormatError
+from omsgrain.ops.opening import open_store, writable
 from omsgrain.ops.plain import revive
-from omsgrain.store.opening import prepare
 
 JSON_LIMIT = 16 << 20
 """Bytes of JSON read for one grain: far more than the largest grain can need."""
@@ -34,20 +32,6 @@ def fields_of(text: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FormatError("not the fields of a grain", expected="one JSON object")
     return value
-
-
-@contextmanager
-def writable(
-    store: Path, actor: str | None = None, policy: str | None = None
-) -> Iterator[og.GrainStore]:
-    """Open a store that must be there already.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    with og.open(store, actor=actor) as grains:
-        yield grains
 
 
 def supersede(
@@ -97,7 +81,7 @@ def release(
 
 def state(store: Path, address: str) -> dict[str, Any]:
     """What became of a grain, and who holds it, as JSON-ready values."""
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         found = asdict(grains.state(address))
         held = [asdict(hold) for hold in grains.holds(address)]
         return {**found, "successors": list(found["successors"]), "holds": held}
@@ -105,7 +89,7 @@ def state(store: Path, address: str) -> dict[str, Any]:
 
 def reviews(store: Path) -> list[dict[str, Any]]:
     """What waits for a review, oldest first, as JSON-ready values."""
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         return [asdict(review) for review in grains.reviews()]
 
 

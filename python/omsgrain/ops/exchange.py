@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import omsgrain as og
 from omsgrain import container
+from omsgrain.ops.opening import open_store
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def export_mg(
     prepare(store, readonly=True)  # or an empty directory would become a store
     # The audit trail tells of an export, where it can be written.
     readonly = not os.access(store, os.W_OK)
-    with og.open(store, readonly=readonly, actor=actor, policy=policy) as grains:
+    with open_store(store, readonly=readonly, actor=actor, policy=policy) as grains:
         return grains.export_mg(file, codec=codec, sort=sort, purpose=purpose, **chosen)
 
 
@@ -73,5 +73,5 @@ def import_mg(
     """
     for part in container.parts(file):
         container.read(part).close()
-    with og.open(store, actor=actor) as grains:
+    with open_store(store, actor=actor) as grains:
         return grains.import_mg(file, errors=errors)

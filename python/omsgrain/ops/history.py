@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import omsgrain as og
+from omsgrain.ops.opening import open_store
 from omsgrain.ops.plain import plain
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def history(store: Path, address: str) -> list[dict[str, Any]]:
         NotFoundError: the grain is not there.
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         return [
             {
                 "content_address": grain.address,
@@ -41,7 +41,7 @@ def provenance(store: Path, address: str, *, down: bool = False, depth: int = 16
         NotFoundError: the grain is not there.
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         follow = grains.descendants if down else grains.provenance
         return follow(address, depth=depth)
 
@@ -71,5 +71,5 @@ def duplicates(store: Path) -> Iterator[Same]:
     Raises:
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         yield from grains.duplicates()

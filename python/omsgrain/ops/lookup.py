@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
+from omsgrain.ops.opening import open_store
 
 BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
 
@@ -19,13 +20,13 @@ def get(store: Path, address: str) -> og.Grain:
         NotFoundError: it is not there.
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         return grains.get(address)
 
 
 def stats(store: Path) -> dict[str, Any]:
     """Return what the store counts, by name."""
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         return asdict(grains.stats())
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import omsgrain as og
 from omsgrain.errors import OmsError
+from omsgrain.ops.opening import open_store
 
 if TYPE_CHECKING:
     from omsgrain.privacy import Explained
@@ -49,7 +49,7 @@ def policy_check(store: Path, presets: tuple[str, ...]) -> Iterator[Broken]:
     from omsgrain.privacy import load
 
     preset = load(presets)
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         for grain in grains:
             for error in preset.put_refusals(grain):
                 yield Broken(grain.address, error)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError
+from omsgrain.ops.opening import open_store
 from omsgrain.ops.plain import plain
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def query(
     Raises:
         StoreError: there is no store at the path.
     """
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         page = grains.query(
             **filters,
             order=order,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import omsgrain as og
+from omsgrain.ops.opening import open_store
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
@@ -23,5 +23,5 @@ def search(store: Path, text: str, filters: Mapping[str, Any], *, limit: int = 1
     """
     prepare(store, readonly=True)  # or an empty directory would become a store
     # The text index is made and kept where it can be written.
-    with og.open(store, readonly=not os.access(store, os.W_OK), count_access=False) as grains:
+    with open_store(store, readonly=not os.access(store, os.W_OK), count_access=False) as grains:
         return grains.search(text, limit=limit, **filters)

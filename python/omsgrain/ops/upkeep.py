@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import omsgrain as og
+from omsgrain.ops.opening import open_store, writable
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def check(store: Path) -> CheckReport:
     report = check_in_child(store)
     if not report.ok:
         return report
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         return grains.check_text(report)
 
 
@@ -37,8 +38,7 @@ def rebuild(store: Path) -> RebuildReport:
     Raises:
         StoreError: there is no store at the path, or no room.
     """
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    with og.open(store) as grains:
+    with writable(store) as grains:
         return grains.rebuild()
 
 
@@ -48,7 +48,7 @@ def backup(store: Path, directory: Path) -> None:
     Raises:
         StoreError: no store at the path, something at the directory already, or no room.
     """
-    with og.open(store, readonly=True) as grains:
+    with open_store(store, readonly=True) as grains:
         grains.backup(directory)
 
 
@@ -58,8 +58,7 @@ def compact(store: Path, *, actor: str | None = None) -> CompactReport:
     Raises:
         StoreError: no store at the path, or no room.
     """
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    with og.open(store, actor=actor) as grains:
+    with writable(store, actor) as grains:
         return grains.compact()
 
 

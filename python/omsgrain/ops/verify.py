@@ -103,7 +103,7 @@ def _file(file: Path, address: str | None) -> Verified:
 
 
 def _store(path: Path) -> Verified:
-    with og.open(path, readonly=True) as store:
+    with open_store(path, readonly=True) as store:
         report = store.verify(errors="collect")
     failures = [Failure(f"{path}, grain {bad.index}", bad.error) for bad in report.errors]
     return Verified(report.verified, failures)

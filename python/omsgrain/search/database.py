@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from omsgrain.errors import StoreError, UnsupportedError
-from omsgrain.search.fields import COLUMNS
+from omsgrain.text.fields import COLUMNS
 
 __all__ = [
     "FILE",

@@ -18,10 +18,11 @@ from typing import Any, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
+from omsgrain.grain import bare
 from omsgrain.search.database import transaction
-from omsgrain.search.fields import COLUMNS, columns
 from omsgrain.store.base import Reader
 from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE
+from omsgrain.text.fields import COLUMNS, columns
 
 __all__ = [
     "PAGE",
@@ -211,7 +212,8 @@ def _wipe(db: sqlite3.Connection) -> None:
 
 def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[tuple[int, str, str, str]]:
     """The words of each grain; those that cannot be read are sealed or damaged, and have none."""
-    for (seq, _), parts in zip(blobs, _core.decode_many([b for _, b in blobs]), strict=True):
+    found = _core.decode_many([bare(blob) for _, blob in blobs])
+    for (seq, _), parts in zip(blobs, found, strict=True):
         if not isinstance(parts, OmsError) and not parts[0][1] & _ENCRYPTED:
             yield (seq, *columns(parts[3]))
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from omsgrain.errors import RangeError, SchemaError
-from omsgrain.search.words import normal, pairs, prepare, split
+from omsgrain.text.words import normal, pairs, prepare, split
 
 __all__ = ["LONGEST", "MOST_PHRASES", "Phrase", "Query", "read_query"]
 

@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Collection, Set
 
 from omsgrain.search.feed import state
-from omsgrain.search.fields import WEIGHTS
 from omsgrain.search.query import Phrase, Query
+from omsgrain.text.fields import WEIGHTS
 
 __all__ = ["Counts", "Row", "Walk"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from omsgrain.search.fields import SAYS, texts
 from omsgrain.search.query import Query
-from omsgrain.search.words import Places
+from omsgrain.text.fields import SAYS, texts
+from omsgrain.text.words import Places
 
 __all__ = ["Shown", "Snippet", "show"]
 

@@ -11,16 +11,22 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias, TypeGuard
 
 import msgpack
 
-from omsgrain.errors import NotFoundError, RangeError, SchemaError, StoreError
+from omsgrain.errors import (
+    KeyMissingError,
+    NotFoundError,
+    RangeError,
+    SchemaError,
+    StoreError,
+)
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import EMBEDDED, MODELS, SEQUENCE, VECTORS
+from omsgrain.store.tables import EMBEDDED, MODELS, SEQUENCE, VECTORS, VEILED
 
 __all__ = [
     "DIMENSIONS",
@@ -40,6 +46,10 @@ DIMENSIONS = 8_192
 Vector: TypeAlias = Sequence[float] | bytes | bytearray | memoryview | Any
 """Numbers; float32 bytes, little-endian; or an object with a buffer of numbers, as numpy has."""
 
+Seal: TypeAlias = Callable[[bytes, bytes], bytes]
+"""Seals or opens a vector: its bytes, and the key of its row."""
+
+_SEALED = 2  # bit of the second header byte
 _NAME = 200  # bytes; LMDB's keys end at 511
 _MODELS = 1_000
 _FLOAT = 4
@@ -195,7 +205,7 @@ def model_of(reader: Reader, name: str | None) -> Model | None:
     )
 
 
-def add(writer: Writer, seq: int, vector: Vector, model: str) -> None:
+def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None = None) -> None:
     """Give a grain its vector of a model, in place of one that it has.
 
     Args:
@@ -203,9 +213,12 @@ def add(writer: Writer, seq: int, vector: Vector, model: str) -> None:
         seq: the sequence number of the grain.
         vector: numbers, float32 bytes, or a buffer of numbers.
         model: name of the model that made it; the first vector fixes the dimension.
+        seal: seals the vector of a sealed grain, under the key of its row. It is kept to be given
+            out again, and no search compares it.
 
     Raises:
         NotFoundError: there is no such grain.
+        KeyMissingError: the grain is sealed, and there is nothing to seal its vector with.
         SchemaError: not a vector, or one of another dimension than the model's.
         RangeError: too long or too short, not finite, without a direction; a name too long.
     """
@@ -213,7 +226,13 @@ def add(writer: Writer, seq: int, vector: Vector, model: str) -> None:
     blob = writer.blob_at(seq)
     if blob is None:
         raise NotFoundError("no such grain")
+    if blob[1] & _SEALED and seal is None:
+        raise KeyMissingError("the grain is sealed, and its key is not here to seal its vector")
     known = _known(writer, model, len(data) // _FLOAT)
+    if seal is not None:
+        writer.set_row(VEILED, known.key(seq), seal(data, known.key(seq)))
+        writer.event(EMBEDDED, seq, sha256(blob).digest())
+        return
     if writer.row(VECTORS, known.key(seq)) != data:
         writer.set_row(VECTORS, known.key(seq), data)
         writer.event(EMBEDDED, seq, sha256(blob).digest())
@@ -265,7 +284,15 @@ def check_dimension(model: Model, dimension: int) -> None:
         )
 
 
-def vectors_of(reader: Reader, seq: int) -> dict[str, array[float]]:
-    """Return the vectors of a grain by the name of their model."""
-    rows = ((name, reader.row(VECTORS, model.key(seq))) for name, model in models(reader).items())
-    return {name: _unpack(row) for name, row in rows if row is not None}
+def vectors_of(reader: Reader, seq: int, unseal: Seal | None = None) -> dict[str, array[float]]:
+    """Return the vectors of a grain by the name of their model, sealed ones if they can be."""
+    found = {}
+    for name, model in models(reader).items():
+        key = model.key(seq)
+        row = reader.row(VECTORS, key)
+        veiled = None if unseal is None else reader.row(VEILED, key)
+        if veiled is not None and unseal is not None:
+            row = unseal(veiled, key)
+        if row is not None:
+            found[name] = _unpack(row)
+    return found

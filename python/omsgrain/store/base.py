@@ -18,7 +18,15 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 from omsgrain import _core
 from omsgrain.errors import IntegrityError
@@ -32,6 +40,9 @@ from omsgrain.store.reports import (
 )
 from omsgrain.store.tables import Kind, Table
 
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring import UserKeys
+
 __all__ = [
     "PAGE_BYTES",
     "PAGE_GRAINS",
@@ -43,6 +54,7 @@ __all__ = [
     "RebuildReport",
     "Store",
     "StoreStats",
+    "Unsealing",
     "Which",
     "Writer",
     "damaged",
@@ -117,9 +129,6 @@ class Reader(Protocol):
 
         Its address is that of the stored blob. A sealed one is opened where the keys are;
         elsewhere it shows its header and nothing else.
-
-        Raises:
-            ErasedError: the key that sealed it was destroyed.
         """
         ...
 
@@ -176,6 +185,20 @@ class Reader(Protocol):
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key of a table of life STATE and its value; None if it is empty."""
+        ...
+
+
+@runtime_checkable
+class Unsealing(Protocol):
+    """A reader that has keys."""
+
+    def keys_of(self, seq: int) -> UserKeys:
+        """Return the keys that seal a grain.
+
+        Raises:
+            KeyMissingError: there are none here.
+            ErasedError: they were destroyed.
+        """
         ...
 
 

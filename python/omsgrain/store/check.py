@@ -19,6 +19,8 @@ from omsgrain.errors import OmsError
 from omsgrain.store.audit import verify
 from omsgrain.store.base import CheckReport, Problem
 from omsgrain.store.check_blobs import BlobCheck
+from omsgrain.store.check_sealed import sealed_problems
+from omsgrain.store.check_signatures import signature_problems
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.layout import broken_pages
 from omsgrain.store.lmdb import LmdbStore
@@ -75,7 +77,13 @@ def check(path: Path) -> CheckReport:
             if broken := broken_pages(store.descriptor(), *reader.commit()):
                 problems.append(Problem("file", None, broken))
             blobs = BlobCheck(reader)
-            found = chain(blobs.problems(), state_problems(reader), _audit_problems(reader))
+            found = chain(
+                blobs.problems(),
+                state_problems(reader),
+                sealed_problems(reader),
+                signature_problems(reader),
+                _audit_problems(reader),
+            )
             for problem in found:
                 if len(problems) < _MOST:
                     problems.append(problem)

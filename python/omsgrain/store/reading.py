@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import islice, takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from omsgrain.store.terms import Head, TermReader
 from omsgrain.store.turns import Session
 
 if TYPE_CHECKING:
-    from lmdb import Transaction
+    from lmdb import Cursor, Transaction
 
 __all__ = ["Head", "LmdbReader", "Snapshot"]
 
@@ -171,6 +172,10 @@ class LmdbReader(TermReader):
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
+        if table.split:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                there = cursor.set_key_dup(key[: table.split], key[table.split :])
+                return b"" if there else None
         return self._txn.get(key, None, self._tables[table])
 
     def rows(
@@ -190,6 +195,8 @@ class LmdbReader(TermReader):
     ) -> list[tuple[bytes, bytes]]:
         page: list[tuple[bytes, bytes]] = []
         with self._txn.cursor(self._tables[table]) as cursor:
+            if table.split:
+                return _split_page(cursor, table.split, after, prefix, limit)
             if after is None or after < prefix:
                 there = cursor.set_range(prefix)
             else:
@@ -205,6 +212,29 @@ class LmdbReader(TermReader):
         """Return the highest key and its value; None if the table is empty."""
         with self._txn.cursor(self._tables[table]) as cursor:
             return cursor.item() if cursor.last() else None
+
+
+def _split_page(
+    cursor: Cursor[bytes], split: int, after: bytes | None, prefix: bytes, limit: int
+) -> list[tuple[bytes, bytes]]:
+    """The next rows of a table whose keys are cut on disk."""
+    start = prefix if after is None or after < prefix else after
+    key, value = start[:split], start[split:]
+    there = bool(value) and cursor.set_range_dup(key, value)
+    if not there:
+        there = cursor.set_range(key)
+        if there and value and cursor.key() == key:
+            there = cursor.next_nodup()
+    if there and b"".join(cursor.item()) == after:
+        there = cursor.next()
+    if not there:
+        return []
+    if len(prefix) == split:  # all are under one key, and are read at once
+        if cursor.key() != prefix:
+            return []
+        return [(prefix + value, b"") for value in islice(cursor.iternext_dup(), limit)]
+    rows = (key + value for key, value in islice(cursor, limit))
+    return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
 
 
 class Snapshot:

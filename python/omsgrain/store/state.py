@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgpack
 
 from omsgrain.errors import IntegrityError, SchemaError
+from omsgrain.store import sealing
 from omsgrain.store.tables import (
     COUNTERS,
     HOLDS,
@@ -170,6 +171,7 @@ def forget(writer: Writer, seq: int) -> None:
             writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
     for table in (STATES, COUNTERS, HOLDS):
         writer.set_row(table, key, None)
+    sealing.forget(writer, seq)
     for signed, _ in list(writer.rows(SIGNATURES, prefix=key)):
         writer.set_row(SIGNATURES, signed, None)
     for table in (VECTORS, VEILED):

@@ -22,8 +22,7 @@
     signatures-0  STATE   grain, u64 ++ signer, 16   an envelope around nothing (``signatures.py``)
     sealed-0      BLIND   grain, u64                 number of the key that seals it, 8 bytes
     keyed-0       BLIND   key, 8 ++ grain, u64       1 if the grain asks to be kept, or nothing
-    blind-0       BLIND   key, 8 ++ token, 16 ++     nothing; the place has its time masked
-                          place, 16
+    blind-0       BLIND   key, 8 ++ token, 16        places, 16 bytes each, with their times masked
     plain-0       BLIND   key, 8 ++ token, 16        grain, u64: which has this plain address
     veiled-0      BLIND   model, u32 ++ grain, u64   a sealed vector
     tombstones-0  STATE   HMAC of what is erased, 32 msgpack map
@@ -150,6 +149,9 @@ class Table:
     life: Life
     places: bool = False
     """Whether a key has many values, all of one size."""
+    split: int = 0
+    """Where a key is cut on disk: what stands behind is a value, so that what stands before is
+    written once. To readers it is all key, and the value is nothing."""
 
 
 BLOBS = Table(b"blobs-0", Life.BLOBS)
@@ -172,7 +174,7 @@ VECTORS = Table(b"vectors-0", Life.STATE)
 SIGNATURES = Table(b"signatures-0", Life.STATE)
 SEALED = Table(b"sealed-0", Life.BLIND)
 KEYED = Table(b"keyed-0", Life.BLIND)
-BLIND = Table(b"blind-0", Life.BLIND)
+BLIND = Table(b"blind-0", Life.BLIND, places=True, split=24)
 PLAIN = Table(b"plain-0", Life.BLIND)
 VEILED = Table(b"veiled-0", Life.BLIND)
 TOMBSTONES = Table(b"tombstones-0", Life.STATE)

@@ -87,17 +87,26 @@ class LmdbWriter(LmdbReader):
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
         _check_key(key)
-        if value is None:
+        if table.split:
+            key, rest = key[: table.split], key[table.split :]
+            if value is None:
+                self._txn.delete(key, rest, self._tables[table])
+            else:
+                self._txn.put(key, rest, dupdata=False, db=self._tables[table])
+        elif value is None:
             self._txn.delete(key, db=self._tables[table])
         else:
             self._txn.put(key, value, db=self._tables[table])
 
     def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Set many keys, in order, since neighbours share pages."""
-        for key, _ in rows:
+        for key in {len(key): key for key, _ in rows}.values():
             _check_key(key)
+        rows = sorted(rows)
+        if table.split:
+            rows = [(key[: table.split], key[table.split :]) for key, _ in rows]
         with self._txn.cursor(self._tables[table]) as cursor:
-            cursor.putmulti(sorted(rows))
+            cursor.putmulti(rows, dupdata=not table.split)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain; return the event's own number."""

@@ -27,10 +27,14 @@ pub mod fields;
 pub mod fingerprint;
 #[cfg(feature = "container")]
 pub mod frames;
+pub mod glance;
 pub mod header;
+mod hmac;
 pub mod index_rows;
 pub mod nearest;
 pub mod profiles;
+pub mod sealing;
+mod sha256;
 pub mod text;
 pub mod validate;
 pub mod value;
@@ -38,12 +42,21 @@ pub mod warn;
 
 #[cfg(feature = "batch")]
 pub mod batch;
+#[cfg(feature = "batch")]
+pub mod blind;
 #[cfg(feature = "json")]
 pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]
 pub mod jsonl;
 #[cfg(feature = "batch")]
 pub mod tail;
+
+#[cfg(feature = "signatures")]
+pub mod cose;
+#[cfg(feature = "signatures")]
+pub mod did;
+#[cfg(feature = "signatures")]
+pub mod signatures;
 
 pub use error::{Code, Error, Result};
 pub use header::Header;

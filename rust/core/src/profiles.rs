@@ -77,15 +77,17 @@ pub fn apply<K: AsRef<str>, N: Node>(fields: &mut Fields<K, N>, tags: &Tags) {
     }
 }
 
-/// The rules that hold when a grain is written. Those about export hold at export.
+/// The rules that hold when a grain is written. Those about export hold at export. An elided field
+/// counts as present.
 ///
 /// # Errors
 /// `ERR_SCHEMA`.
-pub fn check<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, tags: &Tags) -> Result<()> {
+pub fn check<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, tags: &Tags, elided: &[u8]) -> Result<()> {
     if !tags.profiles.iter().any(|p| p.name == "healthcare") {
         return Ok(());
     }
-    if tags.phi && fields.get(id::PROCESSING_BASIS).is_none() {
+    let basis = fields.get(id::PROCESSING_BASIS).is_some() || elided.contains(&id::PROCESSING_BASIS);
+    if tags.phi && !basis {
         return Err(Error::new(Code::Schema, "health information needs a processing_basis")
             .in_key("processing_basis"));
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rules of the ten grain types. Spec: OMS §6, §8
 
+use std::collections::HashSet;
+
 use crate::check::{self, Around};
 use crate::codec::Profile;
-use crate::fields::Fields;
+use crate::fields::{Entry, Fields};
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, ns_hash};
 use crate::registry::{self, FIELDS, GrainType, PHASES, Phase, UNKNOWN, id};
 use crate::value::{Node, View};
@@ -29,11 +31,11 @@ pub fn validate<K: AsRef<str>, N: Node>(
     }
     if let Some(grain_type) = fields.grain_type {
         profiles::apply(fields, &tags);
-        rules(fields, grain_type)?;
+        let elided = rules(fields, grain_type)?;
         if profile.lightweight {
             lightweight(fields)?;
         }
-        profiles::check(fields, &tags)?;
+        profiles::check(fields, &tags, &elided)?;
         warn::collect(fields, &tags, warnings)?;
     } else {
         for entry in &fields.entries {
@@ -45,7 +47,8 @@ pub fn validate<K: AsRef<str>, N: Node>(
     facts(fields, tags.sensitivity)
 }
 
-fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static GrainType) -> Result<()> {
+/// Checks the type's rules, and tells the known fields that are elided.
+fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static GrainType) -> Result<Vec<u8>> {
     let trigger = fields.text(id::OBSERVER_TYPE)?.is_some_and(|t| t.starts_with("trigger:"));
     for entry in &fields.entries {
         let Some(spec) = entry.field else { continue };
@@ -79,11 +82,12 @@ fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static Gra
     }
     rules.one_group_filled(grain_type.required_any)?;
     match grain_type.byte {
-        registry::ACTION => rules.phase(),
-        registry::OBSERVATION => rules.observation(),
-        CONSENT => rules.consent(),
-        _ => Ok(()),
+        registry::ACTION => rules.phase()?,
+        registry::OBSERVATION => rules.observation()?,
+        CONSENT => rules.consent()?,
+        _ => {}
     }
+    Ok(elided)
 }
 
 const CONSENT: u8 = 10;
@@ -143,6 +147,10 @@ impl<K: AsRef<str>, N: Node> Rules<'_, K, N> {
     }
 
     fn phase(&self) -> Result<()> {
+        // Which rules hold cannot be told then.
+        if [id::ACTION_PHASE, id::EXECUTION_MODE].iter().any(|id| self.elided.contains(id)) {
+            return Ok(());
+        }
         let name = self.fields.text(id::ACTION_PHASE)?.unwrap_or("");
         let mode = self.fields.text(id::EXECUTION_MODE)?.unwrap_or("");
         let exact = PHASES.iter().find(|p| p.name == name && p.execution_mode == mode);
@@ -229,20 +237,24 @@ fn content_blocks<N: Node>(node: &N) -> Result<()> {
     })
 }
 
-/// The known fields that `_elided` stands for, after checking its hashes.
+/// The known fields that `_elided` stands for, after checking its hashes. None of it is shown too.
 fn elided<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Vec<u8>> {
     let Some(entry) = fields.get(id::ELIDED) else { return Ok(Vec::new()) };
+    let shown: HashSet<&str> = fields.entries.iter().map(Entry::name).collect();
     let mut out = Vec::new();
     entry
         .node
         .each_entry(&mut |name, value| {
-            let name = name.as_ref();
             if value.is_null() {
                 return Ok(());
             }
+            let name = &*text::nfc(name.as_ref())?;
             let id = registry::by_name(name, fields.type_byte);
             if id != UNKNOWN && !registry::field(id).elidable {
                 return Err(Error::new(Code::Schema, "this field cannot be elided").in_key(name));
+            }
+            if shown.contains(name) {
+                return Err(Error::new(Code::Schema, "the field is both shown and elided").in_key(name));
             }
             if let View::Str(text) = value.view()? {
                 let hex = text.strip_prefix("sha256:").ok_or_else(|| {

@@ -2,12 +2,15 @@
 //! `omsgrain._core`: the binding lists what Python can call; the work is in `omsgrain-core`.
 
 mod batch;
+mod blind;
 mod container;
 mod error;
 mod functions;
 mod nearest;
 mod node;
 mod object;
+mod sealing;
+mod signatures;
 mod tail;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
@@ -15,6 +18,8 @@ mod tail;
 mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
+    #[pymodule_export]
+    use crate::blind::{blind, mask_times, place_blocks, tokens, tokens_many, user_ids};
     #[pymodule_export]
     use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
@@ -25,6 +30,10 @@ mod _core {
 
     #[pymodule_export]
     use crate::nearest::nearest;
+    #[pymodule_export]
+    use crate::sealing::{plain_header, sealed_header};
+    #[pymodule_export]
+    use crate::signatures::prove_many;
     #[pymodule_export]
     use crate::tail::{Tail, millis, term};
 

@@ -10,7 +10,7 @@ from typing import TypeGuard
 from omsgrain import _core
 from omsgrain.errors import IntegrityError, NotFoundError, RangeError, SchemaError
 from omsgrain.grain import Grain
-from omsgrain.store.base import Reader, Which
+from omsgrain.store.base import Reader, Unsealing, Which
 
 __all__ = [
     "LINKS",
@@ -18,6 +18,7 @@ __all__ = [
     "grain_at",
     "is_address",
     "named",
+    "names_of",
     "naming",
     "numbered",
     "seq_of",
@@ -114,11 +115,25 @@ def naming(
     kind = LINKS.get(field)
     if kind is None:
         raise SchemaError("not followed backwards", field="/field", expected=", ".join(LINKS))
-    for place in reader.places(_core.term(kind, address), None, False, which):
-        seq = int.from_bytes(place[12:], "big")
-        grain = numbered(reader, seq)
-        if grain is not None and address in named(grain, field):
-            yield seq, grain
+    met: set[int] = set()
+    for name in names_of(reader, address):
+        for place in reader.places(_core.term(kind, name), None, False, which):
+            seq = int.from_bytes(place[12:], "big")
+            grain = None if seq in met else numbered(reader, seq)
+            if grain is not None and name in named(grain, field):
+                met.add(seq)
+                yield seq, grain
+
+
+def names_of(reader: Reader, address: str) -> tuple[str, ...]:
+    """The addresses by which others may name a grain: a sealed one that is open has two."""
+    if not isinstance(reader, Unsealing):
+        return (address,)
+    seq = reader.find([bytes.fromhex(address)])[0]
+    grain = None if seq is None else reader.grain(seq)
+    if grain is None or grain.sealed:
+        return (address,)
+    return tuple(dict.fromkeys((address, grain.address, _core.address(grain.blob))))
 
 
 def time_of(grain: Grain) -> int:

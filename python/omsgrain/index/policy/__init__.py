@@ -14,7 +14,7 @@ Nothing here changes anything: it reads grains through `World`, and answers or r
 """
 
 from omsgrain.index.policy.act import Act, Operation, Scope, Verdict, World, operation_of
-from omsgrain.index.policy.decide import check, check_goal
+from omsgrain.index.policy.decide import authorized, check, check_goal
 from omsgrain.index.policy.delegation import check_delegation
 from omsgrain.index.policy.export import check_export
 from omsgrain.index.policy.modes import covers_lineage
@@ -29,6 +29,7 @@ __all__ = [
     "Scope",
     "Verdict",
     "World",
+    "authorized",
     "check",
     "check_delegation",
     "check_export",

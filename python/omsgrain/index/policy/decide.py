@@ -13,7 +13,7 @@ from omsgrain.index.policy.act import Act, Verdict, World, denied
 from omsgrain.index.policy.delegation import check_delegation
 from omsgrain.index.policy.export import is_privileged
 from omsgrain.index.policy.modes import Policy
-from omsgrain.index.policy.reach import Reach
+from omsgrain.index.policy.reach import Reach, texts
 
 #: They take a grain from "current and trusted", and so obey its policy.
 _INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact"))
@@ -82,6 +82,33 @@ def check(
             check_delegation(world, act.new, act.now, supersedes=act.address)
     rules = {rule for rule, _ in answers} - {"open"}
     return Verdict(any(review for _, review in answers), tuple(sorted(rules)))
+
+
+def authorized(world: World, act: Act) -> frozenset[str]:
+    """The DIDs whose agreement to a supersession may count: those that a quorum on its way names.
+
+    Nobody else's signature has to be verified, nor may a resolver be asked for his DID: whoever
+    wrote the new grain could send it anywhere.
+
+    Args:
+        world: the store.
+        act: the supersession; who agrees to it is not known yet.
+
+    Raises:
+        InvalidationDeniedError: too many grains bear on it.
+    """
+    reach = Reach(world)
+    target = reach.grain(act.address)
+    if target is None:
+        return frozenset()
+    own = _Guard(act.address, target, modes.read(target, act.now))
+    guards = (own, *_around(reach, target, act))
+    return frozenset(
+        did
+        for guard in guards
+        if guard.policy.mode == "quorum"
+        for did in texts(guard.policy.terms.get("authorized"))
+    )
 
 
 def check_goal(world: World, new: Grain) -> None:

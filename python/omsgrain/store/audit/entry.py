@@ -56,7 +56,7 @@ __all__ = [
 
 Operation = Literal[
     "put", "supersede", "verify", "contest", "retract", "hold", "release", "delete", "erase",
-    "export", "import", "key", "restore", "compact", "policy", "restrict", "vector",
+    "export", "import", "key", "restore", "compact", "policy", "restrict", "vector", "sign",
 ]  # fmt: skip
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 STORING = frozenset(("put", "import", "restore"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
+from omsgrain.errors import SignatureError
 from omsgrain.store.audit.ends import Checkpoint, checkpoint
 from omsgrain.store.audit.entry import (
     HASH,
@@ -25,6 +26,9 @@ from omsgrain.store.audit.entry import (
 from omsgrain.store.audit.verification import AuditReport, verify
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.tables import AUDIT, DELETED, EVENT, EVENTS, META, NOTES
+
+if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver, Signer
 
 __all__ = ["AuditLog", "entries", "tag"]
 
@@ -100,15 +104,48 @@ class AuditLog:
                 return
             yield from page
 
-    def verify(self, checkpoint: Checkpoint | None = None, *, grains: bool = False) -> AuditReport:
-        """Verify the whole trail, in one snapshot; see the function ``verify``."""
+    def verify(
+        self,
+        checkpoint: Checkpoint | None = None,
+        *,
+        grains: bool = False,
+        signer: str | None = None,
+        resolver: Resolver | None = None,
+    ) -> AuditReport:
+        """Verify the whole trail, in one snapshot; see the function ``verify``.
+
+        Args:
+            checkpoint: an end that the trail once had. If it is signed, the signature is verified
+                before anything is read.
+            grains: also read every grain.
+            signer: the DID that must have signed the checkpoint.
+            resolver: finds the key of a DID that is no did:key.
+
+        Raises:
+            SignatureError: the signature of the checkpoint does not hold, or is somebody else's,
+                or there is none where there must be one.
+            DidError: no key was found for its DID.
+        """
+        if checkpoint is not None and (signer is not None or checkpoint.signature is not None):
+            checkpoint.proof(resolver=resolver, signer=signer)
+        elif signer is not None:
+            raise SignatureError("there is no checkpoint that is signed")
         with self._store.read() as reader:
             return verify(reader, checkpoint, grains=grains)
 
-    def checkpoint(self) -> Checkpoint:
-        """Return the end of the trail, to be kept outside of the store."""
+    def checkpoint(self, signer: Signer | None = None, *, iat: int | None = None) -> Checkpoint:
+        """Return the end of the trail, to be kept outside of the store.
+
+        Args:
+            signer: who signs it; without one it proves the tail only to who kept it himself.
+            iat: when, in epoch seconds; left out, if not given.
+
+        Raises:
+            SignatureError: the signer gave no signature that holds.
+        """
         with self._store.read() as reader:
-            return checkpoint(reader)
+            end = checkpoint(reader)
+        return end if signer is None else end.signed(signer, iat=iat)
 
 
 class _Walk:

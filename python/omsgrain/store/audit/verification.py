@@ -241,6 +241,7 @@ def _growth(operation: str, count: int) -> tuple[float, float]:
         "put": (count, count),
         "import": (0, count),
         "supersede": (0, 1),
+        "sign": (0, 1),
         "delete": (-count, -count),
         "erase": (-count, 0),
         "restore": (-inf, inf),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from omsgrain.search.words import GAP, for_index
+from omsgrain.text.words import GAP, for_index
 
 __all__ = ["ABOUT", "COLUMNS", "SAYS", "UNSEARCHED", "WEIGHTS", "columns", "texts"]
 

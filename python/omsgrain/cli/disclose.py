@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain disclose``: show a grain without some of its fields, or check such a view."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from omsgrain.cli import output
+
+
+@click.command(short_help="Show a grain without some of its fields.")
+@click.argument("file", type=click.File("rb"))
+@click.option("--hide", metavar="FIELD[,FIELD]", multiple=True, help="Full names of fields.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the view to this new file instead of stdout.",
+)
+@click.option("--check", is_flag=True, help="FILE is a view: check it instead.")
+@click.option(
+    "--original", type=click.File("rb"), help="With --check: the whole grain, blob or envelope."
+)
+@output.json_option
+def disclose(
+    file: BinaryIO,
+    hide: tuple[str, ...],
+    target: Path | None,
+    check: bool,
+    original: BinaryIO | None,
+    as_json: bool,
+) -> None:
+    """Make a view of the grain in FILE ("-": stdin), a blob or an envelope, without some fields.
+
+    Hashes stand in their place. With --check, tell what the view in FILE hides and, where the
+    --original is given, prove that nothing in it is forged, left out or added. The envelope of the
+    original proves besides who signed it.
+
+    A hash does not hide what can be guessed, such as a yes or no, a number or a name. What looks
+    so is named on stderr.
+    """
+    if check:
+        if hide or target is not None:
+            raise click.UsageError("--check goes with neither --hide nor -o")
+        _check(file, original, as_json)
+        return
+    if original is not None:
+        raise click.UsageError("--original goes with --check")
+    names = [name for names in hide for name in names.split(",") if name]
+    if not names:
+        raise click.UsageError("name what to --hide")
+    if target is None and not as_json and sys.stdout.isatty():
+        raise click.UsageError("a view is binary; give -o FILE or redirect stdout")
+    _disclose(file, names, target, as_json)
+
+
+def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bool) -> None:
+    from omsgrain.ops import disclose as verbs
+    from omsgrain.ops.lookup import BLOB_LIMIT
+
+    view = verbs.disclose(file.read(BLOB_LIMIT), names)
+    if target is not None:
+        with target.open("xb") as new:  # never over a file that is there
+            new.write(view.blob)
+    if as_json:
+        output.emit(verbs.view_values(view) | {"path": None if target is None else str(target)})
+        return
+    for warning in view.warnings:
+        click.echo(output.safe(f"warning: {warning}"), err=True)
+    if target is None:
+        click.echo(view.blob, nl=False)
+    else:
+        click.echo(output.safe(f"{target}: a view of {view['_disclosure_of']}"))
+        click.echo(f"address {view.address}")
+
+
+def _check(file: BinaryIO, original: BinaryIO | None, as_json: bool) -> None:
+    from omsgrain.ops import disclose as verbs
+    from omsgrain.ops.lookup import BLOB_LIMIT
+
+    whole = None if original is None else original.read(BLOB_LIMIT)
+    found = verbs.check_disclosure(file.read(BLOB_LIMIT), whole)
+    if as_json:
+        output.emit(verbs.check_values(found))
+        return
+    click.echo(f"a view of {found.original}")
+    click.echo(output.safe(f"hides {', '.join(found.hidden)}"))
+    click.echo("verified" if found.verified else "not verified: that takes the original")
+    if found.proof is not None:
+        click.echo(output.safe(f"the original is signed by {found.proof.signer}"))

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of all users, in a file of their own that can forget one. Spec: OMS §20.
+
+A random root stands in the file, wrapped under the master key, and a random salt for each user,
+encrypted under a key of the file; `derive` makes the user's keys of both. To erase a user is to
+overwrite his salt: nobody can make his keys again, whoever has the master key.
+
+That holds for this file. A copy made before still has the salt, and so may a medium that does not
+overwrite in place (flash, file systems that copy on write): `rekey` writes the file anew under
+other keys, and then the old master key has to be destroyed where it is kept.
+
+What Python had in memory can't be wiped; it is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from omsgrain.crypto import disk, ringmove
+from omsgrain.crypto.derive import KEY, UserKeys, name_bytes
+from omsgrain.crypto.master import LocalMaster, Master, MasterKey, load_master, wrap
+from omsgrain.crypto.ring import Ring
+from omsgrain.crypto.ringfile import RingFile
+from omsgrain.crypto.ringindex import Index
+from omsgrain.crypto.ringrecord import Record, Records, State, pack
+from omsgrain.errors import ErasedError, KeyMissingError
+
+__all__ = ["KeyRing", "KeyStats", "LocalMaster", "Master", "MasterKey", "UserKeys"]
+
+_TOGETHER = 16_384  # records that are written at once
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStats:
+    """What is in a key file.
+
+    Attributes:
+        path: the file.
+        live: users whose keys can be made.
+        erased: records that were destroyed.
+        generation: higher after each destruction, rewrap and rekey.
+    """
+
+    path: str
+    live: int
+    erased: int
+    generation: int
+
+
+class KeyRing(Ring):
+    """The keys of users. All threads may use one, and many processes the same file.
+
+    A ring is not for use after a fork; the child opens it again. Every method may raise
+    `KeyMissingError` (the file is damaged or gone, or the ring is closed) and `OSError`; those
+    that change the file `StoreError`, when others are changing it for half a minute.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], *, master: MasterKey) -> KeyRing:
+        """Make a new key file, mode 0600, with a fresh root.
+
+        Args:
+            path: of a file that is not there.
+            master: the master key: 32 bytes, a path, a function, or an object that wraps.
+
+        Raises:
+            KeyMissingError: the master key is none, or does not unwrap what it wrapped.
+            OSError: the file is there (FileExistsError), or cannot be written.
+        """
+        secret, path = os.urandom(2 * KEY), Path(path).resolve()
+        file = RingFile.create(path, wrap(load_master(master), secret), 1)
+        try:
+            file.commit(file.head.next())
+            disk.sync_names(path.parent)
+            return cls(file, secret, master)
+        except BaseException:
+            file.close()
+            path.unlink()
+            raise
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, master: MasterKey) -> KeyRing:
+        """Open a key file.
+
+        Args:
+            path: the file; only its owner may read it.
+            master: as for `create`. A path is read again, or a function called, when another
+                process has written the file anew.
+
+        Raises:
+            KeyMissingError: the file is missing, none of ours, cut off or damaged; or the master
+                key is another one; or others may read either file.
+            UnsupportedError: the file is of a later version.
+            OSError: a file cannot be read.
+        """
+        place = Path(path).resolve()
+        return ringmove.steady(place, lambda: cls._of(RingFile.open(place), master))
+
+    @classmethod
+    def _of(cls, file: RingFile, master: MasterKey) -> KeyRing:
+        try:
+            return cls(file, None, master)
+        except BaseException:
+            file.close()
+            raise
+
+    def ensure(self, user_ids: Iterable[str]) -> None:
+        """Make records for those who have none; they are on the disk when this returns.
+
+        Who was erased gets another record, of the next generation.
+
+        Args:
+            user_ids: whose; at most 1,024 bytes of UTF-8 each. "" stands for nobody.
+
+        Raises:
+            RangeError: no such user id; nothing was done.
+        """
+        names = self._names(user_ids)
+        self.refresh()
+        if not (self._file.doubt or self._missing(names)):
+            return
+        with self._changing() as file:
+            todo = self._missing(names)
+            for at in range(0, len(todo), _TOGETHER):
+                some = todo[at : at + _TOGETHER]
+                data = b"".join(self._records.new(*record) for record in some)
+                file.append(data)
+                head = file.head
+                file.commit(head.next(end=head.end + len(data), records=head.records + len(some)))
+                with self._guard:
+                    self._catch_up()
+
+    def _names(self, user_ids: Iterable[str]) -> dict[bytes, bytes]:
+        """Identity by name, each once."""
+        if isinstance(user_ids, str):
+            user_ids = [user_ids]
+        names = [name_bytes(user_id) for user_id in user_ids]
+        with self._guard:
+            self._check()
+            return {name: self._records.identity(name) for name in names}
+
+    def _missing(self, names: dict[bytes, bytes]) -> list[tuple[bytes, bytes, int]]:
+        """Name, identity and next generation of those without a live record."""
+        found = []
+        for name, identity in names.items():
+            with self._guard:
+                self._check()
+                if self._index.offset_of(identity) in self._cache:
+                    continue  # live, or the last refresh had dropped it
+                last = self._last(identity)
+                if last is None:
+                    found.append((name, identity, 1))
+                elif self._records.state(last[1]) is not State.LIVE:
+                    found.append((name, identity, last[1].generation + 1))
+        return found
+
+    def of_user(self, user_id: str) -> UserKeys | None:
+        """The keys of a user; None if he has no live record.
+
+        Raises:
+            KeyMissingError: his record is damaged.
+            RangeError: no such user id.
+        """
+        (identity,) = self._names([user_id]).values()
+        try:
+            return self._fetch(lambda index: index.offset_of(identity), self._keys)
+        except ErasedError:
+            return None
+
+    def by_number(self, number: bytes) -> UserKeys:
+        """The keys of a record.
+
+        Raises:
+            KeyMissingError: no such record, or it is damaged.
+            ErasedError: they were destroyed.
+        """
+        keys = self._fetch(partial(_offset, number), self._keys)
+        if keys is None:
+            raise KeyMissingError("no key record of this number")
+        return keys
+
+    def user_id_of(self, number: bytes) -> str:
+        """Whose record it is, as NFC text.
+
+        Raises:
+            KeyMissingError: no such record, or it is damaged.
+            ErasedError: it was destroyed.
+        """
+        found = self._fetch(partial(_offset, number), self._open_record)
+        if found is None:
+            raise KeyMissingError("no key record of this number")
+        return found[1].decode()
+
+    def users(self) -> Iterator[UserKeys]:
+        """The keys of all who have a live record, in no order; others may change it meanwhile."""
+        self.refresh()
+        with self._guard:
+            numbers = list(self._index.numbers)
+        for number in numbers:
+            try:
+                keys = self._fetch(partial(_offset, number), self._glance)
+            except ErasedError:
+                continue
+            if keys is not None:
+                yield keys
+
+    def erase(self, user_ids: Iterable[str]) -> int:
+        """Destroy the keys of users for good; it is done on the disk when this returns.
+
+        All of one call share the syncs. That a user was there, and was erased, can be told from
+        what stays by who has the root and knows his id.
+
+        Args:
+            user_ids: whose; who has no live record is passed over.
+
+        Returns:
+            How many were destroyed.
+
+        Raises:
+            RangeError: no such user id; nothing was done.
+        """
+        names = self._names(user_ids)
+        with self._changing() as file:
+            doomed = list(self._live(names.values()))
+            if not doomed:
+                return 0
+            try:
+                self._destroy(file, doomed)
+            except BaseException:
+                with self._guard:
+                    self._cache.clear()
+                raise
+            with self._guard:
+                for offset, _ in doomed:
+                    self._cache.pop(offset, None)
+                self._generation = file.head.generation
+        return len(doomed)
+
+    def _live(self, identities: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
+        for identity in identities:
+            with self._guard:
+                last = self._last(identity)
+                if last is not None and self._records.state(last[1]) is State.LIVE:
+                    yield last
+
+    def _destroy(self, file: RingFile, doomed: list[tuple[int, Record]]) -> None:
+        # The marks are on the disk before anything is overwritten: what is half gone is known.
+        generation, erased = file.head.generation, file.head.erased + len(doomed)
+        head = file.head.next(generation=generation + 1, erasing=1)
+        file.announce(head)
+        for offset, record in doomed:
+            file.mark(offset, self._records.mark(record))
+        # Who had found one alive before its mark sees another generation from here on.
+        head = head.next(generation=generation + 2)
+        file.announce(head)
+        file.sync()
+        for offset, record in doomed:
+            file.destroy(offset, record)
+        file.conclude(head.next(generation=generation + 3, erased=erased, erasing=0))
+
+    def rewrap(self, master: MasterKey) -> None:
+        """Wrap the secrets of the file under another master key; no record is touched.
+
+        Raises:
+            KeyMissingError: the master key is none, or does not unwrap what it wrapped.
+        """
+        with self._changing() as file:
+            wrapped = wrap(load_master(master), self._secret)
+            file.rewrap(wrapped, file.head.generation + 1)
+            self._master = master
+            with self._guard:
+                self._catch_up()
+
+    def rekey(self, master: MasterKey) -> None:
+        """Write the file anew under fresh keys, and overwrite the old one.
+
+        Users, numbers and keys stay; what was destroyed stays so. Other processes open the new
+        file at their next `refresh`, if their master key opens it. To make old copies of the file
+        worthless, give another master key and destroy the old one.
+
+        Raises:
+            KeyMissingError: the master key is none, or does not unwrap what it wrapped.
+        """
+        with self._changing() as file:
+            secret = self._secret[:KEY] + os.urandom(KEY)
+            wrapped = wrap(load_master(master), secret)
+            into = Records(secret[:KEY], secret[KEY:])
+            generation = file.head.generation + 1
+            fresh = ringmove.rewrite(
+                file, wrapped, generation, lambda record, at: self._records.copy(record, at, into)
+            )
+            ringmove.swap(file, fresh)
+            with self._guard:
+                self._adopt(fresh, secret)
+                self._master = master
+            ringmove.bury(file)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the key file into a new one, which the same master key opens.
+
+        Who is erased later is still in the copy: write it anew after each erasure, and destroy the
+        one before.
+
+        Raises:
+            OSError: the file is there (FileExistsError), or cannot be written.
+        """
+        with self._changing() as file:
+            target, generation = Path(path).resolve(), file.head.generation
+            wrapped = file.wrapped()
+            ringmove.write_copy(file, target, wrapped, generation, lambda r, _: pack(r)).close()
+
+    def stats(self) -> KeyStats:
+        """Count the records."""
+        generation = self.refresh()
+        head = self._file.head
+        return KeyStats(str(self._file.path), head.records - head.erased, head.erased, generation)
+
+    def __enter__(self) -> KeyRing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        head = self._file.head
+        return f"<KeyRing {head.records - head.erased} live, {head.erased} erased>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key ring holds keys and is not pickled")
+
+
+def _offset(number: bytes, index: Index) -> int | None:
+    return index.numbers.get(number)

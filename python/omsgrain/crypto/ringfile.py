@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key file as bytes: one that is cut off anywhere is as it was before, or as it was to be.
+
+    offset  size   field
+    0       8      "omsgkeys"
+    8       2      version, 1
+    4096    76     slot 0: where everything is and how much
+    8192    76     slot 1: the same; one of the two is always whole
+    12288   2048   area 0: root and file key, wrapped under the master key by one call
+    16384   2048   area 1: the same, by turns
+    20480          records, one after the other up to the end that the slot says
+
+A slot, in big-endian order:
+
+    0       8      sequence: one more with each write of a slot; the higher one counts
+    8       8      generation: higher after each destruction, rewrap and rekey
+    16      8      end of the last record
+    24      8      number of records
+    32      8      how many of them are destroyed
+    40      4      1 while records are being destroyed, else 0
+    44      4      area in use, 0 or 1
+    48      4      bytes in it
+    52      8      first bytes of their SHA-256
+    60      16     first bytes of the SHA-256 of the 60 bytes before
+
+A record, a multiple of eight bytes:
+
+    0       8      state: zeros, or an HMAC of the head under a key of the root: destroyed
+    8       4      length of the record       | head, which never changes and is
+    12      4      generation of the user     | authenticated with the secret part
+    16      8      number                     |
+    24      32     HMAC of the user id        |
+    56      4      CRC-32 of the head
+    60      12     nonce                      | zeros, once destroyed
+    72      32n    AES-256-GCM under the      |
+    ..             file key: salt 32, length  |
+    ..             u16, user id, zeros        |
+    ..      16     tag                        |
+
+Between two changes slot 0 is on the disk, and slot 1 says the same but may not be. A change writes
+its records, syncs (slot 1 with them), writes slot 0, syncs, writes slot 1. A destruction first
+says so in slot 1, so that another process can finish it. A page holds one slot: a write that is
+torn hurts no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from omsgrain.crypto import disk
+from omsgrain.crypto.master import LONGEST
+from omsgrain.crypto.ringrecord import FIXED, LARGEST, Record, damaged, parse
+from omsgrain.crypto.ringslot import SIZE, Head, read_slot, slot
+from omsgrain.errors import KeyMissingError, UnsupportedError
+
+__all__ = ["START", "RingFile"]
+
+_MAGIC, _VERSION = b"omsgkeys", 1
+_FIRST = struct.Struct(">8sH")
+_PAGE = 4096
+_SLOTS = (_PAGE, 2 * _PAGE)
+_AREAS = (3 * _PAGE, 4 * _PAGE)
+#: Where the first record stands.
+START = 5 * _PAGE
+_SPAN = _SLOTS[1] + SIZE - _SLOTS[0]  # from slot 0 to the end of slot 1
+_PIECE = 4 << 20
+_TRIES = 100
+
+
+class RingFile:
+    """An open key file.
+
+    Attributes:
+        handle: its descriptor.
+        head: what its slots said when we last looked.
+        settled: both slots said the same, and that nothing is left to do.
+        doubt: a sync failed, so that the disk may have less than we read.
+    """
+
+    __slots__ = ("_lock", "_raw", "_second", "doubt", "handle", "head", "path", "settled")
+
+    head: Head
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path = path
+        self.handle = handle
+        self.settled = False
+        self.doubt = False
+        self._raw = b""
+        self._second: Head | None = None  # what slot 1 says
+        self._lock = threading.Lock()  # so that what a thread reads last is what stays
+
+    @classmethod
+    def create(cls, path: Path, wrapped: bytes, generation: int) -> RingFile:
+        """Make a file without records; it is not on the disk before the first `commit`.
+
+        Raises:
+            OSError: it is there (FileExistsError), or cannot be made.
+        """
+        file = cls(path, disk.create(path))
+        try:
+            disk.zero(file.handle, 0, START)
+            disk.write_at(file.handle, _FIRST.pack(_MAGIC, _VERSION), 0)
+            area = file._write_area(0, wrapped)
+            file.head = Head(0, generation, START, 0, 0, 0, *area)
+        except BaseException:
+            file.close()
+            path.unlink()
+            raise
+        return file
+
+    @classmethod
+    def open(cls, path: Path) -> RingFile:
+        """Open a file.
+
+        Raises:
+            KeyMissingError: it is missing, none of ours or damaged, or others may read it.
+            UnsupportedError: it is of a later version.
+            OSError: it cannot be opened.
+        """
+        try:
+            file = cls(path, disk.open_private(path))
+        except FileNotFoundError:
+            raise KeyMissingError("the key file is missing") from None
+        try:
+            file._check_first()
+            file.look()
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _check_first(self) -> None:
+        first = disk.read_at(self.handle, _FIRST.size, 0)
+        if len(first) < _FIRST.size or not first.startswith(_MAGIC):
+            raise KeyMissingError("not a key file")
+        if _FIRST.unpack(first)[1] != _VERSION:
+            raise UnsupportedError(
+                "a key file of another version",
+                expected=str(_VERSION),
+                found=str(_FIRST.unpack(first)[1]),
+            )
+
+    def is_same(self) -> bool:
+        """Tell whether the file is in its place and nobody has changed it since we last looked."""
+        try:
+            same = disk.read_at(self.handle, _SPAN, _SLOTS[0]) == self._raw
+            return same and os.fstat(self.handle).st_nlink > 0
+        except OSError:
+            return False
+
+    def is_in_place(self) -> bool:
+        """Tell whether the path leads to this file."""
+        try:
+            there, here = os.stat(self.path), os.fstat(self.handle)
+        except FileNotFoundError:
+            return False
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def is_gone(self) -> bool:
+        """Tell whether another file took its place: then it has no name, or was overwritten."""
+        return not os.fstat(self.handle).st_nlink or not any(
+            disk.read_at(self.handle, _SPAN, _SLOTS[0])
+        )
+
+    def look(self) -> None:
+        """Read the slots.
+
+        Raises:
+            KeyMissingError: none of them is whole, or the file is cut off.
+        """
+        with self._lock:
+            for _ in range(_TRIES):  # another process may be writing just now
+                raw = disk.read_at(self.handle, _SPAN, _SLOTS[0])
+                heads = [read_slot(raw[:SIZE]), read_slot(raw[-SIZE:])]
+                whole = [head for head in heads if head is not None]
+                if whole:
+                    break
+            else:
+                raise damaged("no slot that is whole", _SLOTS[0])
+            head, size = max(whole), os.fstat(self.handle).st_size
+            if head.end > size:
+                raise damaged("a file that is cut off", size)
+            self.head, self._second, self._raw = head, heads[1], raw
+            same = heads[0] == heads[1] and head.end == size
+            self.settled = same and not head.erasing and not self._has_remains()
+
+    def announce(self, head: Head) -> None:
+        """Say in slot 1 that a destruction begins; the next `sync` brings it to the disk."""
+        disk.write_at(self.handle, slot(head), _SLOTS[1])
+        self.look()
+
+    def commit(self, head: Head) -> None:
+        """Bring what was written to the disk, and then that it counts."""
+        if self._second != self.head:  # slot 0 is about to be at risk
+            disk.write_at(self.handle, slot(self.head), _SLOTS[1])
+        self.sync()
+        self.conclude(head)
+
+    def conclude(self, head: Head) -> None:
+        """Say that what was written counts, where slot 1 is on the disk."""
+        disk.write_at(self.handle, slot(head), _SLOTS[0])
+        self.sync()
+        disk.write_at(self.handle, slot(head), _SLOTS[1])
+        self.look()
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        try:
+            disk.sync(self.handle)
+        except OSError:
+            self.doubt = True
+            raise
+
+    def wrapped(self) -> bytes:
+        """The secrets, wrapped.
+
+        Raises:
+            KeyMissingError: they are damaged.
+        """
+        while True:
+            head = self.head
+            at = _AREAS[head.area & 1]
+            wrapped = disk.read_at(self.handle, min(head.size, LONGEST), at)
+            if _check(wrapped) == head.check:
+                return wrapped
+            self.look()
+            if self.head == head:  # and were not wrapped anew just now
+                raise damaged("wrapped secrets with another checksum", at)
+
+    def rewrap(self, wrapped: bytes, generation: int) -> None:
+        """Put other wrapped secrets in the place of these, which are overwritten then."""
+        area, size, check = self._write_area(1 - self.head.area, wrapped)
+        self.commit(self.head.next(generation=generation, area=area, size=size, check=check))
+        self.clear()
+        self.sync()
+        self.look()
+
+    def _has_remains(self) -> bool:
+        """Tell whether the area that is not in use has something in it."""
+        return any(disk.read_at(self.handle, LONGEST, _AREAS[1 - (self.head.area & 1)]))
+
+    def clear(self) -> None:
+        """Do away with what does not count: behind the last record, and in the other area."""
+        os.ftruncate(self.handle, self.head.end)
+        if self._has_remains():
+            at = _AREAS[1 - (self.head.area & 1)]
+            disk.zero(self.handle, at, at + LONGEST)
+
+    def _write_area(self, area: int, wrapped: bytes) -> tuple[int, int, bytes]:
+        disk.write_at(self.handle, wrapped.ljust(LONGEST, b"\0"), _AREAS[area])
+        return area, len(wrapped), _check(wrapped)
+
+    def record(self, offset: int) -> Record:
+        """Read the record at an offset."""
+        size = min(LARGEST, self.head.end - offset)
+        return parse(disk.read_at(self.handle, size, offset), 0, offset)
+
+    def records(self, start: int) -> Iterator[tuple[int, Record]]:
+        """Read all records from an offset on.
+
+        Raises:
+            KeyMissingError: one is damaged, so that it can't be said where the others are.
+        """
+        data, at, offset, end = b"", 0, start, self.head.end
+        while offset < end:
+            if len(data) - at < LARGEST and offset + len(data) - at < end:
+                left = end - offset - (len(data) - at)
+                more = disk.read_at(self.handle, min(_PIECE, left), end - left)
+                if not more:
+                    raise damaged("a file that is cut off", end - left)
+                data, at = data[at:] + more, 0
+            record = parse(data, at, offset)
+            yield offset, record
+            length = FIXED + len(record.body)
+            at, offset = at + length, offset + length
+
+    def mark(self, offset: int, mark: bytes) -> None:
+        """Mark a record as being destroyed."""
+        disk.write_at(self.handle, mark, offset)
+
+    def destroy(self, offset: int, record: Record) -> None:
+        """Overwrite the secret part of a record."""
+        disk.zero(self.handle, offset + FIXED, offset + FIXED + len(record.body))
+
+    def append(self, data: bytes) -> None:
+        """Write records behind the last; they do not count before `commit`."""
+        disk.write_at(self.handle, data, self.head.end)
+
+    def touch(self) -> None:
+        """Write all bytes again: after a sync that failed, the system takes them for written."""
+        self.doubt = False
+        for offset in range(0, self.head.end, _PIECE):
+            data = disk.read_at(self.handle, min(_PIECE, self.head.end - offset), offset)
+            disk.write_at(self.handle, data, offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        handle, self.handle = self.handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _check(wrapped: bytes) -> bytes:
+    return hashlib.sha256(wrapped).digest()[:8]

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sealed grains: AES-256-GCM around a payload, a blob or an envelope. Spec: OMS §20.
+
+    header, 9    encrypted bit set; type and sensitivity are shown, the rest if that is asked
+    nonce, 12    random
+    cipher text  of the payload, or of the whole blob or envelope
+    tag, 16      covers the header too
+
+Here a key is 32 bytes that somebody else keeps; nothing of it is remembered after a call. Only the
+payload is sealed where the plain blob can be made of it again, and else the whole; what was sealed
+comes back byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+from omsgrain import _core
+from omsgrain.crypto.derive import name_bytes, user_key
+from omsgrain.errors import (
+    CorruptError,
+    IntegrityError,
+    KeyMissingError,
+    RangeError,
+    TooShortError,
+)
+from omsgrain.grain import bare
+from omsgrain.header import as_bytes, read_header
+
+KEY, NONCE, TAG = 32, 12, 16
+_HEADER = 9
+_START = _HEADER + NONCE
+#: Bytes by which a sealed grain is longer than its inner bytes.
+OVERHEAD = _START + TAG
+_ENVELOPE = b"\xd2"
+_NO_SALT = bytes(KEY)  # what HKDF takes for none (RFC 5869 §2.2)
+_PIECE = 64 << 10  # masked at a time: fresh memory for all at once costs more than the work
+
+
+class Sealer:
+    """Seals and opens under one key.
+
+    For whoever keeps the key anyway: making the cipher costs as much as using it. It has no copy
+    of the key that could be shown, and is gone when its keeper drops it.
+
+    Raises:
+        KeyMissingError: the key has not 32 bytes.
+    """
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(_key(key))
+
+    def seal(
+        self, blob: bytes, *, whole: bool, hide_header: bool = True, signed: bool = False
+    ) -> bytes:
+        """Seal a grain, as the function `seal` does."""
+        # Random nonces are good for 2^32 grains a key, and a store holds no more in all.
+        return self._seal_with(os.urandom(NONCE), blob, whole, hide_header, signed)
+
+    def _seal_with(
+        self, nonce: bytes, blob: bytes, whole: bool, hide_header: bool, signed: bool
+    ) -> bytes:
+        header, start = _core.sealed_header(blob, whole, hide_header, signed)
+        inner = blob[start:] if start else blob
+        return b"".join((header, nonce, self._cipher.encrypt(nonce, inner, header)))
+
+    def unseal(self, sealed: bytes, *, address: str | None = None, check: bool = False) -> bytes:
+        """Open a grain, as the function `unseal` does."""
+        sealed = as_bytes(sealed)
+        if address is not None:
+            _same_address(sealed, address)
+        if not read_header(sealed).encrypted:
+            raise CorruptError("the grain is not sealed", offset=1)
+        if len(sealed) <= OVERHEAD:
+            raise TooShortError(
+                "too short for a sealed grain",
+                expected=f"at least {OVERHEAD + 1} bytes",
+                found=f"{len(sealed)}",
+            )
+        header, nonce = sealed[:_HEADER], sealed[_HEADER:_START]
+        try:
+            inner = self._cipher.decrypt(nonce, sealed[_START:], header)
+        except InvalidTag:
+            raise _not_opened("grain", known=address is not None) from None
+        plain = _core.plain_header(sealed, inner) + inner
+        if check:
+            _core.check(bare(open_plain(plain)))
+        return plain
+
+    def seal_vector(self, data: bytes, aad: bytes) -> bytes:
+        """Seal a vector, as the function `seal_vector` does."""
+        nonce = os.urandom(NONCE)
+        return nonce + self._cipher.encrypt(nonce, data, aad)
+
+    def unseal_vector(self, data: bytes, aad: bytes) -> bytes:
+        """Open a vector, as the function `unseal_vector` does."""
+        if len(data) < NONCE + TAG:
+            raise CorruptError(
+                "too short for a sealed vector",
+                expected=f"at least {NONCE + TAG} bytes",
+                found=f"{len(data)}",
+            )
+        try:
+            return self._cipher.decrypt(data[:NONCE], data[NONCE:], aad)
+        except InvalidTag:
+            raise _not_opened("vector", known=False) from None
+
+
+def seal(
+    blob: bytes, key: bytes, *, whole: bool, hide_header: bool = True, signed: bool = False
+) -> bytes:
+    """Seal a grain. Spec: OMS §20.
+
+    Args:
+        blob: a plain blob that was verified, or an envelope, which is always sealed whole.
+        key: the user's content key, 32 bytes.
+        whole: seal the whole blob. Otherwise the payload alone is sealed if that is enough to make
+            the blob again, which shows how it is packed and nothing else, and saves nine bytes.
+        hide_header: show neither namespace nor time nor references in the header.
+        signed: set the signed bit, since the sealed grain is to be signed.
+
+    Returns:
+        The sealed grain, under a fresh nonce: no two are the same.
+
+    Raises:
+        KeyMissingError: the key has not 32 bytes.
+        SignedMismatchError: a signed blob without its envelope, or the reverse.
+        UnsupportedError: it is sealed already.
+        CorruptError, TooShortError, VersionError: it is no grain.
+    """
+    return Sealer(key).seal(blob, whole=whole, hide_header=hide_header, signed=signed)
+
+
+def unseal(sealed: bytes, key: bytes, *, address: str | None = None, check: bool = False) -> bytes:
+    """Open a sealed grain. Spec: OMS §20.
+
+    Args:
+        sealed: the sealed grain.
+        key: the user's content key, 32 bytes.
+        address: what its address must be, if that is known. It tells bytes that were changed from
+            a wrong key.
+        check: verify what was sealed in full, down to its canonical form. For grains that another
+            writer sealed: a store verified its own before. The signature of an envelope is not
+            verified here.
+
+    Returns:
+        What was sealed: a plain blob, or an envelope.
+
+    Raises:
+        IntegrityError: the bytes have another address.
+        KeyMissingError: the key is a wrong one; without an address: or the bytes were changed.
+        CorruptError: it is not sealed, or not the grain that its header says.
+        TooShortError, VersionError: it is no sealed grain.
+        OmsError: any refusal of the format, if it is checked.
+    """
+    return Sealer(key).unseal(sealed, address=address, check=check)
+
+
+def open_plain(inner: bytes) -> bytes:
+    """The blob in what `unseal` gave: out of its envelope, with the signed bit; or as it is.
+
+    Raises:
+        CorruptError: the envelope is none.
+    """
+    return _core.envelope_blob(inner) if inner[:1] == _ENVELOPE else inner
+
+
+def seal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:
+    """Seal a vector.
+
+    Args:
+        data: the vector, as it is stored.
+        key: the user's vector key, 32 bytes.
+        aad: what it is stored under, so that no other vector can be put in its place.
+
+    Returns:
+        Nonce, cipher text and tag.
+
+    Raises:
+        KeyMissingError: the key has not 32 bytes.
+    """
+    return Sealer(key).seal_vector(data, aad)
+
+
+def unseal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:
+    """Open a sealed vector.
+
+    Raises:
+        KeyMissingError: the key is a wrong one, or the bytes were changed or moved.
+        CorruptError: it is too short.
+    """
+    return Sealer(key).unseal_vector(data, aad)
+
+
+def derive_user_key(root: bytes, user_id: str, *, salt: bytes | None, generation: int) -> bytes:
+    """The key of a user, of which his content, token and other keys are made. Spec: OMS §20.
+
+    Args:
+        root: 32 random bytes, from the key file.
+        user_id: whose.
+        salt: the 32 random bytes of the user's record, which are destroyed to erase him. None only
+            reads what others have sealed: whoever has the root can make such a key again, so
+            nothing under it can be erased. Nothing is ever sealed so here.
+        generation: 1, and one more each time after the user was erased.
+
+    Raises:
+        KeyMissingError: root or salt has not 32 bytes.
+        RangeError: no such generation, or a user id that is too long.
+    """
+    if not 0 <= generation < 1 << 32:
+        raise RangeError("no generation of a key", expected="0 to 2^32 - 1")
+    name = name_bytes(user_id)
+    salt = _NO_SALT if salt is None else _key(salt)
+    return user_key(_key(root), name, salt=salt, generation=generation)
+
+
+def mask(place_key: bytes, places: bytes) -> bytes:
+    """Hide the times in places of blind rows, or show them again: it is its own inverse.
+
+    The time of each place, its first six bytes, is XORed with the first six bytes of AES-256-ECB
+    over its other ten, which differ from place to place, and six zeros.
+
+    Args:
+        place_key: the user's place key, 32 bytes.
+        places: 16 bytes each.
+
+    Raises:
+        KeyMissingError: the key has not 32 bytes.
+        CorruptError: there are not 16 bytes to each place.
+    """
+    encryptor = Cipher(AES(_key(place_key)), ECB()).encryptor()
+    pieces = (places[at : at + _PIECE] for at in range(0, len(places), _PIECE))
+    return b"".join(
+        _core.mask_times(piece, encryptor.update(_core.place_blocks(piece))) for piece in pieces
+    )
+
+
+def _key(key: bytes) -> bytes:
+    """The key, if it has the length of one; AES would take shorter ones too."""
+    if len(key) != KEY:
+        raise KeyMissingError("not a key", expected=f"{KEY} bytes", found=f"{len(key)}")
+    return key
+
+
+def _same_address(sealed: bytes, address: str) -> None:
+    found = hashlib.sha256(sealed)
+    if not hmac.compare_digest(found.digest(), _core.parse_address(address)):
+        raise IntegrityError(
+            "the blob has another address", expected=address, found=found.hexdigest()
+        )
+
+
+def _not_opened(what: str, *, known: bool) -> KeyMissingError:
+    """A tag that does not hold. If the bytes are known to be good, it is the key."""
+    why = "the key is a wrong one" if known else "the key is a wrong one, or bytes were changed"
+    return KeyMissingError(f"a sealed {what} cannot be opened: {why}")

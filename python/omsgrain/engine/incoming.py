@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains on their way into the store, sealed if they must be.
+
+It is done before the transaction, since it may have to make keys, and costs. What only a
+transaction can tell comes after (``placing.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from omsgrain import _core
+from omsgrain.errors import KeyMissingError
+from omsgrain.grain import Grain
+from omsgrain.intake import Intake, Pair
+from omsgrain.store import sealing
+from omsgrain.store.base import stored
+from omsgrain.store.sealing import Veil
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring import UserKeys
+    from omsgrain.engine.base import Settings
+    from omsgrain.store.signatures import Signature
+
+__all__ = ["Incoming", "KeysMovedError", "Sealed", "incoming", "seal"]
+
+_SEALED = 2  # bit of the second header byte
+_EVERYBODY = ""  # whose key seals what a rule wants sealed and what belongs to no user
+
+
+class KeysMovedError(Exception):
+    """Keys were destroyed after the grains were sealed: seal them anew."""
+
+
+class Sealed(NamedTuple):
+    """What a sealed grain was before.
+
+    Attributes:
+        plain: its blob, as who holds the key sees it.
+        keys: of its user.
+        veil: what is stored beside it.
+    """
+
+    plain: bytes
+    keys: UserKeys
+    veil: Veil
+
+
+@dataclass(slots=True)
+class Incoming:
+    """Grains that are to be put.
+
+    Attributes:
+        pairs: as they will be stored.
+        signatures: of those that are signed, by position. That of a grain which came in an
+            envelope and was sealed is over what is inside.
+        sealed: of those that were sealed here, by position.
+        generation: of the keys that they were sealed with.
+    """
+
+    pairs: list[Pair]
+    signatures: dict[int, Signature] = field(default_factory=dict)
+    sealed: dict[int, Sealed] = field(default_factory=dict)
+    generation: int = 0
+
+    def grain(self, i: int) -> Grain:
+        """The grain as who holds the keys sees it, under the address that it will have."""
+        digest, blob = self.pairs[i]
+        if i in self.sealed:
+            return Grain._stored(self.sealed[i].plain, digest.hex())
+        return Grain._stored(blob, digest.hex())
+
+    def plain(self, i: int) -> bytes:
+        """The digest of the grain before it was sealed."""
+        return sha256(self.sealed[i].plain).digest() if i in self.sealed else self.pairs[i][0]
+
+
+def incoming(settings: Settings, intake: Intake) -> Incoming:
+    """Take over what was not refused, and seal it where the store has keys."""
+    good = [i for i, pair in enumerate(intake.pairs) if pair is not None]
+    pairs = [pair for pair in intake.pairs if pair is not None]
+    if settings.keys is None and not intake.signatures:
+        return Incoming(pairs)
+    signatures = {n: intake.signatures[i] for n, i in enumerate(good) if i in intake.signatures}
+    whole = {n for n, i in enumerate(good) if i in intake.whole}
+    return seal(settings, Incoming(pairs, signatures), whole)
+
+
+def seal(
+    settings: Settings,
+    given: Incoming,
+    whole: Collection[int] = (),
+    *,
+    to_be_signed: bool = False,
+) -> Incoming:
+    """Seal those that belong to a user, or that a rule wants sealed.
+
+    Args:
+        settings: with the keys; without, all stays as it is.
+        given: with plain blobs.
+        whole: positions of those that are to come back byte for byte.
+        to_be_signed: set their signed bits, since the sealed grains are going to be signed.
+    """
+    ring = settings.keys
+    if ring is None:
+        return given
+    blobs = [blob for _, blob in given.pairs]
+    owners = _owners(settings, blobs)
+    if not owners:
+        return given
+    generation = ring.refresh()
+    ring.ensure(set(owners.values()))
+    keys: dict[str, UserKeys] = {}
+    for owner in set(owners.values()):
+        found = ring.of_user(owner)
+        if found is None:
+            raise KeyMissingError("the key of a user was destroyed just now")
+        keys[owner] = found
+    done = Incoming(list(given.pairs), dict(given.signatures), {}, generation)
+    for i, sealed, blob in _seal(blobs, owners, keys, given, whole, to_be_signed):
+        done.pairs[i] = (sha256(blob).digest(), blob)
+        done.sealed[i] = sealed
+    return done
+
+
+def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:
+    """Under whose key each is sealed, by position."""
+    owners: dict[int, str] = {}
+    for i, user_id in enumerate(_core.user_ids(list(blobs))):
+        if blobs[i][1] & _SEALED:
+            continue
+        if user_id is not None:
+            owners[i] = user_id
+        elif settings.preset is not None and _wanted(settings, blobs[i]):
+            owners[i] = _EVERYBODY
+    return owners
+
+
+def _wanted(settings: Settings, blob: bytes) -> bool:
+    if settings.preset is None:
+        return False
+    refusals = settings.preset.put_refusals(stored(blob))
+    return any(isinstance(error, KeyMissingError) for error in refusals)
+
+
+def _seal(
+    blobs: Sequence[bytes],
+    owners: dict[int, str],
+    keys: dict[str, UserKeys],
+    given: Incoming,
+    whole: Collection[int],
+    signed: bool,
+) -> Iterable[tuple[int, Sealed, bytes]]:
+    from omsgrain.crypto.seal import Sealer
+
+    sealers = {owner: Sealer(found.content) for owner, found in keys.items()}
+    veils = sealing.veils([blobs[i] for i in owners], [keys[owner] for owner in owners.values()])
+    for (i, owner), veil in zip(owners.items(), veils, strict=True):
+        blob = blobs[i]
+        inner = given.signatures[i].envelope if i in given.signatures else blob
+        all_of_it = i in whole or i in given.signatures
+        sealed = sealers[owner].seal(inner, whole=all_of_it, signed=signed)
+        yield i, Sealed(blob, keys[owner], veil), sealed

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Putting grains, with all that goes along: their signatures, and the blind rows of sealed ones.
+
+Two things only the transaction can tell: whether a grain that was sealed just now is in the store
+already, sealed under another nonce, and what it is signed by there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from omsgrain.engine.incoming import Incoming
+from omsgrain.errors import RangeError
+from omsgrain.store import sealing
+from omsgrain.store.base import Writer
+from omsgrain.store.tables import PLAIN, SEQUENCE
+
+__all__ = ["Placed", "known", "place"]
+
+
+class Placed(NamedTuple):
+    """What became of one grain.
+
+    Attributes:
+        digest: the address that it stands under.
+        new: whether it was not there before.
+        signed: whether it was there, and has a signature more now.
+        refusal: its signature is one too many.
+    """
+
+    digest: bytes
+    new: bool
+    signed: bool = False
+    refusal: RangeError | None = None
+
+
+def place(writer: Writer, given: Incoming, which: Sequence[int]) -> list[Placed]:
+    """Put grains, those of some positions; what became of each, in that order."""
+    pairs = given.pairs
+    if not given.sealed and not given.signatures:
+        flags = writer.put([pairs[i] for i in which])
+        return [Placed(pairs[i][0], new) for i, new in zip(which, flags, strict=True)]
+    below: Writer = getattr(writer, "inner", writer)
+    first = _firsts(given, which)
+    digests = {i: known(writer, given, i) for i in which}
+    fresh = [i for i in which if digests[i] is None and first[i] == i]
+    news = dict(zip(fresh, writer.put([pairs[i] for i in fresh]), strict=True))
+    stands = {i: digests[i] or pairs[first[i]][0] for i in which}
+    seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))
+    _add_rows(writer, given, [(i, seq) for i in fresh if news[i] and (seq := seqs[i])])
+    placed = []
+    for i in which:
+        new = news.get(i, False)
+        try:
+            added = _add_signature(writer, given, i, seqs[i])
+        except RangeError as error:
+            placed.append(Placed(stands[i], False, refusal=error))
+            continue
+        placed.append(Placed(stands[i], new, added and not new))
+    return placed
+
+
+def known(writer: Writer, given: Incoming, i: int) -> bytes | None:
+    """The address under which a grain that was sealed now is in the store already."""
+    sealed = given.sealed.get(i)
+    if sealed is None:
+        return None
+    row = writer.row(PLAIN, sealed.veil.number + sealed.veil.plain)
+    if row is None:
+        plain = given.plain(i)
+        below: Writer = getattr(writer, "inner", writer)
+        return plain if below.find([plain])[0] is not None else None
+    blob = writer.blob_at(SEQUENCE.unpack(row)[0])
+    return None if blob is None else sha256(blob).digest()
+
+
+def _firsts(given: Incoming, which: Sequence[int]) -> dict[int, int]:
+    """For each the first that is the same: one grain sealed twice has two addresses."""
+    firsts: dict[bytes, int] = {}
+    found = {}
+    for i in which:
+        veil = given.sealed[i].veil if i in given.sealed else None
+        name = given.pairs[i][0] if veil is None else veil.number + veil.plain
+        found[i] = firsts.setdefault(name, i) if veil is not None else i
+    return found
+
+
+def _add_rows(writer: Writer, given: Incoming, fresh: list[tuple[int, int]]) -> None:
+    ours = [(seq, given.pairs[i][0], given.sealed[i]) for i, seq in fresh if i in given.sealed]
+    if not ours:
+        return
+    places = [sealing.place_of(one.veil.created_at, digest, seq) for seq, digest, one in ours]
+    places = sealing.masked([one.keys for _, _, one in ours], places)
+    sealing.add(
+        writer,
+        [(seq, at, one.veil) for (seq, _, one), at in zip(ours, places, strict=True)],
+    )
+
+
+def _add_signature(writer: Writer, given: Incoming, i: int, seq: int | None) -> bool:
+    signature = given.signatures.get(i)
+    if signature is None or seq is None:
+        return False
+    from omsgrain.store import signatures
+
+    blob = writer.blob_at(seq) or b""
+    if i in given.sealed and not signatures.over(signature, given.pairs[i][1]):
+        sealed = given.sealed[i]
+        if signatures.over(signature, blob):  # it stands there as a plain one
+            return signatures.add(writer, seq, blob, signature)
+        return signatures.add_sealed(writer, seq, sealed.plain, signature, sealed.keys)
+    return signatures.add(writer, seq, given.pairs[i][1], signature)

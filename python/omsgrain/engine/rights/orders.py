@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An order to erase a person, as it stands in the queue: enough to go on after a crash.
+
+The names of the person stand nowhere: the queue has the marks of their tombstones, and whoever
+goes on makes the mark of every name that he meets. That takes a look into each grain, and so is
+left to those who go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from omsgrain.engine.rights.selector import Found, Identities, Selection
+from omsgrain.errors import IntegrityError
+from omsgrain.store import tombstones
+from omsgrain.store.base import Store
+from omsgrain.store.due import Due
+
+__all__ = ["ERASE", "RELEASE", "SCRUB", "Marked", "Order", "Sought"]
+
+ERASE: Final = "erase"
+"""The kind of an erasure under way."""
+RELEASE: Final = "release"
+"""The kind of what was kept by a hold, or for a time, and goes when that ends."""
+SCRUB: Final = "scrub"
+"""The kind of a compaction: free pages still have bytes of what was erased."""
+
+_KNOWN = 10_000  # names that are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be erased.
+
+    Attributes:
+        numbers: of the keys.
+        marks: of the names.
+        last: the last number that the store had given; what came later is new.
+        reason_code: a word for the reason.
+        mentions: also what only bears the name.
+        ciphertext: also what nobody can read any more.
+        seqs: grains that were kept, of a release.
+    """
+
+    numbers: tuple[bytes, ...]
+    marks: tuple[bytes, ...]
+    last: int
+    reason_code: str
+    mentions: bool = False
+    ciphertext: bool = False
+    seqs: tuple[int, ...] = ()
+
+    def what(self, kind: str) -> dict[str, Any]:
+        """The entry of the queue."""
+        return {"kind": kind, **asdict(self)}
+
+    @classmethod
+    def of(cls, entry: Due) -> Order:
+        """Read an entry of the queue.
+
+        Raises:
+            IntegrityError: it is damaged.
+        """
+        what = {name: value for name, value in entry.what.items() if name != "kind"}
+        try:
+            for name in ("numbers", "marks", "seqs"):
+                what[name] = tuple(what[name])
+            return cls(**what)
+        except (KeyError, TypeError):
+            pass
+        raise IntegrityError("an erasure that is due cannot be read: its row is damaged")
+
+
+class Marked(Identities):
+    """The names of a person of which only marks are known.
+
+    Args:
+        key: the tombstone key.
+        marks: of the names.
+    """
+
+    __slots__ = ("_key", "_known", "_marks")
+
+    def __init__(self, key: bytes, marks: tuple[bytes, ...]) -> None:
+        self._names = frozenset()
+        self._key = key
+        self._marks = frozenset(marks)
+        self._known: dict[str, bool] = {}  # grains say the same names again and again
+
+    def __contains__(self, item: object) -> bool:
+        """Whether a string is one of the names."""
+        if not isinstance(item, str):
+            return False
+        found = self._known.get(item)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = tombstones.mark(self._key, "identity", item) in self._marks
+            self._known[item] = found
+        return found
+
+
+class Sought(Selection):
+    """The grains about a person of whom only marks are known: all are looked into."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Found]:
+        """Walk from the start."""
+        self.unopened = self.destroyed = 0
+        store: Store = self.store
+        with store.read() as reader:
+            after, last = 0, reader.last_seq()
+        while after < last:
+            with store.read() as reader:
+                seqs = [seq for seq, _ in reader.page(after) if seq <= last]
+                found = [f for seq in seqs if (f := self._look(reader, seq))]
+            if not seqs:
+                return
+            yield from found
+            after = seqs[-1]

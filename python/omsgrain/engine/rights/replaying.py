@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Erasing again what came back with a backup: by the tombstones of the store that lived on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from omsgrain.engine.rights import removal, unkeying
+from omsgrain.engine.rights.erasing import Erasing
+from omsgrain.errors import ErasedError, KeyMissingError
+from omsgrain.store import tombstones
+from omsgrain.store.base import Reader, Store, Writer
+from omsgrain.store.tables import KEYED, SEQUENCE, TOMBSTONES
+
+__all__ = ["Replaying"]
+
+_PAGE = 500  # grains a transaction
+_REASON = "restore"
+
+
+class Replaying(Erasing):
+    """The part of a GrainStore that follows the erasures of another one."""
+
+    def _replay_erasures(self, other: Store) -> int:
+        """Take over the tombstones of another store, and remove what they stand for.
+
+        What a hold or a minimum retention keeps here goes too: it went there. With keys, sealed
+        grains are looked into; those whose key was destroyed lose what stands beside them.
+
+        Args:
+            other: the store that lived on after the backup was made.
+
+        Returns:
+            How many grains were removed.
+
+        Raises:
+            StoreError: there are tombstones here that were made with another key.
+        """
+        with other.read() as reader:
+            shared, rows = tombstones.export_key(reader), list(reader.rows(TOMBSTONES))
+        gone = 0
+        if shared is not None:
+            self._store.write(partial(_take_over, shared=shared, rows=rows))
+            with self._store.read() as reader:
+                after, last = 0, reader.last_seq()
+            while after < last:
+                with self._store.read() as reader:
+                    seqs = [seq for seq, _ in reader.page(after, _PAGE) if seq <= last]
+                    plain = _plain(reader, seqs)
+                    known = tombstones.refused(reader, list(plain.values()))
+                if not seqs:
+                    break
+                if doomed := [seq for i, seq in enumerate(plain) if i in known]:
+                    gone += self._store.write(partial(self._remove_again, seqs=doomed))
+                after = seqs[-1]
+        self._sweep_destroyed()
+        return gone
+
+    def _remove_again(self, writer: Writer, seqs: Sequence[int]) -> int:
+        found = [one for seq in seqs if (one := removal.names_of(writer, seq)) is not None]
+        gone = removal.remove_grains(writer, self._settings, seqs, reason_code=_REASON)
+        digests = [one.stored for one in found]
+        if digests:
+            self._note(writer, "erase", digests, reason_code=_REASON)
+        return gone
+
+    def _sweep_destroyed(self) -> None:
+        """Take out what stands beside grains whose key was destroyed."""
+        ring, after = self._settings.keys, None
+        while ring is not None:
+            with self._store.read() as reader:
+                row = next(reader.rows(KEYED, after), None)
+            if row is None:
+                return
+            number = row[0][: -SEQUENCE.size]
+            after = number + b"\xff" * SEQUENCE.size
+            try:
+                ring.by_number(number)
+            except ErasedError:
+                self._sweep(number, self._drop_beside)
+            except KeyMissingError:
+                pass  # of another key file
+
+    def _drop_beside(self, writer: Writer, seqs: Sequence[int]) -> int:
+        found = [one for seq in seqs if (one := unkeying.opened(writer, seq, None))]
+        names = [name for name, _ in found]
+        removal.forget_talk(writer, self._settings, names, reason_code=_REASON)
+        unkeying.drop_beside(writer, seqs)
+        return len(names)
+
+
+def _take_over(writer: Writer, shared: bytes, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    tombstones.import_key(writer, shared)
+    writer.set_rows(TOMBSTONES, rows)
+
+
+def _plain(reader: Reader, seqs: Sequence[int]) -> dict[int, bytes]:
+    """The plain addresses of those grains of which they can be told."""
+    found = ((seq, removal.names_of(reader, seq)) for seq in seqs)
+    return {seq: one.plain for seq, one in found if one is not None and one.plain is not None}

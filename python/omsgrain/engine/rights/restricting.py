@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restricting grains: they are kept, and left out of all use. GDPR Art. 18."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+
+from omsgrain import _core
+from omsgrain.engine.base import Base
+from omsgrain.engine.rights.selector import Found, Identities, select
+from omsgrain.engine.world import seq_of
+from omsgrain.errors import SchemaError
+from omsgrain.store.base import Writer
+from omsgrain.store.state import PAST, pack, unpack
+from omsgrain.store.tables import RESTRICTED, SEQUENCE, STATES
+
+__all__ = ["Restricting", "RestrictionReport", "mark"]
+
+_PAGE = 500  # grains a transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RestrictionReport:
+    """What ``restrict_subject`` did.
+
+    Attributes:
+        restricted: how many grains were restricted now.
+        grains: how many are the person's, with those that were restricted before.
+        unopened: grains that could not be looked into, for want of a key or by damage.
+    """
+
+    restricted: int
+    grains: int
+    unopened: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the person's grains are restricted."""
+        return not self.unopened
+
+
+class Restricting(Base):
+    """The part of a GrainStore that restricts grains."""
+
+    def restrict(self, address: str, *, reason_code: str) -> None:
+        """Leave a grain out of all results by default; it stays, and ``get`` gives it.
+
+        Args:
+            address: the grain.
+            reason_code: a word for the reason; it goes into the audit trail, so nothing personal.
+
+        Raises:
+            NotFoundError: it is not in the store.
+            SchemaError: an empty reason.
+            StoreError: read-only, full or broken; nothing was changed.
+        """
+        self._restrict(address, True, reason_code)
+
+    def unrestrict(self, address: str, *, reason_code: str) -> None:
+        """End the restriction of a grain; arguments and errors are those of ``restrict``."""
+        self._restrict(address, False, reason_code)
+
+    def _restrict(self, address: str, restricted: bool, reason_code: str) -> None:
+        digest = _core.parse_address(address)
+        _check_reason(reason_code)
+
+        def work(writer: Writer) -> None:
+            seq = seq_of(writer, digest)
+            if (changed := mark(writer, seq, restricted)) is not None:
+                told = None if restricted else {"ended": 1}
+                self._note(writer, "restrict", [changed], reason_code=reason_code, details=told)
+
+        self._store.write(work)
+
+    def restrict_subject(
+        self, identities: Identities | Iterable[str], *, reason_code: str
+    ) -> RestrictionReport:
+        """Restrict all grains of a person; those that only bear the same name stay in use.
+
+        Args:
+            identities: the person's names: user ids, DIDs, e-mail addresses.
+            reason_code: as of ``restrict``.
+
+        Raises:
+            SchemaError: not the names of a person, or an empty reason.
+            StoreError: read-only, full or broken; grains before stay restricted, and it can be
+                asked again.
+
+        Spec: OMS §9
+        """
+        _check_reason(reason_code)
+        selection = select(self._store, identities)
+        restricted = grains = 0
+        for page in _pages(found for found in selection if found.own):
+            grains += len(page)
+            restricted += self._store.write(
+                partial(self._mark, page=page, reason_code=reason_code)
+            )
+        return RestrictionReport(restricted, grains, selection.unopened)
+
+    def _mark(self, writer: Writer, page: list[Found], reason_code: str) -> int:
+        marked = (mark(writer, found.seq, True) for found in page)
+        changed = [digest for digest in marked if digest is not None]
+        if changed:
+            self._note(writer, "restrict", changed, reason_code=reason_code)
+        return len(changed)
+
+
+def mark(writer: Writer, seq: int, restricted: bool) -> bytes | None:
+    """Restrict a grain, or end that; gives its address if anything changed."""
+    key = SEQUENCE.pack(seq)
+    blob = writer.blob_at(seq)
+    before = unpack(writer.row(STATES, key))
+    if blob is None or before.restricted == restricted:
+        return None
+    after = replace(before, restricted=restricted)
+    writer.set_row(STATES, key, pack(after))
+    past = bool(after.bits & PAST)
+    if past != bool(before.bits & PAST):
+        writer.set_past(seq, past)
+    digest = sha256(blob).digest()
+    writer.event(RESTRICTED, seq, digest)
+    return digest
+
+
+def _check_reason(reason_code: str) -> None:
+    if not isinstance(reason_code, str) or not reason_code.strip():
+        raise SchemaError("a restriction names its reason", field="/reason_code")
+
+
+def _pages(found: Iterator[Found]) -> Iterator[list[Found]]:
+    while page := list(islice(found, _PAGE)):
+        yield page

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open stores, each with what was given for the whole command: keys, an actor, a resolver.
+
+Every verb opens its store here. Whoever calls the verbs says once with what:
+
+    with using(keys=lambda: KeyRing.open(path, master=master)):
+        ops.query(store, filters)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import omsgrain as og
+from omsgrain.store.opening import prepare
+
+if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
+    from omsgrain.crypto.keyring import KeyRing
+
+__all__ = ["keys_in_use", "open_store", "resolver_in_use", "using", "writable"]
+
+
+@dataclass(slots=True)
+class _Given:
+    """What stores are opened with; the ring is opened when the first store is."""
+
+    make: Callable[[], KeyRing] | None = None
+    actor: str | None = None
+    resolver: Resolver | None = None
+    ring: KeyRing | None = None
+
+
+_given: ContextVar[_Given | None] = ContextVar("omsgrain.ops.opening", default=None)
+
+
+@contextmanager
+def using(
+    *,
+    keys: Callable[[], KeyRing] | None = None,
+    actor: str | None = None,
+    resolver: Resolver | None = None,
+) -> Iterator[None]:
+    """Open all stores of the block with these; the ring is closed at its end.
+
+    Args:
+        keys: opens the key ring; called when the first store is opened, and not without one.
+        actor: who acts, where a verb is not told.
+        resolver: gives the keys of DIDs that do not hold them.
+    """
+    given = _Given(keys, actor, resolver)
+    token = _given.set(given)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+        if given.ring is not None:
+            given.ring.close()
+
+
+def keys_in_use() -> KeyRing | None:
+    """Return the key ring that stores are opened with; None without keys.
+
+    Raises:
+        KeyMissingError: the key file cannot be opened with the master key.
+        OSError: it cannot be read.
+    """
+    given = _given.get()
+    if given is None:
+        return None
+    if given.ring is None and given.make is not None:
+        given.ring = given.make()
+    return given.ring
+
+
+def resolver_in_use() -> Resolver | None:
+    """Return the resolver that stores are opened with."""
+    given = _given.get()
+    return None if given is None else given.resolver
+
+
+def open_store(
+    path: Path, *, readonly: bool = False, actor: str | None = None, **options: Any
+) -> og.GrainStore:
+    """Open a store with what is in use; arguments and errors are those of ``omsgrain.open``."""
+    if readonly:
+        prepare(path, readonly=True)  # what is no store needs no key
+    given = _given.get() or _Given()
+    return og.open(
+        path,
+        readonly=readonly,
+        keys=keys_in_use(),
+        actor=given.actor if actor is None else actor,
+        resolver=given.resolver,
+        **options,
+    )
+
+
+@contextmanager
+def writable(store: Path, actor: str | None = None, **options: Any) -> Iterator[og.GrainStore]:
+    """Open a store that must be there already.
+
+    Raises:
+        StoreError: there is no store at the path.
+    """
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    with open_store(store, actor=actor, **options) as grains:
+        yield grains

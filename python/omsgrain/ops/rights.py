@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rights of people: report, erase, withdraw a consent, restrict; and doing what is due."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omsgrain.ops.opening import keys_in_use, open_store, writable
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring import MasterKey
+    from omsgrain.engine.rights.erasing import ErasureReport
+    from omsgrain.engine.rights.report import SubjectReport
+    from omsgrain.engine.rights.running import DueReport
+
+__all__ = [
+    "consent_withdraw",
+    "due_list",
+    "due_run",
+    "erase",
+    "erase_preview",
+    "restrict",
+    "subject_report",
+    "unrestrict",
+]
+
+
+def erase(
+    store: Path,
+    identities: Sequence[str],
+    *,
+    reason_code: str,
+    mentions: Any = "list",
+    scrub: Any = "now",
+    ciphertext: bool = False,
+    within_days: int = 30,
+    rekey: MasterKey | None = None,
+    policy: str | None = None,
+    actor: str | None = None,
+) -> ErasureReport:
+    """Erase a person; arguments and errors are those of ``GrainStore.erase_subject``.
+
+    Args:
+        policy: a preset, or a file with rules, that says how long grains must be kept.
+        actor: who erases, for the audit trail.
+    """  # the others are those of erase_subject
+    with writable(store, actor, policy=policy) as grains:
+        return grains.erase_subject(
+            identities,
+            reason_code=reason_code,
+            mentions=mentions,
+            scrub=scrub,
+            ciphertext=ciphertext,
+            within_days=within_days,
+            rekey=rekey,
+        )
+
+
+def erase_preview(
+    store: Path, identities: Sequence[str], *, policy: str | None = None
+) -> dict[str, Any]:
+    """Count what erasing a person would meet, and change nothing.
+
+    Returns:
+        ``keys`` that would be destroyed; ``own`` grains, ``sealed`` ones among them; ``named``
+        ones, that only bear the name; those that would be ``kept``, by rule; ``unopened`` ones,
+        which could not be looked into.
+
+    Raises:
+        SchemaError: not the names of a person.
+        StoreError: there is no store at the path.
+    """
+    from omsgrain.engine.rights import keeping, unkeying
+    from omsgrain.engine.rights.selector import Identities, select
+
+    people = Identities(identities)
+    own = sealed = named = 0
+    kept: Counter[str] = Counter()
+    now = time.time_ns() // 1_000_000
+    with open_store(store, readonly=True, policy=policy) as grains:
+        selection = select(grains._store, people)
+        for found in selection:
+            own, named = own + found.own, named + (not found.own)
+            if not found.own:
+                continue
+            sealed += found.number is not None
+            with grains._store.read() as reader:
+                grain = reader.grain(found.seq)
+                if grain is None:
+                    continue
+                rule = keeping.refusal(reader, grains._settings, grain, now)
+            if rule is not None:
+                kept[rule] += 1
+        keys = len(unkeying.numbers_of(keys_in_use(), people))
+    return {
+        "keys": keys,
+        "own": own,
+        "sealed": sealed,
+        "named": named,
+        "kept": dict(sorted(kept.items())),
+        "unopened": selection.unopened,
+    }
+
+
+def subject_report(
+    store: Path,
+    identities: Sequence[str],
+    file: Path | None = None,
+    *,
+    policy: str | None = None,
+    actor: str | None = None,
+) -> tuple[SubjectReport, str | None]:
+    """Gather what a store holds about a person, and write it.
+
+    Args:
+        store: where.
+        identities: the person's names.
+        file: a new file, which only its owner may read: a container if it is called ``.mg``, and
+            else JSON. If it is not given, the JSON is returned.
+        policy: a preset, or a file with rules.
+        actor: who asks, for the audit trail.
+
+    Returns:
+        The report, of which only the counts are of use now; and the JSON, if there is no file.
+
+    Raises:
+        FileExistsError: the file is there.
+        OmsError: as for ``GrainStore.subject_report``.
+    """
+    readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
+    if file is not None:
+        # Taken first, so that nothing is gathered for a file that cannot be; and never shared.
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with _opened(store, readonly, policy, actor) as grains:
+            report = grains.subject_report(identities)
+            if file is None:
+                return report, report.to_json()
+            if file.suffix == ".mg":
+                report.write_mg(file)
+                file.chmod(0o600)
+            else:
+                with file.open("w", encoding="utf-8") as text:
+                    report.write_json(text)
+            return report, None
+    except BaseException:
+        if file is not None:
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _opened(store: Path, readonly: bool, policy: str | None, actor: str | None) -> Any:
+    if readonly:
+        return open_store(store, readonly=True, policy=policy, actor=actor)
+    return writable(store, actor, policy=policy)
+
+
+def consent_withdraw(
+    store: Path,
+    address: str,
+    *,
+    reason: str | None = None,
+    within_days: int | None = None,
+    actor: str | None = None,
+) -> dict[str, Any]:
+    """Withdraw a consent; errors are those of ``GrainStore.withdraw_consent``."""
+    with writable(store, actor) as grains:
+        report = grains.withdraw_consent(address, reason=reason, sla_days=within_days)
+    return {**asdict(report), "queued": list(report.queued), "others": list(report.others)}
+
+
+def due_list(store: Path, *, policy: str | None = None) -> list[dict[str, Any]]:
+    """What is queued to be erased, by deadlines; then what the preset keeps no longer.
+
+    Raises:
+        StoreError: there is no store at the path.
+    """
+    with open_store(store, readonly=True, policy=policy) as grains:
+        queued = [asdict(entry) for entry in grains.due_erasures()]
+        expired: list[dict[str, Any]] = [
+            {"deadline": None, "kind": "retention", "address": address, "overdue": True}
+            for address in grains.retention_due()
+        ]
+    return queued + expired
+
+
+def due_run(
+    store: Path, *, everything: bool = False, policy: str | None = None, actor: str | None = None
+) -> DueReport:
+    """Erase what is due; errors are those of ``GrainStore.run_due_erasures``."""
+    with writable(store, actor, policy=policy) as grains:
+        return grains.run_due_erasures(everything=everything)
+
+
+def restrict(store: Path, address: str, *, reason_code: str, actor: str | None = None) -> None:
+    """Leave a grain out of all use; errors are those of ``GrainStore.restrict``."""
+    with writable(store, actor) as grains:
+        grains.restrict(address, reason_code=reason_code)
+
+
+def unrestrict(store: Path, address: str, *, reason_code: str, actor: str | None = None) -> None:
+    """End the restriction of a grain; errors are those of ``GrainStore.unrestrict``."""
+    with writable(store, actor) as grains:
+        grains.unrestrict(address, reason_code=reason_code)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of sealed grains: which key seals which, and what those with the key can look up.
+
+A row of blind-0 says that a grain has a term or a word, in the place of the term its HMAC under a
+key of its user. So equal values of two users have nothing in common, and without the key nobody
+can make the token to ask for. The rows of a key stand together: they can all go when it does.
+
+    token    HMAC-SHA256(token key, key of the index row | "w" ++ word), 16 bytes
+    place    as in the index, of the sealed address; the time masked (``crypto.seal.mask``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from omsgrain import _core
+from omsgrain.grain import bare
+from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE
+from omsgrain.text import words_of
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring import UserKeys
+    from omsgrain.store.base import Reader, Writer
+
+__all__ = [
+    "NUMBER",
+    "PLACE",
+    "TOKEN",
+    "WORD",
+    "Veil",
+    "add",
+    "forget",
+    "key_of",
+    "masked",
+    "place_of",
+    "remove",
+    "seqs_of",
+    "veils",
+]
+
+NUMBER = 8
+"""Bytes of the number of a key."""
+TOKEN = 16
+PLACE = 16
+WORD = b"w"
+"""What stands before a word where its token is made; no index row's key begins so."""
+
+_KEPT = b"\x01"
+_COMPLEMENT = bytes(range(255, -1, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """What is stored beside a sealed grain, made from what is in it.
+
+    Attributes:
+        number: of the key that seals it.
+        plain: token of its plain address.
+        tokens: of its terms and words, 16 bytes each, together.
+        created_at: ms, for its place.
+        kept: it has a policy or a retention of its own, which an erasure must look at.
+    """
+
+    number: bytes
+    plain: bytes
+    tokens: bytes
+    created_at: int
+    kept: bool
+
+
+def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
+    """The place of a sealed grain in any list, before its time is masked."""
+    head = created_at.to_bytes(6, "big") + digest[:6].translate(_COMPLEMENT)
+    return head + SEQUENCE.pack(seq)[-4:]
+
+
+def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
+    """Write the rows of sealed grains that were just put.
+
+    Args:
+        writer: the transaction.
+        rows: of each its number, its masked place, and the rest.
+    """
+    blind: list[tuple[bytes, bytes]] = []
+    for _, place, veil in rows:
+        number, tokens = veil.number, veil.tokens
+        blind += [
+            (number + tokens[at : at + TOKEN] + place, b"") for at in range(0, len(tokens), TOKEN)
+        ]
+    writer.set_rows(BLIND, blind)
+    keys = [(SEQUENCE.pack(seq), veil) for seq, _, veil in rows]
+    writer.set_rows(PLAIN, [(veil.number + veil.plain, key) for key, veil in keys])
+    writer.set_rows(SEALED, [(key, veil.number) for key, veil in keys])
+    kept = [(veil.number + key, _KEPT if veil.kept else b"") for key, veil in keys]
+    writer.set_rows(KEYED, kept)
+
+
+def key_of(reader: Reader, seq: int) -> bytes | None:
+    """The number of the key that seals a grain; None if it is not sealed, or not with ours."""
+    return reader.row(SEALED, SEQUENCE.pack(seq))
+
+
+def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[int]:
+    """The grains that a key seals, oldest first.
+
+    Args:
+        reader: a snapshot.
+        number: of the key.
+        kept: only those with a policy or a retention of their own.
+    """
+    for key, value in reader.rows(KEYED, prefix=number):
+        if value or not kept:
+            yield SEQUENCE.unpack(key[NUMBER:])[0]
+
+
+def forget(writer: Writer, seq: int) -> None:
+    """Delete the rows of a sealed grain.
+
+    Without its key nobody can tell which rows of blind-0 are its own but by their places, so all
+    rows of that key are read.
+    """
+    number = key_of(writer, seq)
+    if number is not None:
+        key = SEQUENCE.pack(seq)
+        blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] == key[-4:]]
+        plain = [row for row, value in writer.rows(PLAIN, prefix=number) if value == key]
+        _delete(writer, number, key, blind, plain)
+
+
+def remove(writer: Writer, seq: int, place: bytes, veil: Veil) -> None:
+    """Delete the rows of a sealed grain whose key is here.
+
+    Args:
+        writer: the transaction.
+        seq: the grain.
+        place: its masked place.
+        veil: as it was when it was put.
+    """
+    number, tokens = veil.number, veil.tokens
+    starts = range(0, len(tokens), TOKEN)
+    blind = [number + tokens[at : at + TOKEN] + place for at in starts]
+    _delete(writer, number, SEQUENCE.pack(seq), blind, [number + veil.plain])
+
+
+def _delete(
+    writer: Writer, number: bytes, key: bytes, blind: list[bytes], plain: list[bytes]
+) -> None:
+    for row in blind:
+        writer.set_row(BLIND, row, None)
+    for row in plain:
+        writer.set_row(PLAIN, row, None)
+    writer.set_row(KEYED, number + key, None)
+    writer.set_row(SEALED, key, None)
+
+
+def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
+    """Make what is stored beside sealed grains, on all cores.
+
+    Args:
+        blobs: as they were before they were sealed; a signed one with its bit.
+        keys: of the user of each.
+    """
+    fields = [_core.decode(bare(blob)) for blob in blobs]
+    words = [[word.encode() for word in words_of(one)] for one in fields]
+    tokens = _core.blind(blobs, words, [one.token for one in keys])
+    plain = by_key(keys, _plain_tokens, [sha256(blob).digest() for blob in blobs])
+    found = []
+    for one, said, name, (together, created_at) in zip(keys, fields, plain, tokens, strict=True):
+        kept = "invalidation_policy" in said or "retention_policy" in said
+        found.append(Veil(one.number, name, together, created_at, kept))
+    return found
+
+
+def _plain_tokens(keys: UserKeys, digests: list[bytes]) -> list[bytes]:
+    return _core.tokens(keys.address, digests)
+
+
+def by_key(
+    keys: Sequence[UserKeys],
+    work: Callable[[UserKeys, list[bytes]], list[bytes]],
+    items: Sequence[bytes],
+) -> list[bytes]:
+    """Do a work once for each key instead of once for each item; the results are in order."""
+    groups: dict[bytes, list[int]] = {}
+    for i, one in enumerate(keys):
+        groups.setdefault(one.number, []).append(i)
+    found = [b""] * len(items)
+    for group in groups.values():
+        for i, result in zip(group, work(keys[group[0]], [items[i] for i in group]), strict=True):
+            found[i] = result
+    return found
+
+
+def masked(keys: Sequence[UserKeys], places: Sequence[bytes]) -> list[bytes]:
+    """Mask the times of places, each under the key of its user."""
+    return by_key(keys, _mask, places)
+
+
+def _mask(keys: UserKeys, places: list[bytes]) -> list[bytes]:
+    from omsgrain.crypto.seal import mask
+
+    together = mask(keys.place, b"".join(places))
+    return [together[at : at + PLACE] for at in range(0, len(together), PLACE)]

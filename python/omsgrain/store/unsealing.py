@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots and transactions in which sealed grains are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from omsgrain import _core
+from omsgrain.errors import ErasedError, KeyMissingError
+from omsgrain.grain import Grain
+from omsgrain.store import sealing
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, stored
+from omsgrain.store.sealing import NUMBER, PLACE, TOKEN, WORD
+from omsgrain.store.tables import BLIND, PLAIN, SEQUENCE, Kind, Table
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring import KeyRing, UserKeys
+
+__all__ = ["SealedReader", "SealedWriter"]
+
+_ENCRYPTED = 2
+_COUNTED = 4_096  # rows of a blind list that are counted; more is many
+_KEY = NUMBER + TOKEN
+
+
+class SealedReader:
+    """A snapshot in which sealed grains are open.
+
+    Args:
+        inner: the snapshot.
+        ring: the keys.
+        users: look among the sealed grains of these only; None: of all users.
+        words: only sealed grains that have all these words.
+    """
+
+    def __init__(
+        self,
+        inner: Reader,
+        ring: KeyRing,
+        users: Sequence[UserKeys] | None = None,
+        words: Iterable[str] = (),
+    ) -> None:
+        self.inner = inner
+        self.ring = ring
+        self._users = users
+        self._words = [WORD + word.encode() for word in words]
+        self._plain: dict[bytes, int] = {}  # plain addresses met, with their numbers
+        self._owners: dict[bytes, UserKeys] = {}  # whose a place of a list is
+        self._lists: dict[bytes, list[bytes]] = {}
+
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> SealedReader:
+        """The same snapshot, asked for the grains of one user, or with some words, only."""
+        users = self._users
+        if user_id is not None:
+            keys = self.ring.of_user(user_id)
+            users = () if keys is None else (keys,)
+        return SealedReader(self.inner, self.ring, users, words)
+
+    def count(self) -> int:
+        """Return the number of grains."""
+        return self.inner.count()
+
+    def last_seq(self) -> int:
+        """Return the last sequence number given."""
+        return self.inner.last_seq()
+
+    def get(self, digest: bytes) -> bytes | None:
+        """Return the blob put under the digest, sealed if it is; or None."""
+        seq = self.find([digest])[0]
+        return None if seq is None else self.inner.blob_at(seq)
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the number of each grain, by its stored or its plain address."""
+        found = self.inner.find(digests)
+        for i, seq in enumerate(found):
+            if seq is None:
+                found[i] = self._find_plain(digests[i])
+        return found
+
+    def _find_plain(self, digest: bytes) -> int | None:
+        if digest in self._plain:
+            seq = self._plain[digest]
+            return seq if self.inner.blob_at(seq) is not None else None
+        users = list(self._all_users())
+        tokens = _core.tokens_many([keys.address for keys in users], digest)
+        for keys, token in zip(users, tokens, strict=True):
+            row = self.inner.row(PLAIN, keys.number + token)
+            if row is not None:
+                (seq,) = SEQUENCE.unpack(row)
+                self._plain[digest] = seq
+                return int(seq)
+        return None
+
+    def _all_users(self) -> Iterable[UserKeys]:
+        return self.ring.users() if self._users is None else self._users
+
+    def page(
+        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
+    ) -> list[tuple[int, bytes]]:
+        """Return the next blobs as they are stored."""
+        return self.inner.page(after, grains, size)
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number as it is stored."""
+        return self.inner.blob_at(seq)
+
+    def grain(self, seq: int) -> Grain | None:
+        """Return the grain with a sequence number, opened if the ring has its key.
+
+        Raises:
+            KeyMissingError: the key of the ring does not open it.
+            CorruptError: what was sealed is no grain.
+        """
+        blob = self.inner.blob_at(seq)
+        if blob is None:
+            return None
+        if not blob[1] & _ENCRYPTED:
+            return stored(blob)
+        address = _core.address(blob)
+        try:
+            keys = self.keys_of(seq)
+        except (KeyMissingError, ErasedError):
+            return stored(blob)
+        from omsgrain.crypto.seal import Sealer, open_plain
+
+        plain = open_plain(Sealer(keys.content).unseal(blob, address=address))
+        return Grain._stored(plain, address)
+
+    def keys_of(self, seq: int) -> UserKeys:
+        """Return the keys that seal a grain.
+
+        Raises:
+            KeyMissingError: no key of this ring seals it.
+            ErasedError: its key was destroyed.
+        """
+        number = sealing.key_of(self.inner, seq)
+        if number is None:
+            raise KeyMissingError("the grain was sealed elsewhere, and no key of here opens it")
+        return self.ring.by_number(number)
+
+    def is_past(self, seq: int) -> bool:
+        """Tell whether a grain was superseded, retracted or restricted."""
+        return self.inner.is_past(seq)
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key in a table, or None."""
+        return self.inner.row(table, key)
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk the keys and values of a table, by rising keys."""
+        return self.inner.rows(table, after, prefix)
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key of a table and its value."""
+        return self.inner.last_row(table)
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """Walk the terms of the grains that are not sealed."""
+        return self.inner.keys(prefix, which)
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """Return how many grains have a term; of sealed ones some thousands are counted."""
+        return self.inner.term_count(key, which) + self._count(key)
+
+    def _count(self, key: bytes) -> int:
+        count = 0
+        for row in self._tokens(key):
+            count += sum(1 for _ in islice(self.inner.rows(BLIND, prefix=row), _COUNTED - count))
+            if count >= _COUNTED:
+                break
+        return count
+
+    def _tokens(self, key: bytes) -> Iterator[bytes]:
+        """What the blind rows of a term begin with, for each user."""
+        users = list(self._all_users())
+        tokens = _core.tokens_many([keys.token for keys in users], key)
+        return (keys.number + token for keys, token in zip(users, tokens, strict=True))
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        keys = self._owners.get(place)
+        if keys is None:
+            return self.inner.has_term(key, place, which)
+        (token,) = _core.tokens(keys.token, [key])
+        return self._row(keys, token, place) and self._is_seen(place, which)
+
+    def _row(self, keys: UserKeys, token: bytes, place: bytes) -> bool:
+        from omsgrain.crypto.seal import mask
+
+        row = keys.number + token + mask(keys.place, place)
+        return self.inner.row(BLIND, row) is not None
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        """Walk the places of the grains that have a term, the sealed ones among them."""
+        plain = self.inner.places(key, after, newest, which)
+        if (blind := self._lists.get(key)) is None:
+            blind = self._lists[key] = self._blind(key)
+        if not blind:
+            return plain
+        wanted = (
+            place
+            for place in (reversed(blind) if newest else blind)
+            if (after is None or (place < after if newest else place > after))
+            and self._is_seen(place, which)
+        )
+        return merge(plain, wanted, reverse=newest)
+
+    def _is_seen(self, place: bytes, which: Which) -> bool:
+        if which == "all":
+            return True
+        return self.inner.is_past(int.from_bytes(place[12:], "big")) == (which == "past")
+
+    def _blind(self, key: bytes) -> list[bytes]:
+        """The places of the sealed grains that have a term, sorted, with their times."""
+        from omsgrain.crypto.seal import mask
+
+        found: list[bytes] = []
+        for keys in self._all_users():
+            tokens = _core.tokens(keys.token, [key, *self._words])
+            shortest, *others = sorted(tokens, key=lambda token: self._length(keys.number + token))
+            rows = self.inner.rows(BLIND, prefix=keys.number + shortest)
+            masked = b"".join(row[_KEY:] for row, _ in rows)
+            opened = mask(keys.place, masked)
+            for at in range(0, len(opened), PLACE):
+                place = opened[at : at + PLACE]
+                rest = masked[at : at + PLACE]
+                if all(
+                    self.inner.row(BLIND, keys.number + token + rest) is not None
+                    for token in others
+                ):
+                    self._owners[place] = keys
+                    found.append(place)
+        found.sort()
+        return found
+
+    def _length(self, prefix: bytes) -> int:
+        if not self._words:
+            return 0  # there is nothing to choose
+        return sum(1 for _ in islice(self.inner.rows(BLIND, prefix=prefix), _COUNTED))
+
+
+class SealedWriter(SealedReader):
+    """A write transaction in which sealed grains are open."""
+
+    inner: Writer
+
+    def __init__(self, inner: Writer, ring: KeyRing) -> None:
+        super().__init__(inner, ring)
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        """Append blobs as they are; sealing comes before, and ``sealing.add`` after."""
+        self._lists.clear()
+        return self.inner.put(items)
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None deletes it."""
+        self._lists.clear()
+        self.inner.set_row(table, key, value)
+
+    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Set many keys."""
+        self._lists.clear()
+        self.inner.set_rows(table, rows)
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        """Note that something happened to a grain."""
+        return self.inner.event(kind, seq, digest)
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Move a grain's index rows to the past ones, or back."""
+        self.inner.set_past(seq, past)
+
+    def remove(self, seq: int) -> None:
+        """Take out a grain and every row about it."""
+        self._lists.clear()
+        self._remove_rows(seq)
+        self.inner.remove(seq)
+
+    def _remove_rows(self, seq: int) -> None:
+        """Take out the blind rows at once; without the key all of its user's would be read."""
+        from omsgrain.crypto.seal import mask
+
+        grain = self.grain(seq)
+        number = sealing.key_of(self.inner, seq)
+        if number is None or grain is None or grain.sealed:
+            return
+        keys = self.ring.by_number(number)
+        (veil,) = sealing.veils([grain.blob], [keys])
+        place = sealing.place_of(veil.created_at, bytes.fromhex(grain.address), seq)
+        sealing.remove(self.inner, seq, mask(keys.place, place), veil)

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! HMAC-SHA256 of short terms, cut to 16 bytes. Spec: RFC 2104
+//!
+//! What a key can be used for is dropped at the end of each call; nothing of it is kept.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::sha256::{BLOCK, LANES, START, States, Wide, digest};
+use crate::{Code, Error, Result};
+
+/// Bytes of a token.
+pub const TOKEN: usize = 16;
+/// A term under a key.
+pub type Token = [u8; TOKEN];
+/// Bytes of a key.
+pub const KEY: usize = 32;
+
+/// Bytes of a term that stands in one block, with one byte and the length behind it.
+const SHORT: usize = BLOCK - 9;
+const INNER: u8 = 0x36;
+const OUTER: u8 = 0x5c;
+
+/// A key whose first blocks are hashed already.
+pub struct Hmac {
+    inner: Sha256,
+    outer: Sha256,
+    wide: Option<(Wide, Starts)>,
+}
+
+/// The states after the first block, inner and outer, of eight keys.
+#[derive(Clone, Copy)]
+struct Starts {
+    inner: States,
+    outer: States,
+}
+
+impl Hmac {
+    /// Takes a key.
+    ///
+    /// # Errors
+    /// `ERR_KEY` if it has not 32 bytes.
+    pub fn new(key: &[u8]) -> Result<Hmac> {
+        let key = whole(key)?;
+        let start = |pad| Sha256::new_with_prefix(padded(key, pad));
+        let wide = Wide::here().map(|wide| (wide, Starts::of([key; LANES], wide)));
+        Ok(Hmac { inner: start(INNER), outer: start(OUTER), wide })
+    }
+
+    /// The token of a term.
+    pub fn token(&self, term: &[u8]) -> Token {
+        let inner = self.inner.clone().chain_update(term).finalize();
+        cut(&self.outer.clone().chain_update(inner).finalize().into())
+    }
+
+    /// The token of each term.
+    pub fn tokens<T: AsRef<[u8]>>(&self, terms: &[T]) -> Vec<Token> {
+        let mut out = Vec::with_capacity(terms.len());
+        for terms in terms.chunks(LANES) {
+            match &self.wide {
+                // Eight cost as much as two by themselves.
+                Some((wide, starts))
+                    if terms.len() > 1 && terms.iter().all(|t| t.as_ref().len() <= SHORT) =>
+                {
+                    let mut eight: [&[u8]; LANES] = [b""; LANES];
+                    eight.iter_mut().zip(terms).for_each(|(to, term)| *to = term.as_ref());
+                    out.extend_from_slice(&starts.tokens(eight, *wide)[..terms.len()]);
+                }
+                _ => out.extend(terms.iter().map(|term| self.token(term.as_ref()))),
+            }
+        }
+        out
+    }
+}
+
+/// The token of one term under each of at most eight keys.
+///
+/// # Errors
+/// `ERR_KEY` for a key that has not 32 bytes.
+pub fn under_each(keys: &[&[u8]], term: &[u8]) -> Result<Vec<Token>> {
+    match (Wide::here(), keys) {
+        (Some(wide), [first, _, ..]) if term.len() <= SHORT => {
+            let mut eight = [whole(first)?; LANES];
+            for (to, key) in eight.iter_mut().zip(keys) {
+                *to = whole(key)?;
+            }
+            Ok(Starts::of(eight, wide).tokens([term; LANES], wide)[..keys.len()].to_vec())
+        }
+        _ => keys.iter().map(|key| Ok(Hmac::new(key)?.token(term))).collect(),
+    }
+}
+
+impl Starts {
+    fn of(keys: [&[u8; KEY]; LANES], wide: Wide) -> Starts {
+        let start = |pad| {
+            let mut states = START.map(|word| [word; LANES]);
+            wide.compress(&mut states, &keys.map(|key| padded(key, pad)));
+            states
+        };
+        Starts { inner: start(INNER), outer: start(OUTER) }
+    }
+
+    fn tokens(&self, terms: [&[u8]; LANES], wide: Wide) -> [Token; LANES] {
+        let (mut inner, mut outer) = (self.inner, self.outer);
+        wide.compress(&mut inner, &terms.map(last_block));
+        wide.compress(&mut outer, &std::array::from_fn(|lane| last_block(&digest(&inner, lane))));
+        std::array::from_fn(|lane| cut(&digest(&outer, lane)))
+    }
+}
+
+/// The second and last block of a message whose first was a padded key.
+fn last_block(rest: &[u8]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    block[rest.len()] = 0x80;
+    let bits = 8 * (BLOCK + rest.len()) as u16;
+    block[BLOCK - 2..].copy_from_slice(&bits.to_be_bytes());
+    block
+}
+
+fn padded(key: &[u8; KEY], pad: u8) -> [u8; BLOCK] {
+    let mut block = [pad; BLOCK];
+    block.iter_mut().zip(key).for_each(|(to, from)| *to ^= from);
+    block
+}
+
+fn cut(digest: &[u8; 32]) -> Token {
+    let mut token = Token::default();
+    token.copy_from_slice(&digest[..TOKEN]);
+    token
+}
+
+fn whole(key: &[u8]) -> Result<&[u8; KEY]> {
+    let wrong =
+        |_| Error::new(Code::Key, "not a key").expected(format!("{KEY} bytes")).found(key.len().to_string());
+    key.try_into().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::sha256;
+
+    /// As RFC 2104 writes it.
+    fn plain(key: &[u8], term: &[u8]) -> Token {
+        let pad = |byte: u8| [key, &[0; BLOCK - KEY]].concat().iter().map(|b| b ^ byte).collect::<Vec<u8>>();
+        let inner = sha256(&[&pad(INNER)[..], term].concat());
+        cut(&sha256(&[&pad(OUTER)[..], &inner].concat()))
+    }
+
+    #[test]
+    fn terms_of_any_length_and_number() {
+        let key: [u8; KEY] = std::array::from_fn(|n| n as u8 * 5);
+        let hmac = Hmac::new(&key).unwrap();
+        for most in [3, 55, 56, 200] {
+            let terms: Vec<Vec<u8>> = (0..=most).rev().map(|len| vec![len as u8; len]).collect();
+            let expected: Vec<_> = terms.iter().map(|term| plain(&key, term)).collect();
+            for n in [0, 1, 2, 7, 8, 9, terms.len()].into_iter().filter(|n| *n <= terms.len()) {
+                assert_eq!(hmac.tokens(&terms[..n]), expected[..n]);
+            }
+            let alone: Vec<_> = terms.iter().map(|term| hmac.token(term)).collect();
+            assert_eq!(alone, expected);
+        }
+    }
+
+    #[test]
+    fn keys_of_any_number() {
+        let keys: Vec<[u8; KEY]> = (0..8).map(|n| [n; KEY]).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        for len in [0, 20, 55, 56, 300] {
+            let expected: Vec<_> = keys.iter().map(|key| plain(key, &vec![9; len])).collect();
+            for n in 0..=8 {
+                assert_eq!(under_each(&keys[..n], &vec![9; len]).unwrap(), expected[..n]);
+            }
+        }
+        for short in 0..3 {
+            let mut keys = keys.clone();
+            keys[short] = &[1; KEY - 1];
+            assert_eq!(under_each(&keys[..3], b"").unwrap_err().code(), Code::Key);
+        }
+        assert_eq!(Hmac::new(&[0; 64]).err().map(|e| e.code()), Some(Code::Key));
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signatures of signed grains, one by one, on all cores. Spec: OMS §9
+//!
+//! Ed25519 only; what has another key is left to the reference, `omsgrain.crypto.envelope.prove`.
+//! The verdict is that of the reference, which is OpenSSL's: without cofactor, S below the order,
+//! points in any spelling. Never an equation over a batch, whose verdict on crafted signatures is
+//! another.
+
+#[cfg(feature = "batch")]
+use std::collections::HashMap;
+
+use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
+
+use crate::codec::Encoding;
+use crate::cose::Sign1;
+use crate::did::{self, Encoded};
+use crate::header::{Header, SIGNED};
+
+const EDDSA: i64 = -8;
+const ED25519: i64 = -19;
+
+/// A signature that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof<'a> {
+    /// What was signed.
+    pub blob: &'a [u8],
+    /// The DID whose key made it.
+    pub signer: &'a str,
+    /// When, in epoch seconds, as the signer says.
+    pub iat: Option<u64>,
+}
+
+/// What is known of an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// The signature holds.
+    Holds(Proof<'a>),
+    /// All is as it should be, but for the signature.
+    Fails,
+    /// Not the common shape: the reference knows.
+    Unknown,
+}
+
+/// An envelope in good form, and the key in its signer's name.
+#[derive(Debug)]
+struct Claim<'a> {
+    message: Sign1<'a>,
+    signer: &'a str,
+    key: Encoded,
+}
+
+impl<'a> Claim<'a> {
+    fn read(envelope: &'a [u8]) -> Option<Self> {
+        let message = Sign1::read(envelope)?;
+        let header = Header::read(message.payload).ok()?;
+        let content_type = match header.encoding() {
+            Encoding::Msgpack => "application/vnd.mg+msgpack",
+            Encoding::Cbor => "application/vnd.mg+cbor",
+        };
+        // Without the content type a signature over a file could pass for one over the grain in it.
+        if !header.has(SIGNED) || message.content_type != content_type {
+            return None;
+        }
+        let (signer, key) = did::read(message.kid)?;
+        matches!(message.alg, EDDSA | ED25519).then_some(Claim { message, signer, key })
+    }
+
+    fn verdict(&self, key: &VerifyingKey) -> Verdict<'a> {
+        let signature = Signature::from_bytes(self.message.signature);
+        if key.verify(&self.message.to_be_signed(), &signature).is_err() {
+            return Verdict::Fails;
+        }
+        Verdict::Holds(Proof { blob: self.message.payload, signer: self.signer, iat: self.message.iat })
+    }
+}
+
+/// Verifies the signature of one envelope, and looks no further than the blob's header.
+pub fn prove(envelope: &[u8]) -> Verdict<'_> {
+    let Some(claim) = Claim::read(envelope) else { return Verdict::Unknown };
+    VerifyingKey::from_bytes(&claim.key).map_or(Verdict::Unknown, |key| claim.verdict(&key))
+}
+
+/// Verifies many, in their order. A key that several have signed with is read once.
+#[cfg(feature = "batch")]
+pub fn prove_many<'a>(envelopes: &[&'a [u8]]) -> Vec<Verdict<'a>> {
+    use crate::batch::{on_all_cores, total};
+
+    /// A signature costs as much as hashing so many bytes.
+    const COST: usize = 32 << 10;
+
+    let claims = on_all_cores(total(envelopes), envelopes.len(), |i| Claim::read(envelopes[i]));
+    let mut named: Vec<Encoded> = claims.iter().flatten().map(|claim| claim.key).collect();
+    named.sort_unstable();
+    named.dedup();
+    let read = on_all_cores(named.len() * COST, named.len(), |i| VerifyingKey::from_bytes(&named[i]).ok());
+    let keys: HashMap<Encoded, Option<VerifyingKey>> = named.into_iter().zip(read).collect();
+    on_all_cores(claims.len() * COST, claims.len(), |i| {
+        let known = claims[i].as_ref().and_then(|claim| Some((claim, keys.get(&claim.key)?.as_ref()?)));
+        known.map_or(Verdict::Unknown, |(claim, key)| claim.verdict(key))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ed25519_dalek::Signer as _;
+    use jiter::JsonValue;
+
+    use super::*;
+    use crate::codec::{Wire as _, cbor::Cbor};
+    use crate::cose::SIGNATURE;
+
+    const ES256: i64 = -7;
+    const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp"; // of the bytes 0, 0, ...
+    const P256: &str = "did:key:zDnaepsL7AXenJkVYdkh5KuKsSU7Ykh7kyXaLLU7auN9FWSiZ"; // of 1
+    const BLOB: &[u8] = b"\x01\x01\x01\0\0\0\0\0\0\x81\xa1tx";
+
+    fn signed(alg: i64, blob: &[u8]) -> Vec<u8> {
+        named(DID, alg, blob)
+    }
+
+    fn named(did: &str, alg: i64, blob: &[u8]) -> Vec<u8> {
+        let mut protected = Vec::new();
+        Cbor::map(&mut protected, 3);
+        Cbor::int(&mut protected, 1);
+        Cbor::int(&mut protected, alg);
+        Cbor::int(&mut protected, 3);
+        Cbor::str(&mut protected, "application/vnd.mg+msgpack");
+        Cbor::int(&mut protected, 4);
+        Cbor::bytes(&mut protected, did.as_bytes());
+        let mut out = vec![0xd2, 0x84];
+        Cbor::bytes(&mut out, &protected);
+        out.extend_from_slice(b"\xa1\x63iat\x07");
+        Cbor::bytes(&mut out, blob);
+        Cbor::bytes(&mut out, &[0; 64]);
+        let data = Sign1::read(&out).unwrap().to_be_signed();
+        let signature = ed25519_dalek::SigningKey::from_bytes(&[0; 32]).sign(&data).to_bytes();
+        let at = out.len() - SIGNATURE;
+        out[at..].copy_from_slice(&signature);
+        out
+    }
+
+    #[test]
+    fn good_ones_hold_and_forged_ones_fail() {
+        for alg in [EDDSA, ED25519] {
+            let good = signed(alg, BLOB);
+            assert_eq!(
+                prove(&good),
+                Verdict::Holds(Proof { blob: BLOB, signer: DID, iat: Some(7) }),
+                "{alg}"
+            );
+            for at in 0..good.len() {
+                let mut forged = good.clone();
+                forged[at] ^= 0x40;
+                let verdict = prove(&forged);
+                let time = good.len() - SIGNATURE - 2 - BLOB.len() - 2;
+                assert!(!matches!(verdict, Verdict::Holds(_)) || at == time, "{alg} {at}");
+                assert!(at < good.len() - SIGNATURE || verdict == Verdict::Fails, "{alg} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_are_as_one() {
+        let mut all = Vec::new();
+        for n in 0..150u8 {
+            let blob = [BLOB, &[n]].concat();
+            let mut envelope = signed([EDDSA, ES256, ED25519][usize::from(n % 3)], &blob);
+            let len = envelope.len();
+            match n % 10 {
+                0 => envelope[len - 1] ^= 1,
+                1 => envelope.truncate(usize::from(n)),
+                _ => {}
+            }
+            all.push(envelope);
+        }
+        for count in [0, 1, 20, 150] {
+            let envelopes: Vec<&[u8]> = all[..count].iter().map(Vec::as_slice).collect();
+            let verdicts = prove_many(&envelopes);
+            assert_eq!(verdicts, envelopes.iter().map(|one| prove(one)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_the_reference_must_judge() {
+        for blob in [&b""[..], b"\x02\x01\x01\0\0\0\0\0\0\x80", b"\x01\x00\x01\0\0\0\0\0\0\x80"] {
+            assert_eq!(prove(&signed(EDDSA, blob)), Verdict::Unknown);
+        }
+        assert_eq!(prove(&signed(EDDSA, b"\x01\x21\x01\0\0\0\0\0\0\xa0")), Verdict::Unknown); // says msgpack
+        assert_eq!(prove(&signed(-35, BLOB)), Verdict::Unknown);
+        assert_eq!(prove(&signed(ES256, BLOB)), Verdict::Unknown);
+        assert_eq!(prove(&named(P256, ES256, BLOB)), Verdict::Unknown);
+        assert_eq!(prove(&named(P256, EDDSA, BLOB)), Verdict::Unknown);
+        assert_eq!(prove(BLOB), Verdict::Unknown);
+        assert!(VerifyingKey::from_bytes(&[2; 32]).is_err()); // no point
+    }
+
+    #[test]
+    fn edges_of_ed25519() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/ed25519_edges.json");
+        let text = std::fs::read(path).unwrap();
+        let JsonValue::Object(file) = JsonValue::parse(&text, false).unwrap() else { panic!() };
+        let Some((_, JsonValue::Array(cases))) = file.iter().find(|(name, _)| name == "cases") else {
+            panic!()
+        };
+        assert_eq!(cases.len(), 13);
+        for case in cases.iter() {
+            let JsonValue::Object(case) = case else { panic!() };
+            let get = |name| &case.iter().find(|(n, _)| n == name).unwrap().1;
+            let bytes = |name| -> Vec<u8> {
+                let JsonValue::Str(hex) = get(name) else { panic!() };
+                let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+                (0..hex.len()).step_by(2).map(byte).collect()
+            };
+            let key = VerifyingKey::from_bytes(&bytes("key").try_into().unwrap()).unwrap();
+            let signature = Signature::from_bytes(&bytes("signature").try_into().unwrap());
+            let holds = key.verify(&bytes("message"), &signature).is_ok();
+            assert_eq!(JsonValue::Bool(holds), *get("holds"), "{:?}", get("name"));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Blind tokens, the times of their places, and whose a grain is.
+
+use omsgrain_core::batch::{on_all_cores, total};
+use omsgrain_core::blind::{self as core, Grain, Token};
+use omsgrain_core::{Error, glance};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::error::raise;
+
+/// Bytes of Python, one after the other.
+type Parts<'py> = Vec<Bound<'py, PyBytes>>;
+
+/// For each plain grain its tokens, one behind the other, and its time in ms.
+#[pyfunction]
+pub fn blind<'py>(
+    py: Python<'py>,
+    plain: Parts<'py>,
+    words: Vec<Parts<'py>>,
+    token_keys: Parts<'py>,
+) -> PyResult<Vec<(Bound<'py, PyBytes>, u64)>> {
+    if words.len() != plain.len() || token_keys.len() != plain.len() {
+        return Err(PyValueError::new_err("words and a key for each grain"));
+    }
+    let words: Vec<Vec<&[u8]>> = words.iter().map(|words| views(words)).collect();
+    let grains: Vec<Grain<'_>> = plain
+        .iter()
+        .zip(&words)
+        .zip(&token_keys)
+        .map(|((blob, words), key)| Grain { blob: blob.as_bytes(), words, key: key.as_bytes() })
+        .collect();
+    let made = py.detach(|| core::blind(&grains)).map_err(|e| raise(py, &e))?;
+    Ok(made.into_iter().map(|b| (PyBytes::new(py, b.tokens.as_flattened()), b.created_at)).collect())
+}
+
+/// The token of each term under one key.
+#[pyfunction]
+pub fn tokens<'py>(
+    py: Python<'py>,
+    token_key: &Bound<'py, PyBytes>,
+    keys: Parts<'py>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (key, terms) = (token_key.as_bytes(), views(&keys));
+    list(py, py.detach(|| core::tokens(key, &terms)))
+}
+
+/// The token of one term under each key.
+#[pyfunction]
+pub fn tokens_many<'py>(
+    py: Python<'py>,
+    token_keys: Parts<'py>,
+    key: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (keys, term) = (views(&token_keys), key.as_bytes());
+    list(py, py.detach(|| core::tokens_many(&keys, term)))
+}
+
+/// The user_id of each blob; None if there is none or the grain is sealed.
+#[pyfunction]
+pub fn user_ids(py: Python<'_>, blobs: Parts<'_>) -> PyResult<Vec<Option<String>>> {
+    let blobs = views(&blobs);
+    let found = py.detach(|| on_all_cores(total(&blobs), blobs.len(), |i| glance::user_id(blobs[i])));
+    found.into_iter().collect::<Result<_, _>>().map_err(|e| raise(py, &e))
+}
+
+/// The blocks that are encrypted to mask the times of places.
+#[pyfunction]
+pub fn place_blocks<'py>(py: Python<'py>, places: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyBytes>> {
+    let blocks = core::place_blocks(places.as_bytes()).map_err(|e| raise(py, &e))?;
+    Ok(PyBytes::new(py, &blocks))
+}
+
+/// The places with their times masked by the encrypted blocks.
+#[pyfunction]
+pub fn mask_times<'py>(
+    py: Python<'py>,
+    places: &Bound<'py, PyBytes>,
+    stream: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let masked = core::mask_times(places.as_bytes(), stream.as_bytes()).map_err(|e| raise(py, &e))?;
+    Ok(PyBytes::new(py, &masked))
+}
+
+fn views<'a>(parts: &'a [Bound<'_, PyBytes>]) -> Vec<&'a [u8]> {
+    parts.iter().map(|part| part.as_bytes()).collect()
+}
+
+fn list(py: Python<'_>, tokens: Result<Vec<Token>, Error>) -> PyResult<Bound<'_, PyList>> {
+    let tokens = tokens.map_err(|e| raise(py, &e))?;
+    PyList::new(py, tokens.iter().map(|token| PyBytes::new(py, token)))
+}

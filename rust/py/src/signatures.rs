@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signatures of many signed grains.
+
+use omsgrain_core::signatures::{self as core, Proof, Verdict};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+/// How many are verified between two looks at whether Ctrl-C was pressed: a tenth of a second.
+const PART: usize = 4096;
+
+/// For each envelope (blob, the signer's DID, iat); False if only its signature is wrong; None if
+/// the reference, `omsgrain.crypto.envelope.prove`, has to tell.
+#[pyfunction]
+pub fn prove_many<'py>(py: Python<'py>, envelopes: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
+    let out = PyList::empty(py);
+    for part in envelopes.chunks(PART) {
+        py.check_signals()?;
+        let views: Vec<&[u8]> = part.iter().map(|envelope| envelope.as_bytes()).collect();
+        for verdict in py.detach(|| core::prove_many(&views)) {
+            match verdict {
+                Verdict::Holds(Proof { blob, signer, iat }) => {
+                    out.append((PyBytes::new(py, blob), signer, iat))?;
+                }
+                Verdict::Fails => out.append(false)?,
+                Verdict::Unknown => out.append(py.None())?,
+            }
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of an erasure: removing grains, and tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omsgrain as og
+from erasures import BEN, USER, below, is_gone
+from omsgrain import errors as err
+from omsgrain.engine.base import Settings
+from omsgrain.engine.rights.removal import remove_grains
+from omsgrain.engine.world import seq_of
+from omsgrain.store import tombstones
+from omsgrain.store.base import Writer
+from omsgrain.store.memory import MemoryStore
+from omsgrain.store.tables import (
+    BLIND,
+    KEYED,
+    PLAIN,
+    TOMBSTONES,
+)
+from persons import KINDS, Clock, belief, opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
+    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
+        yield made
+
+
+# --- the parts -----------------------------------------------------------------------------------
+
+
+def test_removing_without_a_tombstone(store: og.GrainStore) -> None:
+    blob = og.encode(belief("lit", **BEN))
+    address = store.put(blob)
+    digest = bytes.fromhex(address)
+
+    def work(writer: Writer) -> tuple[int, int]:
+        seq = seq_of(writer, digest)
+        first = remove_grains(
+            writer, store._settings, [seq, seq, 999], reason_code="x", tombstone=False
+        )
+        return first, remove_grains(writer, store._settings, [seq], reason_code="x")
+
+    assert store._store.write(work) == (1, 0)
+    assert is_gone(store, address)
+    with below(store).read() as reader:
+        for table in (TOMBSTONES, BLIND, PLAIN, KEYED):
+            assert not list(reader.rows(table))
+    store.put(blob)
+    assert len(store) == 1
+
+
+def test_blind_rows_go_without_the_key(tmp_path: Path) -> None:
+    with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
+        for n in range(4):
+            store.put(belief(f"lit {n}", **USER))
+        inner = below(store)
+        with inner.read() as reader:
+            before = len(list(reader.rows(BLIND)))
+        gone = inner.write(lambda w: remove_grains(w, Settings(), [1, 3], reason_code="x"))
+        with inner.read() as reader:
+            assert (gone, len(list(reader.rows(BLIND)))) == (2, before // 2)
+            assert len(list(reader.rows(KEYED))) == len(list(reader.rows(PLAIN))) == 2
+        assert len(store.query(user_id="ann-17").results) == 2
+
+
+def test_tombstones_hold_a_mark_and_no_more() -> None:
+    store, digest = MemoryStore(), bytes(range(32))
+
+    def add(writer: Writer) -> None:
+        tombstones.add(writer, "address", digest, 7, "gdpr17")
+        tombstones.add(writer, "identity", "ame\u0301lie", 7, "gdpr17")
+        tombstones.add(writer, "urn", "urn:x:1", 7, "gdpr17")
+        tombstones.add(writer, "urn", "urn:x:1", 8, "other")
+
+    with store.read() as reader:
+        assert tombstones.refused(reader, [digest]) == set()
+        assert not tombstones.has(reader, "address", digest)
+    store.write(add)
+    with store.read() as reader:
+        found = list(reader.rows(TOMBSTONES))
+        assert len(found) == 3
+        assert all(len(key) == 32 and b"gdpr17" in row for key, row in found)
+        assert tombstones.refused(reader, [bytes(32), digest]) == {1}
+        assert tombstones.has(reader, "identity", "am\u00e9lie")
+        assert tombstones.has(reader, "urn", "urn:x:1")
+        assert not tombstones.has(reader, "identity", "urn:x:1")
+        shared = tombstones.export_key(reader)
+        assert shared is not None
+        assert digest not in b"".join(key + row for key, row in found)
+    other = MemoryStore()
+    other.write(lambda writer: tombstones.import_key(writer, shared))
+    other.write(add)
+    with other.read() as reader:
+        assert [key for key, _ in reader.rows(TOMBSTONES)] == [key for key, _ in found]
+    other.write(lambda writer: tombstones.import_key(writer, shared))
+    with pytest.raises(err.StoreError):
+        other.write(lambda writer: tombstones.import_key(writer, bytes(32)))
+    for wrong in (b"", "x" * 32):
+        with pytest.raises(err.SchemaError):
+            other.write(lambda w, wrong=wrong: tombstones.import_key(w, wrong))  # type: ignore
+    for what, value in (("address", b"short"), ("address", "x" * 32), ("urn", b"x")):
+        with pytest.raises(err.SchemaError):
+            tombstones.mark(shared, what, value)  # type: ignore[arg-type]

@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sealed grains in a store: open to who has the keys, and to nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain import crypto
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.engine import GrainStore
+from omsgrain.engine.base import Settings
+from omsgrain.errors import (
+    ErasedError,
+    KeyMissingError,
+    NotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
+from omsgrain.store.base import Store
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.memory import MemoryStore
+from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, VEILED
+from signing import ALICE, GRAIN
+
+MASTER = bytes(range(32))
+USERS = ("lisbeth", "ōtomo", "x" * 60)
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[KeyRing]:
+    with KeyRing.create(tmp_path / "keys.omsk", master=MASTER) as ring:
+        yield ring
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def store(below: Store, ring: KeyRing) -> GrainStore:
+    return GrainStore(below, Settings(keys=ring))
+
+
+def belief(**fields: Any) -> dict[str, Any]:
+    return {
+        "type": "belief",
+        "subject": "kettle",
+        "relation": "is",
+        "object": "warm",
+        "confidence": 0.5,
+        "created_at": 1_000,
+        **fields,
+    }
+
+
+def some(count: int) -> list[dict[str, Any]]:
+    """Grains of a few values each, some of them of nobody."""
+    random = Random(7)
+    found = []
+    for n in range(count):
+        fields = belief(
+            subject=random.choice(["kettle", "stove", "λ" * 50]),
+            relation=random.choice(["is", "was"]),
+            object=random.choice(["warm", "cold", {"degrees": 7}]),
+            created_at=random.randrange(1, 30) * 1_000,
+            structural_tags=random.sample(["a", "b", "c"], 2),
+            note=f"number {n} of many",
+        )
+        if random.random() < 0.8:
+            fields["user_id"] = random.choice(USERS)
+        if random.random() < 0.5:
+            fields["session_id"] = random.choice(["s1", "s2"])
+        if random.random() < 0.5:
+            fields["namespace"] = random.choice(["home", "home:kitchen"])
+        found.append(fields)
+    return found
+
+
+def blobs(page: Any) -> list[bytes]:
+    return [hit.grain.blob for hit in page.results]
+
+
+QUESTIONS: list[dict[str, Any]] = [
+    {},
+    {"type": "belief"},
+    {"type": "goal"},
+    {"subject": "kettle"},
+    {"subject": "λ" * 50, "relation": "is"},
+    {"relation": "was", "object": "cold"},
+    {"object": {"degrees": 7}},
+    {"user_id": USERS[0]},
+    {"user_id": USERS[1], "subject": "stove"},
+    {"user_id": USERS[2], "session_id": "s1", "tag": "a"},
+    {"user_id": "nobody"},
+    {"namespace": "home"},
+    {"tag": "b", "order": "oldest"},
+    {"subject": "kettle", "verification_status": "unverified"},
+    {"subject": "stove", "current": False},
+    {"user_id": USERS[0], "words": "Many NUMBER"},
+    {"subject": "kettle", "words": "17"},
+    {"subject": "kettle", "words": "nothing"},
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def test_the_same_answers_as_of_plain_grains(store: GrainStore, question: dict[str, Any]) -> None:
+    with GrainStore(MemoryStore()) as plain:
+        fields = some(60)
+        plain.put_many(fields)
+        store.put_many(fields)
+        for other in (plain, store):
+            retracted = other.query(subject="stove", relation="was").results[:3]
+            for hit in retracted:
+                if hit.grain["note"].endswith("many"):
+                    other.contest(hit.content_address)
+        expected = plain.query(**question, limit=1_000, count=True)
+        found = store.query(**question, limit=1_000, count=True)
+    assert sorted(blobs(found)) == sorted(blobs(expected))
+    assert found.total == expected.total == len(found.results)
+    times = [grain["created_at"] for grain in (hit.grain for hit in found.results)]
+    assert times == [hit.grain["created_at"] for hit in expected.results]
+
+
+def test_pages(store: GrainStore) -> None:
+    store.put_many(some(60))
+    whole = store.query(relation="is", limit=1_000)
+    met: list[str] = []
+    cursor = None
+    while True:
+        page = store.query(relation="is", limit=7, cursor=cursor)
+        met += [hit.content_address for hit in page.results]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert met == [hit.content_address for hit in whole.results]
+    matched = [grain.address for grain in store.match(relation="is")]
+    assert matched == met
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"created_after": 5},
+        {"created_before": 5, "user_id": USERS[0]},
+        {"namespace": "home:*"},
+        {"valid_at": 5, "subject": "kettle"},
+        {"known_at": 5, "subject": "kettle"},
+        {"min_confidence": 0.1, "subject": "kettle"},
+    ],
+    ids=str,
+)
+def test_other_questions_are_refused(store: GrainStore, question: dict[str, Any]) -> None:
+    plain = store.put(belief(namespace="home:kitchen"))
+    assert len(store.query(**{**question, "user_id": None}).results) <= 1  # nothing is sealed yet
+    store.put(belief(user_id=USERS[0]))
+    with pytest.raises(UnsupportedError):
+        store.query(**question)
+    found = store.query(**{**question, "user_id": None}, sealed=False)
+    assert {hit.content_address for hit in found.results} <= {plain}
+
+
+def test_search_does_not_rank_what_is_sealed(store: GrainStore) -> None:
+    plain = store.put(belief(object="warm water"))
+    store.put(belief(object="warm milk", user_id=USERS[0]))
+    with pytest.raises(UnsupportedError):
+        store.search("warm")
+    assert [hit.content_address for hit in store.search("warm", sealed=False).results] == [plain]
+
+
+def test_what_was_put_comes_back(store: GrainStore) -> None:
+    fields = belief(user_id=USERS[0])
+    grain = og.Grain(og.encode(fields))
+    address = store.put(fields)
+    assert address != grain.address
+    for name in (address, grain.address):
+        found = store.get(name)
+        assert (found, found.address, found.sealed) == (grain, address, False)
+        assert store.exists(name)
+    assert store.put(grain) == store.put(grain.blob) == store.put(fields) == address
+    assert len(store) == 1
+    assert [each.blob for each in store] == [grain.blob]
+    cbor = og.encode(fields, encoding="cbor", compress=True)
+    assert store.get(store.put(cbor)).blob == cbor
+
+
+def test_many_with_the_same_twice(store: GrainStore) -> None:
+    one, two, plain = belief(user_id=USERS[0]), belief(user_id=USERS[1]), belief()
+    first = store.put(one)
+    items: list[Any] = [two, one, plain, og.encode(two), plain, {"type": "belief"}]
+    report = store.put_many(items, errors="collect")
+    addresses = report.addresses
+    assert addresses[1] == first
+    assert addresses[0] == addresses[3] != og.Grain(og.encode(two)).address
+    assert addresses[2] == addresses[4] == og.Grain(og.encode(plain)).address
+    assert (report.stored, report.duplicates, [e.index for e in report.errors]) == (2, 3, [5])
+    assert len(store) == 3
+
+
+def test_plain_ones_stay_plain(store: GrainStore, below: Store) -> None:
+    """What stood in the store before there were keys is not stored again."""
+    fields = belief(user_id=USERS[0])
+    with_no_keys = GrainStore(below)
+    address = with_no_keys.put(fields)
+    assert store.put(fields) == address
+    assert len(store) == 1
+
+
+def test_an_envelope_comes_back(store: GrainStore) -> None:
+    fields = {**GRAIN.to_dict(), "user_id": USERS[0]}
+    envelope = crypto.sign(og.Grain(og.encode(fields)), ALICE)
+    address = store.put(envelope)
+    grain = store.get(address)
+    assert grain.header.signed
+    assert grain == crypto.verify_signed(envelope)
+    assert store.envelope(address) == envelope
+    assert [one.signer for one in store.signatures(address)] == [ALICE.did]
+
+
+def test_what_others_see(store: GrainStore, below: Store) -> None:
+    address = store.put(belief(user_id=USERS[0], structural_tags=["pii:name"]))
+    others = GrainStore(below)
+    grain = others.get(address)
+    assert grain.sealed
+    assert dict(grain) == {}
+    assert grain.type == "belief"
+    assert (grain.header.ns_hash, grain.header.created_at) == (0, 0)
+    assert grain.header.sensitivity == 2
+    assert others.query().results == []
+    assert others.query(user_id=USERS[0]).results == []
+    assert others.search("kettle").results == []
+    with pytest.raises(NotFoundError):
+        others.get(og.Grain(og.encode(belief(user_id=USERS[0]))).address)
+    with pytest.raises(KeyMissingError):
+        others.supersede(address, belief(created_at=2_000))
+    with pytest.raises(KeyMissingError):
+        others.delete(address)
+
+
+def test_another_ring_opens_nothing(store: GrainStore, below: Store, tmp_path: Path) -> None:
+    address = store.put(belief(user_id=USERS[0]))
+    with KeyRing.create(tmp_path / "other.omsk", master=MASTER) as other:
+        other.ensure([USERS[0]])
+        stranger = GrainStore(below, Settings(keys=other))
+        assert stranger.query(user_id=USERS[0]).results == []
+        with pytest.raises(KeyMissingError):
+            stranger.get(address)
+
+
+def test_a_destroyed_key(store: GrainStore, ring: KeyRing) -> None:
+    fields = belief(user_id=USERS[0])
+    gone, kept = store.put(fields), store.put(belief(user_id=USERS[1]))
+    ring.erase([USERS[0]])
+    with pytest.raises(ErasedError):
+        store.get(gone)
+    assert [hit.content_address for hit in store.query(subject="kettle").results] == [kept]
+    again = store.put(fields)
+    assert again != gone
+    assert store.get(again).blob == og.encode(fields)
+
+
+def test_a_key_that_goes_between_sealing_and_storing(
+    store: GrainStore, ring: KeyRing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sealed under a key that is gone would never be read: it is sealed anew."""
+    ensure, calls = ring.ensure, []
+
+    def twice(users: Any) -> None:
+        ensure(users)
+        calls.append(users)
+
+    write = store._store.write
+
+    def erase_first(work: Any) -> Any:
+        if len(calls) == 1:
+            ring.erase([USERS[0]])
+        return write(work)
+
+    monkeypatch.setattr(KeyRing, "ensure", lambda self, users: twice(users))
+    monkeypatch.setattr(store._store, "write", erase_first)
+    address = store.put(belief(user_id=USERS[0]))
+    assert len(calls) == 2
+    assert store.get(address)["subject"] == "kettle"
+
+
+def test_superseding_and_deriving(store: GrainStore) -> None:
+    first = store.put(belief(user_id=USERS[0]))
+    plain = og.address(store.get(first).blob)
+    child = store.put(belief(user_id=USERS[1], derived_from=[plain]))
+    other = store.put(belief(user_id=USERS[1], derived_from=[first], object="x"))
+    second = store.supersede(plain, belief(user_id=USERS[0], created_at=2_000))
+    assert store.state(first).superseded_by == second
+    assert [grain.address for grain in store.history(second)] == [first, second]
+    assert {node.address for node in store.descendants(first).nodes} == {first, child, other}
+    sources = [node.grain for node in store.provenance(child).nodes]
+    assert [grain and grain.address for grain in sources] == [child, first]
+    assert [hit.content_address for hit in store.query(user_id=USERS[0]).results] == [second]
+    with pytest.raises(og.errors.InvalidationDeniedError):
+        locked = store.put(
+            belief(user_id=USERS[0], object="y", invalidation_policy={"mode": "locked"})
+        )
+        store.retract(locked)
+
+
+def test_no_row_links_two_users(store: GrainStore, below: Store) -> None:
+    for user in USERS[:2]:
+        store.put(belief(user_id=user))
+    with below.read() as reader:
+        rows = [key for key, _ in reader.rows(BLIND)]
+        keys = {number for _, number in reader.rows(SEALED)}
+    tokens = [{row[8:24] for row in rows if row[:8] == key} for key in keys]
+    assert len(tokens) == 2
+    assert min(map(len, tokens)) >= 8
+    assert not tokens[0] & tokens[1]
+    times = {row[24:30] for row in rows}
+    assert len(times) == 2  # equal times show as different ones
+    assert (1_000).to_bytes(6, "big") not in times
+
+
+def test_rows_go_with_the_grain(store: GrainStore, below: Store) -> None:
+    addresses = [store.put(fields) for fields in some(12)]
+    vectored = next(a for a in addresses if store.get(a).get("user_id"))
+    store.add_vector(vectored, [1.0, 2.0], model="m")
+    for address in addresses:
+        store.delete(address)
+    with below.read() as reader:
+        for table in (BLIND, PLAIN, SEALED, KEYED, VEILED):
+            assert list(reader.rows(table)) == []
+    again = GrainStore(below)
+    assert again.check().ok
+
+
+def test_rows_go_without_the_key_too(store: GrainStore, below: Store) -> None:
+    keep = store.put(belief(user_id=USERS[0]))
+    drop = store.put(belief(user_id=USERS[0], object="x"))
+    with below.read() as reader:
+        seq = reader.find([bytes.fromhex(drop)])[0]
+        before = sum(1 for _ in reader.rows(BLIND))
+    assert seq is not None
+    below.write(lambda writer: writer.remove(seq))
+    with below.read() as reader:
+        assert 0 < sum(1 for _ in reader.rows(BLIND)) < before
+        assert all(key[-4:] != SEQUENCE.pack(seq)[-4:] for key, _ in reader.rows(BLIND))
+    assert [hit.content_address for hit in store.query(subject="kettle").results] == [keep]
+
+
+def test_vectors_are_sealed(store: GrainStore, below: Store) -> None:
+    address, plain = store.put(belief(user_id=USERS[0])), store.put(belief())
+    store.add_vector(address, [0.5, 0.25], model="m")
+    store.add_vector(plain, [0.5, 0.75], model="m")
+    (found_vector,) = store.vectors(address).values()
+    assert list(found_vector) == [0.5, 0.25]
+    found = store.search(vector=[1.0, 1.0], sealed=False).results
+    assert [hit.content_address for hit in found] == [plain]
+    others = GrainStore(below)
+    assert others.vectors(address) == {}
+    with pytest.raises(KeyMissingError):
+        others.add_vector(address, [1.0, 2.0], model="m")
+
+
+def test_a_rule_can_want_sealing(below: Store, ring: KeyRing) -> None:
+    from omsgrain.privacy import load
+
+    store = GrainStore(below, Settings(keys=ring, preset=load("hipaa")))
+    fields = {"structural_tags": ["phi:mrn"], "author_did": ALICE.did, "subject_did": ALICE.did}
+    secret = store.put(belief(**fields, processing_basis="treatment"))
+    assert GrainStore(below).get(secret).sealed
+    assert store.get(secret)["subject"] == "kettle"
+    assert not GrainStore(below).get(store.put(belief())).sealed
+
+
+def test_words_that_are_none(store: GrainStore) -> None:
+    for words in ("", " - "):
+        with pytest.raises(SchemaError):
+            store.query(words=words, user_id="x")
+    with pytest.raises(UnsupportedError):
+        store.query(words="kettle")
+    store.put(belief())
+    assert len(store.query(words="KETTLE warm", scan=True).results) == 1
+
+
+def test_files_show_nothing(tmp_path: Path, ring: KeyRing) -> None:
+    path = tmp_path / "memory.omsg"
+    with og.open(path, keys=ring) as store:
+        address = store.put(belief(user_id="lisbeth", subject="samovar", session_id="session-9"))
+        store.add_vector(address, [0.1, 0.2], model="m")
+        store.put(belief())
+        store.search("kettle", sealed=False)
+        assert store.check().ok
+        store.rebuild()
+        assert len(store.query(subject="samovar").results) == 1
+        store.compact()
+        store.backup(tmp_path / "copy.omsg")
+        assert len(store.query(user_id="lisbeth").results) == 1
+    raw = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    for text in ("lisbeth", "samovar", "session-9"):
+        for form in (text.encode(), text.encode("utf-16-le"), text.encode().hex().encode()):
+            assert form not in raw
+    with og.open(tmp_path / "copy.omsg", keys=ring) as copy:
+        assert len(copy.query(user_id="lisbeth", words="samovar").results) == 1
