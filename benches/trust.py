@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows C: signatures.
+"""Rows C: signatures, sealed grains, erasure.
 
 The peer takes each envelope apart with cbor2, as `omsgrain.crypto` does, since its own reader
 cannot with cbor2 6. It is given the bytes of the public key; of the signer's DID it reads nothing.
@@ -7,7 +7,10 @@ cannot with cbor2 6. It is given the bytes of the public key; of the signer's DI
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
+from unittest.mock import patch
 
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -16,9 +19,10 @@ from pycose.keys.okp import OKPKey
 from pycose.messages.sign1message import Sign1Message
 
 import omsgrain as og
-from benches.measure import Case, Plan, Row, check, timed
+from benches.measure import Case, Plan, Row, check, timed, timed_on
 from omsgrain.crypto import Ed25519Signer, sign
 from omsgrain.crypto.did import resolve
+from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.many import prove_many
 from omsgrain.errors import SignatureError
 
@@ -55,6 +59,61 @@ def verify(plan: Plan) -> Case:
     )
 
 
+def put_sealed(plan: Plan) -> Case:
+    batches, users = plan.batches(), {str(fields["user_id"]) for fields in plan.grains()}
+    ring = KeyRing.create(plan.directory / "keys.omsk", master=bytes(range(32)))
+    ring.ensure(users)  # a user is met for the first time once
+    sealed = og.open(plan.directory / "sealed.omsg", keys=ring)
+    plain = og.open(plan.directory / "plain.omsg")
+    ours, theirs = iter(batches), iter(batches)
+    report = sealed.put_many(next(ours), errors="collect", batch_size=1_000)
+    plain.put_many(next(theirs), errors="collect", batch_size=1_000)
+    first = sealed.get(str(report.addresses[0]))
+    check(first.blob == og.encode(batches[0][0]), "what was put comes back")
+    check(len(sealed) == len(plain) == plan.count, "all are there")
+    return Case(
+        timed_on(lambda: next(ours), lambda b: sealed.put_many(b, errors="collect")),
+        timed_on(lambda: next(theirs), lambda b: plain.put_many(b, errors="collect")),
+        plan.count,
+    )
+
+
+def erase(plan: Plan) -> Case:
+    """Persons with many grains each, and as many with one: one of them at a time."""
+    ring = KeyRing.create(plan.directory / "keys.omsk", master=bytes(range(32)))
+    store = og.open(plan.directory / "memory.omsg", keys=ring)
+    rounds, fields = plan.rounds + 2, plan.grains()
+    for n in range(rounds):
+        many = [{**one, "user_id": f"many {n}"} for one in fields]
+        store.put_many(many, errors="collect")
+        store.put({**fields[0], "user_id": f"one {n}"})
+    check(until_gone(store, "many 0") > 0, "the key was destroyed")
+    check(until_gone(store, "one 0") > 0, "so was the other")
+    check(store.query(user_id="many 0").results == [], "nothing is found")
+    users = iter(range(1, rounds)), iter(range(1, rounds))
+    return Case(
+        lambda: until_gone(store, f"many {next(users[0])}"),
+        lambda: until_gone(store, f"one {next(users[1])}"),
+    )
+
+
+def until_gone(store: og.GrainStore, user: str) -> float:
+    """Seconds from the order to erase a person until the key is gone; all else comes after."""
+    destroy = KeyRing.erase
+    gone: list[float] = []
+
+    def watched(ring: KeyRing, users: Any) -> int:
+        count = destroy(ring, users)
+        gone.append(time.perf_counter())
+        return count
+
+    os.sync()  # what the sample before has left to the disk is not waited for in this one
+    with patch.object(KeyRing, "erase", watched):
+        start = time.perf_counter()
+        store.erase_subject([user], reason_code="bench", scrub="queued")
+    return gone[0] - start
+
+
 ROWS = (
     Row(
         "C1",
@@ -63,5 +122,22 @@ ROWS = (
         4.0,
         verify,
         count=10_000,
+    ),
+    Row(
+        "C2",
+        "put_many of grains of 100 users, each sealed, with its blind rows",
+        "put_many of the same in the clear",
+        0.4,
+        put_sealed,
+        count=10_000,
+    ),
+    Row(
+        "C3",
+        "destroy the key of a person with many grains",
+        "that of a person with one",
+        0.9,
+        erase,
+        count=100_000,
+        unit="ms",
     ),
 )

@@ -39,7 +39,7 @@ def is_gone(store: GrainStore, address: str) -> bool:
 
 
 def rows(store: GrainStore) -> bytes:
-    """All that any table says, but the index, which no erasure leaves without the blobs."""
+    """All that the store says, but its index, which is made of the blobs."""
     with below(store).read() as reader:
         tables = [t for t in TABLES if not t.places and t.life is not Life.BLOBS]
         found = [key + row for table in tables for key, row in reader.rows(table)]

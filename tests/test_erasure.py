@@ -36,7 +36,6 @@ from persons import ANN, DAY, KINDS, NAMES, NOW, SHOP, Clock, belief, consent, c
 from signing import ALICE
 
 LOCKED = {"mode": "locked", "authorized": [SHOP]}
-HELD = {"mode": "hold"}
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from omsgrain.engine.base import Settings
 from omsgrain.privacy import load
 from persons import ANN, DAY, KINDS, NOW, SHOP, Clock, belief, current, opened
 
-LOCKED = {"mode": "locked", "authorized": [SHOP]}
 HELD = {"mode": "hold"}
 
 
@@ -63,6 +62,13 @@ def test_what_is_held_stays_restricted_and_goes_later(
     if ring is not None:
         assert ring.of_user("ann-17") is None
     assert store.audit.verify().ok
+
+
+def test_asked_twice_it_waits_once(store: og.GrainStore) -> None:
+    held = store.put(belief("evidence", **USER))
+    store.hold(held, authority="court", reason_code="litigation")
+    assert erase(store).kept == erase(store).kept == ((held, "hold"),)
+    assert [entry.kind for entry in store.due_erasures()] == ["release"]
 
 
 def test_a_hold_in_a_grain_keeps_it(store: og.GrainStore) -> None:

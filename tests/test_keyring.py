@@ -17,8 +17,8 @@ from random import Random
 
 import pytest
 
-from omsgrain.crypto import ring as rings_module
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.crypto.keyring import ring as rings_module
 from omsgrain.errors import ErasedError, KeyMissingError, RangeError
 from rings import MASTER, NAMES, OTHER, all_of, body, is_erased, keys_of, number_of, secrets_of
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from child import run
-from omsgrain.crypto import disk, ringlock
+from omsgrain.crypto import disk
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.crypto.keyring import lock as ringlock
 from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 from processes import Process
 from rings import MASTER, OTHER, all_of, is_erased, keys_of, number_of

@@ -178,7 +178,8 @@ def test_no_field_is_both_shown_and_elided(name: str) -> None:
     composed = unicodedata.normalize("NFC", name)
     for form in (name, composed):
         elided = {form: f"sha256:{A}"}
-        rejected(fields | {"_elided": elided}, SCHEMA, field=f"/_elided/{composed}")
+        shown = f"/_elided/{name if name.isascii() else '…'}"
+        rejected(fields | {"_elided": elided}, SCHEMA, field=shown)
         og.decode(og.encode(fields | {name: None, "_elided": elided}))
     both = {unicodedata.normalize("NFC", key): value for key, value in fields.items()}
     small = oracle.compact(both | {"_elided": {composed: f"sha256:{A}"}})

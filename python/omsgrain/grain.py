@@ -208,10 +208,8 @@ class Grain(Mapping[str, Any]):
         raise AttributeError("a grain is immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.blob[1] & (_SIGNED | _SEALED) or self._address not in (
-            None,
-            _core.address(self.blob),
-        ):
+        own = self._address is None or self._address == _core.address(self.blob)
+        if not own or self.blob[1] & (_SIGNED | _SEALED):
             return (Grain._stored, (self.blob, self.address))
         return (Grain, (self.blob,))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import keys_option
 from omsgrain.errors import IntegrityError
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ Keep the end of the trail elsewhere, and verify against it later:
     help="With --verify: a checkpoint kept elsewhere, without which a cut tail is not seen.",
 )
 @click.option("--checkpoint", is_flag=True, help="Print where the trail ends, to be kept.")
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --checkpoint: sign it with this key.",
+)
+@click.option("--signer", metavar="DID", help="With --against: who must have signed that.")
+@keys_option
 @output.json_option
 def audit(
     store: Path,
@@ -48,6 +56,8 @@ def audit(
     verify: bool,
     against: Path | None,
     checkpoint: bool,
+    key: Path | None,
+    signer: str | None,
     as_json: bool,
 ) -> int:
     """Show the audit trail of STORE: an entry for each write, bound to all before it by a hash.
@@ -61,11 +71,15 @@ def audit(
         raise click.UsageError("--against belongs to --verify")
     if verify and checkpoint:
         raise click.UsageError("--verify and --checkpoint exclude each other")
+    if key is not None and not checkpoint:
+        raise click.UsageError("--key belongs to --checkpoint")
+    if signer is not None and against is None:
+        raise click.UsageError("--signer belongs to --against")
     if checkpoint:
-        click.echo(ops.audit_checkpoint(store).to_json())
+        click.echo(ops.audit_checkpoint(store, key=key).to_json())
         return 0
     if verify:
-        report = ops.audit_verify(store, against)
+        report = ops.audit_verify(store, against, signer=signer)
         if as_json:
             output.emit(asdict(report))
         else:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import keys_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +38,7 @@ def done(as_json: bool, text: str, **values: Any) -> None:
 @click.argument("file", type=click.File("rb"))
 @click.option("--justification", metavar="TEXT", help="The reason; some policies ask for it.")
 @actor_option
+@keys_option
 @output.json_option
 def supersede(
     store: Path,
@@ -64,6 +66,7 @@ def supersede(
 @click.argument("status", type=click.Choice(STATUSES))
 @_reason
 @actor_option
+@keys_option
 @output.json_option
 def mark(
     store: Path, address: str, status: str, reason: str | None, actor: str | None, as_json: bool
@@ -84,6 +87,7 @@ def mark(
 @_address
 @_reason
 @actor_option
+@keys_option
 @output.json_option
 def delete(
     store: Path, address: str, reason: str | None, actor: str | None, as_json: bool
@@ -101,6 +105,7 @@ def delete(
 def _held(command: F) -> F:
     for option in (
         output.json_option,
+        keys_option,
         actor_option,
         click.option("--reason-code", required=True, metavar="WORD", help="Such as litigation."),
         click.option("--authority", required=True, metavar="NAME", help="Who asks for it."),
@@ -138,6 +143,7 @@ def release(
 @click.command(short_help="Show what became of a grain.")
 @_store
 @_address
+@keys_option
 @output.json_option
 def state(store: Path, address: str, as_json: bool) -> None:
     """Show what became of the grain at ADDRESS in STORE: superseded, verified, held, read."""
@@ -157,6 +163,7 @@ def state(store: Path, address: str, as_json: bool) -> None:
 @_store
 @click.option("--done", "number", type=int, metavar="N", help="Take review N off the list.")
 @actor_option
+@keys_option
 @output.json_option
 def reviews(store: Path, number: int | None, actor: str | None, as_json: bool) -> None:
     """List what policies of STORE accepted on condition that somebody looks at it."""

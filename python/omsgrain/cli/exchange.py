@@ -11,6 +11,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.opening import keys_option, trust_options
 
 SHOWN = 10  # refused grains printed one by one; the rest are counted
 
@@ -37,6 +38,7 @@ SHOWN = 10  # refused grains printed one by one; the rest are counted
 )
 @click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
 @actor_option
+@keys_option
 @output.json_option
 def export_mg(
     store: Path,
@@ -93,6 +95,7 @@ def export_mg(
     help="At a grain that cannot be stored: store none, or the others.",
 )
 @actor_option
+@trust_options
 @output.json_option
 def import_mg(store: Path, file: Path, errors: Any, actor: str | None, as_json: bool) -> int:
     """Take the grains of FILE into STORE, which is made if it is not there.

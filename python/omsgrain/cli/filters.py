@@ -71,6 +71,10 @@ _OPTIONS = (
                  help="What verification found."),
     click.option("--min-confidence", type=float, metavar="X",
                  help="At least this confidence, 0 to 1."),
+    click.option("--words", metavar="TEXT",
+                 help="All of these words are in its texts, whatever their case and order."),
+    click.option("--no-sealed", is_flag=True,
+                 help="Leave out what is sealed; of the rest anything can be asked."),
     click.option("--current", "only_current", is_flag=True,
                  help="Only grains that were not superseded, retracted or restricted."),
     click.option("--past", "only_past", is_flag=True, help="Only grains that were."),
@@ -93,6 +97,8 @@ def taken(given: Mapping[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--current, --past and --all exclude each other")
     if chosen:
         filters["current"] = chosen[0]
+    if filters.pop("no_sealed", False):
+        filters["sealed"] = False
     if "object_json" in filters:
         if "object" in filters:
             raise click.UsageError("--object and --object-json exclude each other")

@@ -9,11 +9,13 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import keys_option
 
 
 @click.command(short_help="Show all versions of a grain.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @click.argument("address")
+@keys_option
 @output.json_option
 def history(store: Path, address: str, as_json: bool) -> None:
     """Show all versions of the grain at ADDRESS in STORE, oldest first."""
@@ -44,6 +46,7 @@ def history(store: Path, address: str, as_json: bool) -> None:
 @click.option(
     "--depth", type=click.IntRange(1), default=16, show_default=True, metavar="N", help="Links."
 )
+@keys_option
 @output.json_option
 def provenance(store: Path, address: str, down: bool, depth: int, as_json: bool) -> None:
     """Show what the grain at ADDRESS in STORE was made from, and what that was made from."""
@@ -62,6 +65,7 @@ def provenance(store: Path, address: str, down: bool, depth: int, as_json: bool)
 
 @click.command(short_help="Find grains that say the same.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
+@keys_option
 @output.json_option
 def duplicates(store: Path, as_json: bool) -> None:
     """Find the current grains of STORE that say the same, apart from when it was said."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import trust_options
 
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError
@@ -140,6 +141,10 @@ class Rejects:
     type=click.Choice(["extended", "standard", "lightweight"]),
     help="Limits of size and depth.",
 )
+@click.option(
+    "--require-signatures", is_flag=True, help="Take only grains with a signature that holds."
+)
+@trust_options
 @output.json_option
 def ingest(
     store: Path,
@@ -147,14 +152,16 @@ def ingest(
     form: Any,
     errors: Any,
     rejects_path: Path | None,
+    require_signatures: bool,
     as_json: bool,
     **encode_options: Any,
 ) -> int:
     """Put grains from FILES (or stdin, -) into STORE, which is made if it is not there.
 
-    JSON (an object or an array), JSON lines, or a grain's blob. Lines go in by chunks of 8 MiB.
-    With --errors raise, nothing of the chunk with the bad grain is stored; with collect, the exit
-    code is that of the first reject.
+    JSON (an object or an array), JSON lines, a grain's blob, or signed grains in their envelopes,
+    one or many in a row. Lines go in by chunks of 8 MiB. With --errors raise, nothing of the chunk
+    with the bad grain is stored; with collect, the exit code is that of the first reject. With
+    --keys, what belongs to a user is sealed.
     """
     inputs = files or ("-",)
     if "-" in inputs and not files and sys.stdin.isatty():
@@ -168,7 +175,9 @@ def ingest(
     given = {name: value for name, value in encode_options.items() if value}
     tally = Tally()
     try:
-        _ingest(store, inputs, form, errors, given, rejects_path, tally, as_json)
+        _ingest(
+            store, require_signatures, inputs, form, errors, given, rejects_path, tally, as_json
+        )
     except BaseException:
         if as_json:
             output.emit(tally.to_dict())
@@ -181,6 +190,7 @@ def ingest(
 
 def _ingest(
     store: Path,
+    require_signatures: bool,
     inputs: tuple[str, ...],
     form: Any,
     errors: Any,
@@ -189,7 +199,6 @@ def _ingest(
     tally: Tally,
     as_json: bool,
 ) -> None:
-    import omsgrain as og
     from omsgrain import ops
 
     sizes = [Path(name).stat().st_size for name in inputs if name != "-"]
@@ -197,7 +206,8 @@ def _ingest(
     start = time.perf_counter()
     try:
         with ExitStack() as stack:
-            grains = stack.enter_context(og.open(store))
+            opened = ops.open_store(store, require_signatures=require_signatures)
+            grains = stack.enter_context(opened)
             advance = stack.enter_context(output.progress(total, "bytes", as_json))
             common = None
             if rejects_path is not None:

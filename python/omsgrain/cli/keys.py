@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.cli.opening import keys_option
 
 
 @click.command(short_help="Make a key to sign with.")
@@ -45,7 +47,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
 
 
 @click.command(short_help="Sign a grain or a file.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("source", metavar="FILE|ADDRESS")
 @click.option(
     "--key",
     required=True,
@@ -61,18 +63,53 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     help="Write to this new file.",
 )
 @click.option("--detached", is_flag=True, help="Sign a blob as a file too.")
+@click.option(
+    "--store",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Sign the grain at ADDRESS of this store, in place of a file.",
+)
+@click.option("--justification", metavar="TEXT", help="With --store: why; policies may ask.")
+@actor_option
+@keys_option
 @output.json_option
 def sign(
-    file: Path, key: Path, did: str | None, target: Path | None, detached: bool, as_json: bool
+    source: str,
+    key: Path,
+    did: str | None,
+    target: Path | None,
+    detached: bool,
+    store: Path | None,
+    justification: str | None,
+    actor: str | None,
+    as_json: bool,
 ) -> None:
-    """Sign FILE.
+    """Sign FILE, or with --store the grain at ADDRESS.
 
     A blob, one grain, is put into an envelope, FILE.cose, with its signed bit set; its new address
     is printed. Of anything else, such as a .mg container, the signature is written beside it, to
     FILE.sig, and covers every byte.
+
+    In a store, a grain that is signed already gets one more signature. An unsigned one is
+    superseded by the same grain signed, at a new address, which is printed; its policy decides.
     """
     from omsgrain.ops import keys
 
+    if store is not None:
+        if target is not None or detached:
+            raise click.UsageError("-o and --detached go with a FILE")
+        address, by = keys.sign_stored(
+            store, source, key, did=did, justification=justification, actor=actor
+        )
+        if as_json:
+            output.emit({"path": None, "did": by, "address": address})
+        else:
+            click.echo(output.safe(f"{address}: signed by {by}"))
+        return
+    if justification is not None or actor is not None:
+        raise click.UsageError("--justification and --actor go with --store")
+    file = Path(source)
+    if not file.exists() or file.is_dir():
+        raise click.UsageError(f"{source!r} is no file; for a grain of a store give --store")
     done = keys.sign(file, key, did=did, target=target, detached=detached)
     if as_json:
         output.emit({"path": str(done.path), "did": done.did, "address": done.address})

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import keys_option
 from omsgrain.errors import SchemaError
 
 EXAMPLES = r"""
@@ -28,6 +29,7 @@ Which grains of a store would it refuse?
     type=click.Path(exists=True, path_type=Path),
     help="Name the grains of this store that the presets would not let in.",
 )
+@keys_option
 @output.json_option
 def policy(presets: tuple[str, ...], store: Path | None, as_json: bool) -> int:
     """Show the rules of each PRESET: gdpr, hipaa, ccpa, sox, or a file like theirs.

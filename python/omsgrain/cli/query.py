@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.opening import keys_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,9 @@ What was seen in January, oldest first, as JSON:
         --after 2026-01-01T00:00:00Z --before 2026-02-01T00:00:00Z
 What was believed on New Year's Day about anything in the kitchen:
     omsgrain query memory.omsg --known-at 2026-01-01T00:00:00Z --namespace 'home:kitchen:*'
+What of one user's has both words, sealed grains among them:
+    omsgrain query memory.omsg --user u17 --words 'broken lamp' --keys people.keys \
+        --master master.key
 What was withdrawn from one user's grains:
     omsgrain query memory.omsg --status retracted --user u17
 """
@@ -61,6 +65,7 @@ What was withdrawn from one user's grains:
 @click.option("--explain", is_flag=True, help="Also say how the query was answered.")
 @click.option("--scan", is_flag=True, help="Read every grain if no index answers.")
 @click.option("--full", is_flag=True, help="Show whole addresses.")
+@keys_option
 @output.json_option
 def query(
     store: Path,

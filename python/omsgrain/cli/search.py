@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.opening import keys_option
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 
@@ -27,12 +28,14 @@ Any of two words, the better the rarer; one that must be there; two together:
 @filter_options
 @click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="Results.")
 @click.option("--full", is_flag=True, help="Show whole addresses.")
+@keys_option
 @output.json_option
 def search(store: Path, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
     """Find the grains of STORE that best match the words of TEXT, among those of the filters.
 
     Any word counts, the better the rarer it is; +word must be there, -word must not, "two words"
-    must stand together, mem* is any word that begins so.
+    must stand together, mem* is any word that begins so. What is sealed cannot be ranked: where
+    there are such grains that --keys opens, ask for --no-sealed, or `query --words`.
     """
     from omsgrain import ops
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import keys_option
+from omsgrain.errors import KeyMissingError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,22 +28,44 @@ VALUE_WIDTH = 72
 @click.argument("address")
 @click.option("--blob", "as_blob", is_flag=True, help="The exact bytes instead of JSON.")
 @click.option(
+    "--envelope", is_flag=True, help="The signed grain in its envelope instead, as it came."
+)
+@click.option("--signer", metavar="DID", help="With --envelope: whose, if several have signed.")
+@click.option(
     "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path),
     help="Write to this new file instead of stdout.",
 )  # fmt: skip
+@keys_option
 @output.json_option
-def get(store: Path, address: str, as_blob: bool, target: Path | None, as_json: bool) -> None:
-    """Print the grain at ADDRESS of STORE, as JSON or with --blob as its bytes."""
+def get(
+    store: Path,
+    address: str,
+    as_blob: bool,
+    envelope: bool,
+    signer: str | None,
+    target: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the grain at ADDRESS of STORE, as JSON or with --blob as its bytes.
+
+    Of a sealed grain that --keys does not open there is nothing to print but --blob.
+    """
     from omsgrain import ops
 
-    if as_blob and as_json:
-        raise click.UsageError("--blob and --json exclude each other")
-    if as_blob and target is None and sys.stdout.isatty():
-        raise click.UsageError("a blob is binary; give -o FILE or redirect stdout")
-    grain = ops.get(store, address)
-    if as_blob:
-        data = grain.blob
+    if as_blob + envelope + as_json > 1:
+        raise click.UsageError("--blob, --envelope and --json exclude each other")
+    if signer is not None and not envelope:
+        raise click.UsageError("--signer goes with --envelope")
+    if (as_blob or envelope) and target is None and sys.stdout.isatty():
+        raise click.UsageError("it is binary; give -o FILE or redirect stdout")
+    if envelope:
+        data = ops.envelope_of(store, address, signer)
+    elif as_blob:
+        data = ops.get(store, address).blob
     else:
+        grain = ops.get(store, address)
+        if grain.sealed:
+            raise KeyMissingError("the grain is sealed; its keys open it, and none were given")
         fields = ops.plain(grain.to_dict())
         whole = {"address": grain.address, "grain": fields, "warnings": list(grain.warnings)}
         text = output.dumps(whole) if as_json else output.dumps(fields, indent=2)
@@ -58,6 +82,7 @@ def get(store: Path, address: str, as_blob: bool, target: Path | None, as_json: 
 @click.argument("address", required=False)
 @click.option("--hex", "with_hex", is_flag=True, help="Add an annotated hex dump.")
 @click.option("--lenient", is_flag=True, help="Also show a blob that strict reading refuses.")
+@keys_option
 @output.json_option
 def show(source: Path, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:
     """Explain a grain byte by byte: the one at ADDRESS of STORE, or the blob in FILE."""
@@ -67,16 +92,29 @@ def show(source: Path, address: str | None, with_hex: bool, lenient: bool, as_js
         raise click.UsageError("a store needs an ADDRESS")
     if not source.is_dir() and address is not None:
         raise click.UsageError("a FILE takes no ADDRESS")
-    blob = ops.read_blob(source) if address is None else ops.get(source, address).blob
-    explanation = ops.explain(blob, lenient=lenient)
+    signers: list[dict[str, Any]] = []
+    if address is None:
+        blob = ops.read_blob(source)
+        explanation = ops.explain(blob, lenient=lenient)
+    else:
+        grain = ops.get(source, address)
+        blob, explanation = grain.blob, ops.explain(grain)
+        signers = ops.signatures(source, address)
     if as_json:
         values = explanation.to_dict()
+        if signers:
+            values["signatures"] = signers
         if with_hex:
             values["blob_hex"] = blob.hex()
         output.emit(values)
         return
     console = output.console()
     print_explanation(console, explanation)
+    for one in signers:
+        at = None if one["iat"] is None else ops.time_text(one["iat"] * 1000)
+        said = "" if at is None else f", {at} as the signer says"
+        proven = "" if one["proven"] else ", not proven: the key of this name was not found"
+        console.print(output.safe(f"signed by {one['signer']}{said}{proven}"), soft_wrap=True)
     if with_hex:
         console.print()
         for line in dump(explanation):

@@ -8,10 +8,12 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import keys_option
 
 
 @click.command(short_help="Count what is in a store.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
+@keys_option
 @output.json_option
 def stats(store: Path, as_json: bool) -> None:
     """Count the grains of STORE and the bytes that they take.

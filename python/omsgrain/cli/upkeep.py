@@ -10,11 +10,13 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option, done
+from omsgrain.cli.opening import keys_option
 from omsgrain.errors import IntegrityError, StoreError
 
 
 @click.command(short_help="Look at every byte of a store.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
+@keys_option
 @output.json_option
 def check(store: Path, as_json: bool) -> int:
     """Look at every byte of STORE that matters: blobs, addresses, index rows, counts.
@@ -39,6 +41,7 @@ def check(store: Path, as_json: bool) -> int:
 
 @click.command(short_help="Make the index of a store anew.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
+@keys_option
 @output.json_option
 def rebuild(store: Path, as_json: bool) -> int:
     """Make the index of STORE anew from its blobs, in one transaction.
@@ -64,6 +67,7 @@ def rebuild(store: Path, as_json: bool) -> int:
 @click.command(short_help="Copy a store while it is in use.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @click.argument("directory", type=click.Path(path_type=Path))
+@keys_option
 @output.json_option
 def backup(store: Path, directory: Path, as_json: bool) -> None:
     """Copy STORE as it is now to DIRECTORY, which must not exist yet.
@@ -84,6 +88,7 @@ def backup(store: Path, directory: Path, as_json: bool) -> None:
 @click.command(short_help="Write a store anew without what is free in it.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @actor_option
+@keys_option
 @output.json_option
 def compact(store: Path, actor: str | None, as_json: bool) -> None:
     """Write STORE anew without free pages, and so without the bytes of what was deleted.

@@ -9,45 +9,78 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import trust_options
 
 if TYPE_CHECKING:
-    from omsgrain.ops import Failure
+    from omsgrain.ops import Failure, SignedBy
 
 
-@click.command(short_help="Check blobs, .mg files and stores.")
+@click.command(short_help="Check blobs, .mg files, signatures and stores.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, readable=True, path_type=Path)
 )
 @click.option("--address", help="The address that the one blob must have.")
+@click.option(
+    "--of",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What the one detached signature signs, if it is not FILE beside FILE.sig.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
+@trust_options
 @output.json_option
-def verify(paths: tuple[Path, ...], address: str | None, quiet: bool, as_json: bool) -> int:
-    """Check blobs, .mg containers, stores, and directories of files.
+def verify(
+    paths: tuple[Path, ...], address: str | None, of: Path | None, quiet: bool, as_json: bool
+) -> int:
+    """Check blobs, .mg containers, signatures, stores, and directories of files.
 
     Of each grain: canonical form, schema, address. Of a container, which begins with MG, every
     byte besides: header, index, frames, manifest and the hash at its end. What is wrong is named
     by its part and number, and a grain by the address that its bytes have now.
 
-    In a directory, the files ending in .mg and those named by an address are checked, the latter
-    also against their name. The exit code is that of the first failure.
+    Of envelopes, one or many in a row, the signature besides; the signature beside a file,
+    FILE.sig, is checked against FILE. The signer is named. When it was signed is what the signer
+    says; nothing proves it.
+
+    In a directory, the files ending in .mg, .cose and .sig and those named by an address are
+    checked, the latter also against their name. The exit code is that of the first failure.
     """
     from omsgrain import ops
 
     if address is not None and (len(paths) != 1 or paths[0].is_dir()):
         raise click.UsageError("--address goes with one blob")
+    if of is not None and (len(paths) != 1 or paths[0].is_dir()):
+        raise click.UsageError("--of goes with one signature")
     failures: list[Failure] = []
+    signed: list[SignedBy] = []
     verified = 0
     with output.progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:
-            found = ops.verify(path, address)
+            found = ops.verify(path, address, of=of)
             verified += found.verified
             failures += found.failures
+            signed += found.signed
             advance(1)
     if as_json:
-        output.emit({"verified": verified, "failed": [bad.to_dict() for bad in failures]})
+        values = {"verified": verified, "failed": [bad.to_dict() for bad in failures]}
+        if signed:
+            values["signed"] = [one.to_dict() for one in signed]
+        output.emit(values)
     else:
         for bad in failures:
             click.echo(output.safe(str(bad)), err=True)
+        for one in () if quiet else signed:
+            click.echo(output.safe(line(one)))
         if not quiet:
             click.echo(f"{verified} verified, {len(failures)} failed")
     return failures[0].error.exit_code if failures else 0
+
+
+def line(signed: SignedBy) -> str:
+    """A signature on one line."""
+    from omsgrain import ops
+
+    at = None if signed.iat is None else ops.time_text(signed.iat * 1000)
+    when = (
+        "" if signed.iat is None else f", {at or 'at some time'} as the signer says (not proven)"
+    )
+    return f"{signed.name}: signed by {signed.signer}{when}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many signed grains: their signatures verified by the core, on all cores, one by one.
 
-The core knows the shape that nearly all envelopes have: ours, with a did:key of an Ed25519 key. The
-rest it leaves to `envelope.prove`, whose verdict is its own in every case. That is a plain loop:
+The core knows the shape that nearly all envelopes have: ours, with a did:key of Ed25519. The rest
+it leaves to `envelope.prove`, whose verdict is its own in every case. That is a plain loop:
 `cryptography` holds the GIL while it verifies ECDSA, so threads would win next to nothing.
 """
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs, each written once: no printing, no sockets, no environment.
 
-The command line calls them now; the HTTP and MCP services are to call the same.
+The command line calls them now; the HTTP and MCP services are to call the same. Those about keys
+(``keys``, ``rings``), views (``disclose``) and people (``rights``) are asked for by their modules.
 """
 
 from omsgrain.ops.audit import audit_checkpoint, audit_entries, audit_verify, entry_values
@@ -21,11 +22,13 @@ from omsgrain.ops.exchange import export_mg, import_mg
 from omsgrain.ops.explain import Explanation, explain
 from omsgrain.ops.history import duplicates, graph_values, history, provenance
 from omsgrain.ops.ingest import EncodeOptions, Step, ingest
-from omsgrain.ops.lookup import get, read_blob, stats
+from omsgrain.ops.lookup import envelope_of, get, read_blob, signatures, stats
+from omsgrain.ops.opening import open_store, using
 from omsgrain.ops.plain import plain, revive, time_text
 from omsgrain.ops.policy import Broken, policy_check, policy_rules
 from omsgrain.ops.query import Answer, envelope, gist, query, standing
 from omsgrain.ops.search import search
+from omsgrain.ops.signed import SignedBy
 from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore
 from omsgrain.ops.vectors import Outcome, run_vector, run_vectors
 from omsgrain.ops.verify import Failure, Verified, verify
@@ -38,6 +41,7 @@ __all__ = [
     "Explanation",
     "Failure",
     "Outcome",
+    "SignedBy",
     "Step",
     "Verified",
     "audit_checkpoint",
@@ -50,6 +54,7 @@ __all__ = [
     "duplicates",
     "entry_values",
     "envelope",
+    "envelope_of",
     "explain",
     "export_mg",
     "fields_of",
@@ -61,6 +66,7 @@ __all__ = [
     "import_mg",
     "ingest",
     "mark",
+    "open_store",
     "plain",
     "policy_check",
     "policy_rules",
@@ -76,10 +82,12 @@ __all__ = [
     "run_vector",
     "run_vectors",
     "search",
+    "signatures",
     "standing",
     "state",
     "stats",
     "supersede",
     "time_text",
+    "using",
     "verify",
 ]

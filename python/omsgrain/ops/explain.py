@@ -87,30 +87,33 @@ class Explanation:
         }
 
 
-def explain(blob: bytes, *, lenient: bool = False) -> Explanation:
+def explain(source: bytes | og.Grain, *, lenient: bool = False) -> Explanation:
     """Take a blob apart.
 
     Args:
-        blob: header and payload.
+        source: header and payload; or a grain of a store, whose signature stands beside it, and
+            which may be sealed.
         lenient: also show what strict reading refuses, as far as it can be read.
 
     Raises:
         OmsError: the header cannot be read; or strict reading refuses the blob, if not lenient.
     """
-    header = og.read_header(blob)
     error: OmsError | None = None
-    grain: og.Grain | None = None
-    try:
-        grain = og.decode(blob)
-    except OmsError as refused:
-        if not lenient:
-            raise
-        error = refused
-        grain = _lenient(blob)
+    grain: og.Grain | None = source if isinstance(source, og.Grain) else None
+    blob = source.blob if isinstance(source, og.Grain) else source
+    header = og.read_header(blob)
+    if grain is None:
+        try:
+            grain = og.decode(blob)
+        except OmsError as refused:
+            if not lenient:
+                raise
+            error = refused
+            grain = _lenient(blob)
     shown = _unpacked(blob, grain) if header.compressed else blob
     opaque = header.encrypted or (header.compressed and shown is blob)
     return Explanation(
-        address=og.address(blob),
+        address=grain.address if isinstance(source, og.Grain) and grain else og.address(blob),
         blob=shown,
         size=len(blob),
         header=_header(blob, header, None if grain is None else grain.fields.get("namespace")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put grains into a store from JSON, JSON lines or a blob, a few MiB at a time."""
+"""Put grains into a store from JSON, JSON lines, a blob or envelopes, a few MiB at a time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.intake import intakes
 from omsgrain.ops import source
 from omsgrain.ops.lookup import BLOB_LIMIT
+from omsgrain.ops.signed import ENVELOPE, envelopes
 from omsgrain.ops.source import Format, Lines
 
 if TYPE_CHECKING:
@@ -74,21 +75,23 @@ def ingest(
     head = stream.read(source.PEEK)
     kind = source.detect(head, name) if format == "auto" else format
     if kind == "blob":
-        yield _blob(store, head + stream.read(BLOB_LIMIT), errors, options)
+        most = -1 if head[:1] == ENVELOPE else BLOB_LIMIT  # there may be many envelopes
+        yield _blobs(store, head + stream.read(most), errors, options)
         return
     cut = source.json_lines if kind == "jsonl" else source.document_lines
     for lines in cut(stream, head):
         yield _lines(store, lines, errors, options or {})
 
 
-def _blob(
-    store: GrainStore, blob: bytes, errors: Literal["raise", "collect"], options: object
+def _blobs(
+    store: GrainStore, data: bytes, errors: Literal["raise", "collect"], options: object
 ) -> Step:
     if options:
-        raise UnsupportedError("a blob is stored as it is; options of encoding do not apply")
-    report = store.put_many([blob], errors=errors)
+        raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
+    items = list(envelopes(data)) if data[:1] == ENVELOPE else [data]
+    report = store.put_many(items, errors=errors)
     rejected = [item.error for item in report.errors]
-    return Step(len(blob), report.stored, report.duplicates, rejected)
+    return Step(len(data), report.stored, report.duplicates, rejected)
 
 
 def _lines(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
+from omsgrain.ops.opening import writable
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyfile import Format
@@ -97,3 +98,24 @@ def sign(
     with target.open("xb") as new:  # never over a file that is there
         new.write(data)
     return SignedFile(target, signer.did, address)
+
+
+def sign_stored(
+    store: Path,
+    address: str,
+    key: Path,
+    *,
+    did: str | None = None,
+    justification: str | None = None,
+    actor: str | None = None,
+) -> tuple[str, str]:
+    """Sign a grain of a store; errors are those of ``load_signer`` and ``GrainStore.sign``.
+
+    Returns:
+        The address of the signed grain, and the DID of who signed it.
+    """
+    from omsgrain import crypto
+
+    signer = crypto.load_signer(key, did)
+    with writable(store, actor) as grains:
+        return grains.sign(address, signer, justification=justification), signer.did

@@ -24,6 +24,31 @@ def get(store: Path, address: str) -> og.Grain:
         return grains.get(address)
 
 
+def signatures(store: Path, address: str) -> list[dict[str, Any]]:
+    """Who signed the grain at the address, as JSON-ready values.
+
+    Raises:
+        NotFoundError: it is not there.
+        StoreError: there is no store at the path.
+    """
+    with open_store(store, readonly=True) as grains:
+        return [
+            {"signer": one.signer, "iat": one.iat, "proven": one.proven}
+            for one in grains.signatures(address)
+        ]
+
+
+def envelope_of(store: Path, address: str, signer: str | None = None) -> bytes:
+    """Return the grain at the address in its envelope, byte for byte as it came.
+
+    Raises:
+        NotFoundError: it is not there, or this signer has not signed it.
+        StoreError: there is no store at the path.
+    """
+    with open_store(store, readonly=True) as grains:
+        return grains.envelope(address, signer)
+
+
 def stats(store: Path) -> dict[str, Any]:
     """Return what the store counts, by name."""
     with open_store(store, readonly=True) as grains:

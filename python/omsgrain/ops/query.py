@@ -134,8 +134,10 @@ def standing(state: State | None) -> str:
     return ", ".join(words) or "current"
 
 
-def gist(grain: og.Grain) -> str:
+def gist(grain: Mapping[str, Any]) -> str:
     """What a grain says, on one line."""
+    if isinstance(grain, og.Grain) and grain.sealed:
+        return "(sealed)"
     said = (grain[name] for name in _SAYS if name in grain)
     return " ".join(v if isinstance(v, str) else _text(v) for v in said)
 

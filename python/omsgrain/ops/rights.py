@@ -46,10 +46,8 @@ def erase(
 ) -> ErasureReport:
     """Erase a person; arguments and errors are those of ``GrainStore.erase_subject``.
 
-    Args:
-        policy: a preset, or a file with rules, that says how long grains must be kept.
-        actor: who erases, for the audit trail.
-    """  # the others are those of erase_subject
+    The rules of a policy say how long grains must be kept; the actor stands in the audit trail.
+    """
     with writable(store, actor, policy=policy) as grains:
         return grains.erase_subject(
             identities,
@@ -143,8 +141,11 @@ def subject_report(
             if file is None:
                 return report, report.to_json()
             if file.suffix == ".mg":
-                report.write_mg(file)
-                file.chmod(0o600)
+                written = report.write_mg(file)
+                for path in written.paths:  # more than one where it cannot hold all
+                    path.chmod(0o600)
+                if file not in written.paths:
+                    file.unlink()
             else:
                 with file.open("w", encoding="utf-8") as text:
                     report.write_json(text)

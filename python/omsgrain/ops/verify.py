@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ from omsgrain import container
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.ops.lookup import read_blob
+from omsgrain.ops.opening import open_store
+from omsgrain.ops.signed import ENVELOPE, SIGNATURE, SignedBy, detached, is_detached, opened
 
+_SUFFIXES = (".mg", ".cose", SIGNATURE)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 
@@ -46,19 +49,30 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many grains were verified, and what was not good."""
+    """What was verified.
+
+    Attributes:
+        verified: how many grains and signed files.
+        failures: what was not good.
+        signed: signatures in files that hold.
+    """
 
     verified: int
     failures: list[Failure]
+    signed: list[SignedBy] = field(default_factory=list)
 
 
-def verify(path: Path, address: str | None = None) -> Verified:
-    """Verify the blob, the .mg container, the store or the directory of files at the path.
+def verify(path: Path, address: str | None = None, *, of: Path | None = None) -> Verified:
+    """Verify the file of grains or signatures, the store or the directory of such at the path.
+
+    What a file is, its first bytes tell: a blob, a container, envelopes, or a signature that lies
+    beside what it signs.
 
     Args:
-        path: a store, a file, or a directory; there the files ending in .mg and those named by an
-            address are taken, the latter checked against their names.
-        address: what the one blob must have.
+        path: a store, a file, or a directory; there the files ending in .mg, .cose and .sig and
+            those named by an address are taken, the latter checked against their names.
+        address: what the one grain must have.
+        of: what a signature signs, if that is not called as it without .sig.
 
     Raises:
         NotFoundError: a directory holds neither a store nor a file of grains.
@@ -71,21 +85,22 @@ def verify(path: Path, address: str | None = None) -> Verified:
     if (path / DATA_FILE).exists():
         return _store(path)
     if not path.is_dir():
-        return _file(path, address)
+        return _file(path, address, of)
+    whole = Verified(0, [])
     verified, found = 0, False
-    failures: list[Failure] = []
     for file in sorted(path.rglob("*")):
         named = _NAMED_BY_ADDRESS.fullmatch(file.name)
-        if file.is_file() and (named or file.suffix == ".mg"):
+        if file.is_file() and (named or file.suffix in _SUFFIXES):
             one = _file(file, named[1] if named else None)
             verified, found = verified + one.verified, True
-            failures += one.failures
+            whole.failures.extend(one.failures)
+            whole.signed.extend(one.signed)
     if not found:
         raise NotFoundError("neither a store nor blobs in the directory", expected="*.mg")
-    return Verified(verified, failures)
+    return replace(whole, verified=verified)
 
 
-def _file(file: Path, address: str | None) -> Verified:
+def _file(file: Path, address: str | None, of: Path | None = None) -> Verified:
     with file.open("rb") as stream:
         head = stream.read(len(MAGIC))
     if head == MAGIC:
@@ -95,11 +110,34 @@ def _file(file: Path, address: str | None) -> Verified:
         return Verified(
             report.verified, [Failure(str(file), found.error, found) for found in report.problems]
         )
+    if head[:1] == ENVELOPE:
+        return _signed(file, address, of)
     try:
         og.verify(read_blob(file), address)
     except OmsError as error:
         return Verified(0, [Failure(str(file), error)])
     return Verified(1, [])
+
+
+def _signed(file: Path, address: str | None, of: Path | None) -> Verified:
+    data = file.read_bytes()
+    found: list[SignedBy | OmsError]
+    if is_detached(data):
+        if address is not None:
+            raise UnsupportedError("a signed file has no address of its own", found=str(file))
+        try:
+            found = [detached(data, file, of)]
+        except OmsError as error:
+            found = [error]
+    else:
+        found = opened(data, str(file), address)
+    good = [one for one in found if isinstance(one, SignedBy)]
+    bad = [
+        Failure(str(file) if len(found) == 1 else f"{file}, envelope {number}", one)
+        for number, one in enumerate(found)
+        if isinstance(one, OmsError)
+    ]
+    return Verified(len(good), bad, good)
 
 
 def _store(path: Path) -> Verified:

@@ -11,6 +11,7 @@ from omsgrain.store.sealing import NUMBER, PLACE, TOKEN
 from omsgrain.store.tables import (
     BLIND,
     BLOBS,
+    KEPT,
     KEYED,
     MARK,
     PLAIN,
@@ -43,6 +44,9 @@ def sealed_problems(reader: LmdbReader) -> Iterator[Problem]:
             keyed += 1
     if reader.entries(KEYED) != keyed:
         yield _problem(KEYED, b"", "there are more rows than sealed grains")
+    for key, _ in reader.rows(KEPT):
+        if reader.row(KEYED, key) is None:
+            yield _problem(KEPT, key[NUMBER:], "a row leads to no grain of its key")
     for key, value in reader.rows(PLAIN):
         if len(key) != NUMBER + TOKEN or numbers.get(value[-4:]) != key[:NUMBER]:
             yield _problem(PLAIN, value, "a row leads to no grain of its key")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.grain import bare
-from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE
+from omsgrain.store.tables import BLIND, KEPT, KEYED, PLAIN, SEALED, SEQUENCE
 from omsgrain.text import words_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ PLACE = 16
 WORD = b"w"
 """What stands before a word where its token is made; no index row's key begins so."""
 
-_KEPT = b"\x01"
 _COMPLEMENT = bytes(range(255, -1, -1))
 
 
@@ -94,8 +93,9 @@ def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
     keys = [(SEQUENCE.pack(seq), veil) for seq, _, veil in rows]
     writer.set_rows(PLAIN, [(veil.number + veil.plain, key) for key, veil in keys])
     writer.set_rows(SEALED, [(key, veil.number) for key, veil in keys])
-    kept = [(veil.number + key, _KEPT if veil.kept else b"") for key, veil in keys]
-    writer.set_rows(KEYED, kept)
+    writer.set_rows(KEYED, [(veil.number + key, b"") for key, veil in keys])
+    if kept := [(veil.number + key, b"") for key, veil in keys if veil.kept]:
+        writer.set_rows(KEPT, kept)
 
 
 def key_of(reader: Reader, seq: int) -> bytes | None:
@@ -111,9 +111,8 @@ def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[in
         number: of the key.
         kept: only those with a policy or a retention of their own.
     """
-    for key, value in reader.rows(KEYED, prefix=number):
-        if value or not kept:
-            yield SEQUENCE.unpack(key[NUMBER:])[0]
+    for key, _ in reader.rows(KEPT if kept else KEYED, prefix=number):
+        yield SEQUENCE.unpack(key[NUMBER:])[0]
 
 
 def forget(writer: Writer, seq: int) -> None:
@@ -153,6 +152,7 @@ def _delete(
     for row in plain:
         writer.set_row(PLAIN, row, None)
     writer.set_row(KEYED, number + key, None)
+    writer.set_row(KEPT, number + key, None)
     writer.set_row(SEALED, key, None)
 
 

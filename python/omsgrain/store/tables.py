@@ -21,7 +21,8 @@
     vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one a dimension
     signatures-0  STATE   grain, u64 ++ signer, 16   an envelope around nothing (``signatures.py``)
     sealed-0      BLIND   grain, u64                 number of the key that seals it, 8 bytes
-    keyed-0       BLIND   key, 8 ++ grain, u64       1 if the grain asks to be kept, or nothing
+    keyed-0       BLIND   key, 8 ++ grain, u64       nothing: the grains that a key seals
+    kept-0        BLIND   key, 8 ++ grain, u64       nothing: those of them that ask to be kept
     blind-0       BLIND   key, 8 ++ token, 16        places, 16 bytes each, with their times masked
     plain-0       BLIND   key, 8 ++ token, 16        grain, u64: which has this plain address
     veiled-0      BLIND   model, u32 ++ grain, u64   a sealed vector
@@ -76,6 +77,7 @@ __all__ = [
     "HEAD_RECORD",
     "HELD",
     "HOLDS",
+    "KEPT",
     "KEYED",
     "LINEAGES",
     "LONGEST_KEY",
@@ -174,6 +176,7 @@ VECTORS = Table(b"vectors-0", Life.STATE)
 SIGNATURES = Table(b"signatures-0", Life.STATE)
 SEALED = Table(b"sealed-0", Life.BLIND)
 KEYED = Table(b"keyed-0", Life.BLIND)
+KEPT = Table(b"kept-0", Life.BLIND)
 BLIND = Table(b"blind-0", Life.BLIND, places=True, split=24)
 PLAIN = Table(b"plain-0", Life.BLIND)
 VEILED = Table(b"veiled-0", Life.BLIND)
@@ -201,6 +204,7 @@ TABLES = (
     SIGNATURES,
     SEALED,
     KEYED,
+    KEPT,
     BLIND,
     PLAIN,
     VEILED,

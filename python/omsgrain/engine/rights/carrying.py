@@ -185,6 +185,9 @@ class Carrying(Running, Care):
         due.done(writer, key)
         if done.kept or done.kept_keys:
             rest = replace(order, numbers=tuple(done.kept_keys), seqs=tuple(done.kept))
+            for entry in list(due.due(writer)):
+                if entry.kind == RELEASE and rest.covers(Order.of(entry)):
+                    due.done(writer, entry.key)
             due.add(writer, now, rest.what(RELEASE))
         due.add(writer, now + days * _DAY, {"kind": SCRUB})
 

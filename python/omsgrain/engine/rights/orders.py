@@ -56,6 +56,10 @@ class Order:
         """The entry of the queue."""
         return {"kind": kind, **asdict(self)}
 
+    def covers(self, other: Order) -> bool:
+        """Whether all that another one waits for is waited for by this one."""
+        return {*other.seqs} <= {*self.seqs} and {*other.numbers} <= {*self.numbers}
+
     @classmethod
     def of(cls, entry: Due) -> Order:
         """Read an entry of the queue.

@@ -32,6 +32,7 @@ from omsgrain.store.tables import (
     DELETED,
     EVENT,
     EVENTS,
+    KEPT,
     KEYED,
     META,
     NOTES,
@@ -235,3 +236,4 @@ def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
         for key in keys:
             writer.set_row(SEALED, key, None)
             writer.set_row(KEYED, number + key, None)
+            writer.set_row(KEPT, number + key, None)

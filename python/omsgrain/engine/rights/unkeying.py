@@ -16,6 +16,7 @@ from omsgrain.grain import Grain
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import (
     BLIND,
+    KEPT,
     KEYED,
     PLAIN,
     SEQUENCE,
@@ -41,11 +42,10 @@ __all__ = [
     "sealed_page",
 ]
 
-TABLES = (BLIND, PLAIN)
-"""What could be looked up with a key: of no use without it."""
+TABLES = (BLIND, PLAIN, KEPT)
+"""What could be looked up with a key, or made its grains stay: of no use without it."""
 
 _NUMBER = 8
-_SEQ = (1 << 63) - 1  # the highest bit of the row's key is no part of the number
 _MODEL = 4  # bytes of a model's number in the keys of vectors
 _ENCRYPTED = 2  # bit of the second header byte
 
@@ -134,7 +134,7 @@ def sealed_page(
 ) -> tuple[list[int], bytes | None]:
     """Return the next grains that a key has sealed, and where to go on; None at the end."""
     rows = list(islice(reader.rows(KEYED, after, number), most))
-    seqs = [SEQUENCE.unpack(row[_NUMBER:])[0] & _SEQ for row, _ in rows]
+    seqs = [SEQUENCE.unpack(row[_NUMBER:])[0] for row, _ in rows]
     return seqs, rows[-1][0] if rows else None
 
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import TypeVar
 from weakref import WeakSet
 
-from omsgrain.crypto import ringmove
 from omsgrain.crypto.derive import KEY, UserKeys, user_key
+from omsgrain.crypto.keyring import move
+from omsgrain.crypto.keyring.file import START, RingFile
+from omsgrain.crypto.keyring.index import Index
+from omsgrain.crypto.keyring.lock import Turn, lock, unlock
+from omsgrain.crypto.keyring.record import Record, Records, State
 from omsgrain.crypto.master import MasterKey, load_master, unwrap
-from omsgrain.crypto.ringfile import START, RingFile
-from omsgrain.crypto.ringindex import Index
-from omsgrain.crypto.ringlock import Turn, lock, unlock
-from omsgrain.crypto.ringrecord import Record, Records, State
 from omsgrain.errors import ErasedError, KeyMissingError
 
 __all__ = ["Ring"]
@@ -64,7 +64,7 @@ class Ring:
         self._adopt(file, self._unwrap(file) if secret is None else secret)
         _open.add(self)
         try:
-            if self._index.pending or not file.settled or ringmove.has_leftovers(file.path):
+            if self._index.pending or not file.settled or move.has_leftovers(file.path):
                 with self._changing():
                     pass
         except BaseException:
@@ -150,7 +150,7 @@ class Ring:
         """Open the file that is in the place of ours."""
         path = self._file.path
         try:
-            ringmove.steady(path, lambda: self._replace(RingFile.open(path)))
+            move.steady(path, lambda: self._replace(RingFile.open(path)))
         except BaseException:
             self._cache.clear()
             raise
@@ -207,7 +207,7 @@ class Ring:
     def _settle(self) -> None:
         """Finish what others were killed at, and what failed here."""
         file = self._file
-        ringmove.tidy(file.path)
+        move.tidy(file.path)
         if file.doubt:
             file.touch()
         elif file.settled and not self._index.pending:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from omsgrain.crypto.ringfile import START, RingFile
-from omsgrain.crypto.ringrecord import FIXED, Records, State, damaged
+from omsgrain.crypto.keyring.file import START, RingFile
+from omsgrain.crypto.keyring.record import FIXED, Records, State, damaged
 
 __all__ = ["Index"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key records: one a user and generation. `ringfile` has the layout.
+"""Key records: one a user and generation. `file` has the layout.
 
 Destroying a record writes its mark, which only the root's holder can make, then zeros over its
 secret part. So no damaged byte destroys a record, and one that was cut off half way is known.

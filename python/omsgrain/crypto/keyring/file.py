@@ -53,9 +53,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from omsgrain.crypto import disk
+from omsgrain.crypto.keyring.record import FIXED, LARGEST, Record, damaged, parse
+from omsgrain.crypto.keyring.slot import SIZE, Head, read_slot, slot
 from omsgrain.crypto.master import LONGEST
-from omsgrain.crypto.ringrecord import FIXED, LARGEST, Record, damaged, parse
-from omsgrain.crypto.ringslot import SIZE, Head, read_slot, slot
 from omsgrain.errors import KeyMissingError, UnsupportedError
 
 __all__ = ["START", "RingFile"]

@@ -21,13 +21,14 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from omsgrain.crypto import disk, ringmove
+from omsgrain.crypto import disk
 from omsgrain.crypto.derive import KEY, UserKeys, name_bytes
+from omsgrain.crypto.keyring import move
+from omsgrain.crypto.keyring.file import RingFile
+from omsgrain.crypto.keyring.index import Index
+from omsgrain.crypto.keyring.record import Record, Records, State, pack
+from omsgrain.crypto.keyring.ring import Ring
 from omsgrain.crypto.master import LocalMaster, Master, MasterKey, load_master, wrap
-from omsgrain.crypto.ring import Ring
-from omsgrain.crypto.ringfile import RingFile
-from omsgrain.crypto.ringindex import Index
-from omsgrain.crypto.ringrecord import Record, Records, State, pack
 from omsgrain.errors import ErasedError, KeyMissingError
 
 __all__ = ["KeyRing", "KeyStats", "LocalMaster", "Master", "MasterKey", "UserKeys"]
@@ -101,7 +102,7 @@ class KeyRing(Ring):
             OSError: a file cannot be read.
         """
         place = Path(path).resolve()
-        return ringmove.steady(place, lambda: cls._of(RingFile.open(place), master))
+        return move.steady(place, lambda: cls._of(RingFile.open(place), master))
 
     @classmethod
     def _of(cls, file: RingFile, master: MasterKey) -> KeyRing:
@@ -293,14 +294,14 @@ class KeyRing(Ring):
             wrapped = wrap(load_master(master), secret)
             into = Records(secret[:KEY], secret[KEY:])
             generation = file.head.generation + 1
-            fresh = ringmove.rewrite(
+            fresh = move.rewrite(
                 file, wrapped, generation, lambda record, at: self._records.copy(record, at, into)
             )
-            ringmove.swap(file, fresh)
+            move.swap(file, fresh)
             with self._guard:
                 self._adopt(fresh, secret)
                 self._master = master
-            ringmove.bury(file)
+            move.bury(file)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the key file into a new one, which the same master key opens.
@@ -314,7 +315,7 @@ class KeyRing(Ring):
         with self._changing() as file:
             target, generation = Path(path).resolve(), file.head.generation
             wrapped = file.wrapped()
-            ringmove.write_copy(file, target, wrapped, generation, lambda r, _: pack(r)).close()
+            move.write_copy(file, target, wrapped, generation, lambda r, _: pack(r)).close()
 
     def stats(self) -> KeyStats:
         """Count the records."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slot of a key file, which says where everything is. `ringfile` has the layout."""
+"""A slot of a key file, which says where everything is. `file` has the layout."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from omsgrain.crypto import disk
-from omsgrain.crypto.ringfile import START, RingFile
-from omsgrain.crypto.ringlock import lock
-from omsgrain.crypto.ringrecord import Record
+from omsgrain.crypto.keyring.file import START, RingFile
+from omsgrain.crypto.keyring.lock import lock
+from omsgrain.crypto.keyring.record import Record
 from omsgrain.errors import KeyMissingError
 
 __all__ = ["bury", "has_leftovers", "rewrite", "steady", "swap", "tidy", "write_copy"]

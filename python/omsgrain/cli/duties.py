@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain consent``, ``due``, ``restrict``, ``unrestrict``: what a store owes to people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option, done
+from omsgrain.cli.opening import keys_option
+from omsgrain.cli.people import policy_option
+from omsgrain.errors import InvalidationDeniedError, StoreError
+
+_store = click.argument("store", type=click.Path(exists=True, path_type=Path))
+_address = click.argument("address")
+_code = click.option(
+    "--reason", required=True, metavar="CODE", help="A word such as gdpr18; nothing personal."
+)
+
+
+@click.group(short_help="Withdraw consents.")
+def consent() -> None:
+    """Withdraw consents. Each command has --json."""
+
+
+@consent.command(short_help="Withdraw a consent, at once.")
+@_store
+@_address
+@click.option("--reason", metavar="TEXT", help="Why, as a note that can be erased.")
+@click.option(
+    "--within",
+    type=click.IntRange(0, 30),
+    metavar="DAYS",
+    help="Erase within so many days, instead of 30.",
+)
+@actor_option
+@keys_option
+@output.json_option
+def withdraw(
+    store: Path,
+    address: str,
+    reason: str | None,
+    within: int | None,
+    actor: str | None,
+    as_json: bool,
+) -> None:
+    """Withdraw the consent at ADDRESS in STORE.
+
+    What was stored on its ground and asks for it is queued to be erased, by `due --run`; all other
+    grains on its ground are named.
+    """
+    from omsgrain import ops
+    from omsgrain.ops import rights
+
+    found = rights.consent_withdraw(store, address, reason=reason, within_days=within, actor=actor)
+    if as_json:
+        output.emit(found)
+        return
+    click.echo(f"withdrawn by {found['withdrawal']}")
+    if found["queued"]:
+        by = ops.time_text(found["deadline"])
+        click.echo(f"{len(found['queued'])} grains to be erased by {by}")
+    for other in found["others"]:
+        click.echo(f"without its ground: {other}")
+    if not found["complete"]:
+        click.echo("there are sealed grains that could not be looked into", err=True)
+
+
+@click.command(short_help="List or do the erasures that are due.")
+@_store
+@click.option("--run", is_flag=True, help="Do what is due.")
+@click.option("--everything", is_flag=True, help="With --run: also what is queued for later.")
+@policy_option
+@actor_option
+@keys_option
+@output.json_option
+def due(
+    store: Path,
+    run: bool,
+    everything: bool,
+    policy: str | None,
+    actor: str | None,
+    as_json: bool,
+) -> int:
+    """List what STORE is to erase and by when, or with --run erase what is due. Once a day.
+
+    That is what withdrawn consents allowed, what is left of erasing people, and with --policy what
+    its rules keep no longer. Exit code 41 if a hold or a retention keeps something, 60 if
+    something else could not be done.
+    """
+    from omsgrain import ops
+    from omsgrain.ops import rights
+
+    if everything and not run:
+        raise click.UsageError("--everything goes with --run")
+    if not run:
+        entries = rights.due_list(store, policy=policy)
+        if as_json:
+            output.emit(entries)
+            return 0
+        for entry in entries:
+            by = "" if entry["deadline"] is None else ops.time_text(entry["deadline"])
+            said = [by or "now", entry["kind"], entry["address"] or ""]
+            said += ["overdue"] if entry["overdue"] else []
+            click.echo("  ".join(said))
+        click.echo(f"{len(entries)} queued", err=True)
+        return 0
+    report = rights.due_run(store, everything=everything, policy=policy, actor=actor)
+    if as_json:
+        output.emit({"complete": report.complete, **asdict(report)})
+    else:
+        click.echo(
+            f"{report.erased} erased, {report.expired} expired, {report.finished} others done, "
+            f"{report.dropped} void, {len(report.kept)} kept, {report.waiting} waiting"
+        )
+        for address, rule in report.kept:
+            click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
+    if report.kept:
+        return InvalidationDeniedError.exit_code
+    return 0 if report.complete else StoreError.exit_code
+
+
+@click.command(short_help="Keep a grain and leave it out of all use.")
+@_store
+@_address
+@_code
+@actor_option
+@keys_option
+@output.json_option
+def restrict(store: Path, address: str, reason: str, actor: str | None, as_json: bool) -> None:
+    """Leave the grain at ADDRESS out of what STORE finds; it stays, and `get` gives it."""
+    from omsgrain.ops import rights
+
+    rights.restrict(store, address, reason_code=reason, actor=actor)
+    done(as_json, "restricted", content_address=address, restricted=True)
+
+
+@click.command(short_help="End a restriction.")
+@_store
+@_address
+@_code
+@actor_option
+@keys_option
+@output.json_option
+def unrestrict(store: Path, address: str, reason: str, actor: str | None, as_json: bool) -> None:
+    """End the restriction of the grain at ADDRESS in STORE."""
+    from omsgrain.ops import rights
+
+    rights.unrestrict(store, address, reason_code=reason, actor=actor)
+    done(as_json, "unrestricted", content_address=address, restricted=False)

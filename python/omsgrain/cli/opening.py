@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With what a command opens its store: keys for what is sealed, the web for names of signers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring import KeyRing, MasterKey
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SOURCE = "file:PATH (or the path alone): 32 bytes, raw, hex or base64; env:NAME: hex or base64."
+
+
+def master_option(command: F) -> F:
+    """The ``--master`` of a command that cannot do without."""
+    return click.option(
+        "--master",
+        required=True,
+        metavar="SOURCE",
+        envvar="OMSGRAIN_MASTER",
+        show_envvar=True,
+        help=f"The master key. {SOURCE}",
+    )(command)
+
+
+def keys_option(command: F) -> F:
+    """``--keys`` and ``--master`` of a command that opens a store."""
+    return _opening(command, web=False)
+
+
+def trust_options(command: F) -> F:
+    """The same, and ``--web``, of a command that verifies signatures."""
+    text = "Fetch the keys of signers who are called did:web:..., over HTTPS."
+    return click.option("--web", is_flag=True, help=text)(_opening(command, web=True))
+
+
+def _opening(command: F, *, web: bool) -> F:
+    @wraps(command)
+    def opened(*, keys: Path | None, master: str | None, **given: Any) -> Any:
+        asked = bool(given.pop("web")) if web else False
+        if keys is None:
+            source = click.get_current_context().get_parameter_source("master")
+            if master is not None and source is ParameterSource.COMMANDLINE:
+                raise click.UsageError("--master goes with --keys")
+        elif master is None:
+            raise click.UsageError("--keys needs --master, or OMSGRAIN_MASTER")
+        if keys is None and not asked:
+            return command(**given)
+        from omsgrain import ops
+
+        ring = None if keys is None or master is None else partial(_ring, keys, master)
+        with ops.using(keys=ring, resolver=_web() if asked else None):
+            return command(**given)
+
+    for option in (
+        click.option(
+            "--master",
+            metavar="SOURCE",
+            envvar="OMSGRAIN_MASTER",
+            show_envvar=True,
+            help=f"The master key of the key file. {SOURCE}",
+        ),
+        click.option(
+            "--keys",
+            type=click.Path(dir_okay=False, path_type=Path),
+            envvar="OMSGRAIN_KEYS",
+            show_envvar=True,
+            help="The key file that seals what belongs to a user, and opens what is sealed.",
+        ),
+    ):
+        option(opened)
+    return opened  # type: ignore[return-value]  # of the same arguments but for these
+
+
+def master_key(source: str) -> MasterKey:
+    """The master key that a SOURCE names; it is read when it is needed."""
+    kind, colon, rest = source.partition(":")
+    if colon and kind == "env":
+        return partial(_from_environment, rest)
+    return Path(rest if colon and kind == "file" else source)
+
+
+def _from_environment(name: str) -> bytes:
+    from omsgrain.ops.rings import key_of_text
+
+    return key_of_text(os.environ.get(name))
+
+
+def _ring(keys: Path, master: str) -> KeyRing:
+    from omsgrain.crypto.keyring import KeyRing
+
+    return KeyRing.open(keys, master=master_key(master))
+
+
+def _web() -> Any:
+    from omsgrain.crypto.web import WebResolver
+
+    return WebResolver()

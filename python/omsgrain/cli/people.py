@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain erase`` and ``omsgrain report``: what people can ask of a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.cli.opening import SOURCE, keys_option, master_key
+from omsgrain.errors import FormatError, InvalidationDeniedError, KeyMissingError, StoreError
+
+if TYPE_CHECKING:
+    from omsgrain.engine.rights.erasing import ErasureReport
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LIMIT = 4 << 20  # bytes; a thousand names are far fewer
+
+EXAMPLES = r"""
+See what it would meet, then erase, with names that do not stand in the shell's history:
+    omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17 --dry-run
+    omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17
+"""
+
+_store = click.argument("store", type=click.Path(exists=True, path_type=Path))
+
+
+def identity_options(command: F) -> F:
+    """The names of a person."""
+    text = "More names, one on a line (-: stdin)."
+    command = click.option("--identity-file", type=click.File("rb"), help=text)(command)
+    return click.argument("identity", nargs=-1)(command)
+
+
+def policy_option(command: F) -> F:
+    """The rules of a preset."""
+    text = "Rules: gdpr, hipaa, ccpa, sox, or a file."
+    return click.option("--policy", metavar="NAME", help=text)(command)
+
+
+def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
+    """The names that were given, on the command line and in a file."""
+    found = list(identity)
+    if file is not None:
+        data = file.read(_LIMIT + 1)
+        try:
+            if len(data) > _LIMIT:
+                raise ValueError
+            lines = data.decode("utf-8-sig").splitlines()
+        except ValueError:
+            lines = None
+        if lines is None:
+            raise FormatError("not a file of names", expected="a name on a line, in UTF-8")
+        found += [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise click.UsageError("name the person: IDENTITY, or --identity-file")
+    return found
+
+
+@click.command(short_help="Erase a person.", epilog="\b" + EXAMPLES)
+@_store
+@identity_options
+@click.option(
+    "--reason", required=True, metavar="CODE", help="A word such as gdpr17; nothing personal."
+)
+@click.option(
+    "--mentions",
+    type=click.Choice(["list", "erase"]),
+    default="list",
+    show_default=True,
+    help="Grains that only bear a name of the person: list them, or erase them too.",
+)
+@click.option(
+    "--scrub",
+    type=click.Choice(["now", "queued"]),
+    default="now",
+    show_default=True,
+    help="When the files are written anew without the bytes: at once, or by `due --run`.",
+)
+@click.option(
+    "--within",
+    "within_days",
+    type=click.IntRange(0, 30),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="With --scrub queued: by when.",
+)
+@click.option("--ciphertext", is_flag=True, help="Also remove what nobody can read any more.")
+@click.option(
+    "--new-master",
+    metavar="SOURCE",
+    help=f"Write the key file anew under this master key, as `keys rekey` does. {SOURCE}",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; count what would be met.")
+@policy_option
+@actor_option
+@keys_option
+@output.json_option
+def erase(
+    store: Path,
+    identity: tuple[str, ...],
+    identity_file: BinaryIO | None,
+    reason: str,
+    new_master: str | None,
+    dry_run: bool,
+    policy: str | None,
+    actor: str | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Erase the person whose names are IDENTITY from STORE: user ids, DIDs, e-mail addresses.
+
+    The keys are destroyed first, so that sealed grains and all copies of them cannot be read any
+    more; then what stands in the clear is removed, and the files are written anew. Locks do not
+    keep a grain, holds and minimum retentions do: it stays, restricted. What only bears the name
+    is listed by its address, for others may bear it.
+
+    A name given as an argument stands in your shell's history and in the list of processes;
+    --identity-file keeps it out of both. Nothing that this prints holds a name.
+
+    Exit code 41 if grains were kept, 53 if keys or grains could not be opened, 60 if the files
+    could not be written anew.
+    """
+    from omsgrain.ops import rights
+
+    people = names(identity, identity_file)
+    if dry_run:
+        found = rights.erase_preview(store, people, policy=policy)
+        if as_json:
+            output.emit(found)
+        else:
+            for name, value in found.items():
+                click.echo(f"{name:10} {output.dumps(value)}")
+        return 0
+    rekey = None if new_master is None else master_key(new_master)
+    report = rights.erase(
+        store, people, reason_code=reason, rekey=rekey, policy=policy, actor=actor, **given
+    )
+    if as_json:
+        output.emit(report.to_dict())
+    else:
+        _tell(report)
+    return _exit_code(report, queued=given["scrub"] == "queued")
+
+
+def _tell(report: ErasureReport) -> None:
+    from omsgrain import ops
+
+    click.echo(
+        f"{report.keys} keys destroyed, {report.sealed} sealed grains that nobody can read any "
+        f"more, {report.erased} grains removed"
+    )
+    for address, fields in report.named:
+        click.echo(output.safe(f"only bears the name: {address}  {', '.join(fields)}"))
+    for address, rule in report.kept:
+        click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
+    for what in report.incomplete:
+        if what == "unopened":
+            click.echo("there are grains that could not be looked into", err=True)
+        elif what == "key":
+            click.echo("a key could not be destroyed: it is in another key file", err=True)
+        elif what == "rekey":
+            click.echo("the key file was not written anew", err=True)
+    if report.rekeyed:
+        click.echo("the key file is written anew; destroy the old master key")
+    if report.scrubbed:
+        click.echo("the files hold no bytes of what was removed")
+    elif report.scrub_due is not None:
+        by = ops.time_text(report.scrub_due)
+        click.echo(f"free pages may hold its bytes: `due --run` by {by}", err=True)
+
+
+def _exit_code(report: ErasureReport, *, queued: bool) -> int:
+    left = set(report.incomplete) - ({"scrub"} if queued else set())
+    if "kept" in left:
+        return InvalidationDeniedError.exit_code
+    if left & {"unopened", "key"}:
+        return KeyMissingError.exit_code
+    return StoreError.exit_code if left else 0
+
+
+@click.command(short_help="Show a person all that is held about them.")
+@_store
+@identity_options
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this new file: FILE.mg as a container, else JSON.",
+)
+@policy_option
+@actor_option
+@keys_option
+@output.json_option
+def report(
+    store: Path,
+    identity: tuple[str, ...],
+    identity_file: BinaryIO | None,
+    target: Path | None,
+    policy: str | None,
+    actor: str | None,
+    as_json: bool,
+) -> int:
+    """Gather all that STORE holds about the person whose names are IDENTITY, as JSON.
+
+    Sealed grains are opened, so what this writes is as personal as the store: only you may read
+    the new file. For names on the command line see `erase`.
+
+    Exit code 53 if grains could not be looked into or may not leave; what was found is written all
+    the same.
+    """
+    from omsgrain.ops import rights
+
+    people = names(identity, identity_file)
+    found, text = rights.subject_report(store, people, target, policy=policy, actor=actor)
+    if text is not None:
+        click.echo(output.safe(text).encode(), nl=False)
+    elif as_json:
+        counts = {"own": found.own, "named": found.named, "complete": found.complete}
+        output.emit({"path": os.fspath(target or ""), **counts})
+    else:
+        click.echo(output.safe(f"{target}: {found.own} own grains, {found.named} others"))
+    for lack in found.incomplete:
+        click.echo(output.safe(lack), err=True)
+    return 0 if found.complete else KeyMissingError.exit_code
