@@ -24,7 +24,7 @@ def test_demo(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", str(target), "--data", str(EXAMPLES), "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
     assert told["ok"]
-    assert len(told["checks"]) == 32
+    assert len(told["checks"]) == 46
     assert all(check["held"] for check in told["checks"])
     with og.open(target, readonly=True) as store:
         assert len(store) == 3 * 1461 + 22 + 2  # the robot thought again; a rule
@@ -35,7 +35,7 @@ def test_demo(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_demo_in_words(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--data", str(EXAMPLES)]) == 0
     told = capfd.readouterr().out
-    assert {"ERR_INTEGRITY", "ERR_CORRUPT"} <= set(re.findall("ERR_[A-Z]+", told))
+    assert {"ERR_INTEGRITY", "ERR_CORRUPT", "ERR_SIGNATURE", "ERR_ERASED"} <= set(re.findall("ERR_[A-Z]+", told))
 
 
 def test_the_mission_is_whole() -> None:

@@ -15,18 +15,32 @@ from omsgrain import crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
+from omsgrain.engine.required import Required
 from omsgrain.errors import (
     ErasedError,
+    InvalidationDeniedError,
     KeyMissingError,
     NotFoundError,
     SchemaError,
+    SignatureError,
     UnsupportedError,
 )
 from omsgrain.store.base import Store
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, VEILED
-from signing import ALICE, GRAIN
+from omsgrain.store.tables import (
+    ADDRESSES,
+    BLIND,
+    BLOBS,
+    KEYED,
+    PLAIN,
+    SEALED,
+    SEQUENCE,
+    SIGNATURES,
+    TABLES,
+    VEILED,
+)
+from signing import ALICE, BOB, GRAIN
 
 MASTER = bytes(range(32))
 USERS = ("lisbeth", "ōtomo", "x" * 60)
@@ -303,7 +317,7 @@ def test_superseding_and_deriving(store: GrainStore) -> None:
     sources = [node.grain for node in store.provenance(child).nodes]
     assert [grain and grain.address for grain in sources] == [child, first]
     assert [hit.content_address for hit in store.query(user_id=USERS[0]).results] == [second]
-    with pytest.raises(og.errors.InvalidationDeniedError):
+    with pytest.raises(InvalidationDeniedError):
         locked = store.put(
             belief(user_id=USERS[0], object="y", invalidation_policy={"mode": "locked"})
         )
@@ -406,3 +420,131 @@ def test_files_show_nothing(tmp_path: Path, ring: KeyRing) -> None:
             assert form not in raw
     with og.open(tmp_path / "copy.omsg", keys=ring) as copy:
         assert len(copy.query(user_id="lisbeth", words="samovar").results) == 1
+
+
+def test_no_plain_address_stands_in_the_clear(store: GrainStore, below: Store) -> None:
+    """Whoever guesses a grain could tell by it that somebody has it."""
+    fields = belief(user_id=USERS[0])
+    plain = og.Grain(og.encode(fields)).address
+    address = store.put(fields)
+    store.hold(plain, authority="court", reason_code="x")
+    store.release(plain, authority="court", reason_code="x")
+    store.contest(plain)
+    store.add_vector(plain, [1.0], model="m")
+    store.supersede(plain, belief(user_id=USERS[0], created_at=2_000))
+    other = store.put(belief(user_id=USERS[0], object="x"))
+    store.restrict(og.address(store.get(other).blob), reason_code="x")
+    store.delete(og.address(store.get(other).blob))
+    assert {change.address for change in store.changes()} >= {address, other}
+    with below.read() as reader:
+        found = [
+            key + value
+            for table in TABLES
+            if not table.places and table not in (BLOBS, ADDRESSES)
+            for key, value in reader.rows(table)
+        ]
+    raw = b"".join(found)
+    for blob in (og.encode(fields), og.encode(belief(user_id=USERS[0], object="x"))):
+        assert bytes.fromhex(og.address(blob)) not in raw
+        assert og.address(blob).encode() not in raw
+
+
+def test_a_hold_over_what_derives_keeps_the_key(store: GrainStore, ring: KeyRing) -> None:
+    source = store.put(
+        belief(
+            user_id=USERS[1],
+            invalidation_policy={"mode": "hold", "scope": "subtree"},
+        )
+    )
+    derived = store.put(belief(user_id=USERS[0], derived_from=[source]))
+    report = store.erase_subject([USERS[0]], reason_code="x", scrub="queued")
+    assert [address for address, _ in report.kept] == [derived]
+    assert not report.complete
+    assert store.get(derived)["subject"] == "kettle"
+    assert ring.of_user(USERS[0]) is not None
+
+
+def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
+    fields = belief(user_id=USERS[0])
+    gone, plain = store.put(fields), store.put(belief())
+    child = store.put(belief(user_id=USERS[1], derived_from=[gone]))
+    store.erase_subject([USERS[0]], reason_code="x", scrub="queued")
+    store.retract(child)  # of what it derives from nothing is known any more
+    store.erase_subject([USERS[1]], reason_code="x", scrub="queued")
+    assert [hit.content_address for hit in store.search("kettle").results] == [plain]
+    assert len(store.query(created_after=1).results) == 1
+    with pytest.raises(ErasedError):
+        store.put(fields)
+    with pytest.raises(ErasedError):
+        store.supersede(plain, fields)
+    back = store.put(fields, allow_erased=True)
+    assert store.put(fields) == back
+    assert store.put_many([fields, fields]).addresses == [back, back]
+
+
+def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:
+    path, copy, new = (tmp_path / name for name in ("s.omsg", "copy.omsg", "new.omsg"))
+    with og.open(path, keys=ring) as store:
+        clear = store.put(belief(subject_did=ALICE.did, object="clear"))
+        kept = store.put(belief(object="kept"))
+        sealed = store.put(belief(user_id=USERS[0]))
+        store.backup(copy)
+        report = store.erase_subject([USERS[0], ALICE.did], reason_code="x")
+        assert report.complete
+        before = len(store)
+    og.restore(copy, new, keys=ring, tombstones_from=path)
+    with og.open(new, keys=ring) as store:
+        assert [hit.content_address for hit in store.query().results] == [kept]
+        with pytest.raises(NotFoundError):
+            store.get(clear)
+        with pytest.raises(ErasedError):
+            store.get(sealed)
+        assert len(store) == before
+        assert store.check().ok
+        assert store.audit.verify().ok
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("signed_first", [True, False])
+def test_signed_and_sealed(store: GrainStore, below: Store, signed_first: bool) -> None:
+    fields = {**GRAIN.to_dict(), "user_id": USERS[0]}
+    if signed_first:
+        address = store.put(crypto.sign(og.Grain(og.encode(fields)), ALICE))
+    else:
+        unsigned = store.put(fields)
+        address = store.sign(unsigned, ALICE)
+        assert store.state(unsigned).superseded_by == address
+        assert crypto.prove(store.envelope(address))[1].signer == ALICE.did
+    assert store.sign(address, BOB) == address
+    assert store.sign(address, BOB) == address
+    assert {one.signer for one in store.signatures(address)} == {ALICE.did, BOB.did}
+    assert all(one.proven for one in store.signatures(address))
+    assert store.get(address)["user_id"] == USERS[0]
+    others = GrainStore(below)
+    assert {one.signer for one in others.signatures(address)} == (
+        set() if signed_first else {ALICE.did, BOB.did}
+    )
+    if isinstance(below, LmdbStore):
+        assert store.check().ok
+    store.delete(address)
+    with below.read() as reader:
+        assert list(reader.rows(SIGNATURES)) == []
+
+
+def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Store, ring: KeyRing) -> None:
+    store = GrainStore(below, Settings(keys=ring, require=Required.parse({"type": ["belief"]})))
+    fields = {**GRAIN.to_dict(), "user_id": USERS[0]}
+    with pytest.raises(SignatureError):
+        store.put(fields)
+    envelope = crypto.sign(og.Grain(og.encode(fields)), ALICE)
+    address = store.put(envelope)
+    assert GrainStore(below).get(address).sealed
+    locked = belief(
+        user_id=USERS[0], invalidation_policy={"mode": "delegated", "authorized": [BOB.did]}
+    )
+    old = store.put(crypto.sign(og.Grain(og.encode(locked)), ALICE))
+    new = og.Grain(og.encode(belief(user_id=USERS[0], created_at=9_000)))
+    with pytest.raises(InvalidationDeniedError):
+        store.supersede(old, crypto.sign(new, ALICE))
+    after = store.supersede(old, crypto.sign(new, BOB))
+    assert store.state(old).superseded_by == after

@@ -19,7 +19,6 @@ from omsgrain.errors import StoreError
 from omsgrain.store import sharing
 from omsgrain.store.check import check_in_child
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.restore import restore
 from omsgrain.store.side import SideFile
 from omsgrain.store.tables import FORMAT
 from store_contract import contents, pair, put
@@ -175,13 +174,12 @@ def test_restore(path: Path, tmp_path: Path) -> None:
     put(store, pair(blob(GRAINS)))
     store.close()
     assert {entry.name for entry in copy.iterdir()} == {"data.mdb", "head"}
-    report = restore(copy, new)
-    assert (report.ok, report.grains) == (True, GRAINS)
+    og.restore(copy, new)
     store = LmdbStore(new)
     assert [raw for _, raw in contents(store)] == [blob(n) for n in range(GRAINS)]
     assert store.check().ok
     with pytest.raises(StoreError):
-        restore(copy, new)  # there is something
+        og.restore(copy, new)  # there is something
     store.close()
 
 
@@ -194,7 +192,7 @@ def test_a_backup_that_is_damaged_or_none(path: Path, tmp_path: Path) -> None:
     (copy / "data.mdb").write_bytes(raw.replace(b"light light", b"light night", 1))
     for source in (copy, tmp_path / "nothing", tmp_path):
         with pytest.raises(StoreError):
-            restore(source, new)
+            og.restore(source, new)
         assert not new.exists()
 
 
@@ -206,4 +204,4 @@ def test_a_backup_that_fell_back_is_noticed(path: Path, tmp_path: Path) -> None:
     SideFile(copy / "head").write(GRAINS + 1, 1)  # as if its newest commit were damaged
     store.close()
     with pytest.raises(StoreError):
-        restore(copy, tmp_path / "new.omsg")
+        og.restore(copy, tmp_path / "new.omsg")

@@ -94,10 +94,13 @@ def export_mg(
     show_default=True,
     help="At a grain that cannot be stored: store none, or the others.",
 )
+@click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
 @actor_option
 @trust_options
 @output.json_option
-def import_mg(store: Path, file: Path, errors: Any, actor: str | None, as_json: bool) -> int:
+def import_mg(
+    store: Path, file: Path, errors: Any, allow_erased: bool, actor: str | None, as_json: bool
+) -> int:
     """Take the grains of FILE into STORE, which is made if it is not there.
 
     FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on are
@@ -107,7 +110,7 @@ def import_mg(store: Path, file: Path, errors: Any, actor: str | None, as_json: 
     """
     from omsgrain import ops
 
-    report = ops.import_mg(store, file, errors=errors, actor=actor)
+    report = ops.import_mg(store, file, errors=errors, allow_erased=allow_erased, actor=actor)
     if as_json:
         output.emit(
             {
@@ -118,6 +121,7 @@ def import_mg(store: Path, file: Path, errors: Any, actor: str | None, as_json: 
                 "merged": report.merged,
                 "refused": [{"address": a, **e.to_dict()} for a, e in report.refused],
                 "waiting": report.waiting,
+                "unproven": report.unproven,
             }
         )
     else:
@@ -133,6 +137,8 @@ def import_mg(store: Path, file: Path, errors: Any, actor: str | None, as_json: 
                 f"{len(report.refused)} refused, {report.waiting} about grains that are not here",
                 err=True,
             )
+        if report.unproven:
+            click.echo(f"{report.unproven} signatures that nobody here can verify", err=True)
         click.echo(
             f"{report.stored} stored, {report.duplicates} duplicates, "
             f"{len(report.errors)} rejected"

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,6 +18,7 @@ from omsgrain.cli import output
 from omsgrain.cli.opening import trust_options
 
 if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
     from omsgrain.errors import OmsError
     from omsgrain.ops import Step
 
@@ -144,6 +146,7 @@ class Rejects:
 @click.option(
     "--require-signatures", is_flag=True, help="Take only grains with a signature that holds."
 )
+@click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
 @trust_options
 @output.json_option
 def ingest(
@@ -153,6 +156,7 @@ def ingest(
     errors: Any,
     rejects_path: Path | None,
     require_signatures: bool,
+    allow_erased: bool,
     as_json: bool,
     **encode_options: Any,
 ) -> int:
@@ -172,12 +176,11 @@ def ingest(
         raise click.UsageError("--rejects goes with --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; rejects go to a new file")
+    opening = partial(_open, store, require_signatures)
     given = {name: value for name, value in encode_options.items() if value}
     tally = Tally()
     try:
-        _ingest(
-            store, require_signatures, inputs, form, errors, given, rejects_path, tally, as_json
-        )
+        _ingest(opening, allow_erased, inputs, form, errors, given, rejects_path, tally, as_json)
     except BaseException:
         if as_json:
             output.emit(tally.to_dict())
@@ -188,9 +191,15 @@ def ingest(
     return 0 if tally.first_reject is None else tally.first_reject.exit_code
 
 
+def _open(store: Path, require_signatures: bool) -> GrainStore:
+    from omsgrain import ops
+
+    return ops.open_store(store, require_signatures=require_signatures)
+
+
 def _ingest(
-    store: Path,
-    require_signatures: bool,
+    opening: Callable[[], GrainStore],
+    allow_erased: bool,
     inputs: tuple[str, ...],
     form: Any,
     errors: Any,
@@ -206,8 +215,7 @@ def _ingest(
     start = time.perf_counter()
     try:
         with ExitStack() as stack:
-            opened = ops.open_store(store, require_signatures=require_signatures)
-            grains = stack.enter_context(opened)
+            grains = stack.enter_context(opening())
             advance = stack.enter_context(output.progress(total, "bytes", as_json))
             common = None
             if rejects_path is not None:
@@ -218,7 +226,13 @@ def _ingest(
                 stack.callback(rejects.close)
                 with _opened(name) as stream:
                     for step in ops.ingest(
-                        grains, stream, name=name, format=form, errors=errors, options=options
+                        grains,
+                        stream,
+                        name=name,
+                        format=form,
+                        errors=errors,
+                        options=options,
+                        allow_erased=allow_erased,
                     ):
                         told = tally.add(name, step)
                         rejects.write(name, step.rejected)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -112,21 +113,38 @@ def open(
 
 
 def restore(
-    backup: str | os.PathLike[str], path: str | os.PathLike[str], *, actor: str | None = None
+    backup: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    actor: str | None = None,
+    keys: KeyRing | None = None,
+    tombstones_from: str | os.PathLike[str] | None = None,
 ) -> None:
     """Make a store at a new path from a backup, once all of the backup was checked.
+
+    What was erased after the backup was made comes back with it, unless the store that lived on
+    says what that was. What was sealed stays unreadable anyway, since keys are in no backup.
 
     Args:
         backup: the directory of a backup, or of any store; it stays as it is.
         path: where the store shall be; there must be nothing yet.
         actor: who restores, for the audit trail of the new store.
+        keys: the keys of sealed grains, so that these can be looked into, too.
+        tombstones_from: the directory of the store that lived on, or of a later backup: what its
+            tombstones stand for is erased before anybody reads the new store.
 
     Raises:
         StoreError: the backup is damaged, or there is something at the path, or it cannot be
             written. Nothing was made.
     """
-    from omsgrain.store.restore import restore as make
+    from omsgrain.store.restore import staged
 
-    make(backup, path)
-    with open(path, actor=actor) as store:
-        store._note_restore()
+    with staged(backup, path) as part:
+        with open(part, actor=actor, keys=keys) as store:
+            if tombstones_from is not None:
+                from omsgrain.store.lmdb import LmdbStore
+
+                with closing(LmdbStore(tombstones_from, readonly=True)) as other:
+                    if store._replay_erasures(other):
+                        store.compact()
+            store._note_restore()

@@ -61,11 +61,13 @@ def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
     digests = [digest for digest, _ in given.pairs]
     for i in given.sealed:
         digests[i] = given.plain(i)
+    below: Writer = getattr(writer, "inner", writer)
     return {
         i: ErasedError(
             "this grain was erased", expected="allow_erased=True, if it is to come back"
         )
         for i in tombstones.refused(writer, digests)
+        if known(writer, given, i) is None and below.find([given.pairs[i][0]])[0] is None
     }
 
 

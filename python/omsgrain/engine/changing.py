@@ -18,7 +18,7 @@ from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.holding import Hold
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.reviewing import Review
-from omsgrain.engine.world import address_of, seq_of
+from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsWarning, SchemaError
 from omsgrain.intake import Item, take_one
 from omsgrain.store.base import Writer
@@ -71,7 +71,7 @@ class Changing(Bringing):
             warnings.warn(note.message, OmsWarning, stacklevel=2)
 
         def work(writer: Writer, given: Incoming) -> str:
-            before = bytes.fromhex(address_of(writer, seq_of(writer, digest)))
+            before = stored_digest(writer, digest)
             refuse_erased(writer, given)
             after, done = acts.supersede(writer, self._settings, digest, given, justification)
             if done:
@@ -126,9 +126,10 @@ class Changing(Bringing):
         digest = _core.parse_address(address)
 
         def work(writer: Writer) -> None:
+            about = [stored_digest(writer, digest)]
             operation = acts.set_verification(writer, self._settings, digest, status, reason)
             if operation is not None:
-                self._note(writer, operation, [digest], reason_code=status, note=reason)
+                self._note(writer, operation, about, reason_code=status, note=reason)
 
         self._store.write(work)
 
@@ -153,8 +154,9 @@ class Changing(Bringing):
         digest = _core.parse_address(address)
 
         def work(writer: Writer) -> None:
+            about = [stored_digest(writer, digest)]
             acts.delete(writer, self._settings, digest, reason, approvals)
-            self._note(writer, "delete", [digest], note=reason)
+            self._note(writer, "delete", about, note=reason)
 
         self._store.write(work)
 
@@ -192,8 +194,9 @@ class Changing(Bringing):
         hold = Hold(authority, reason_code, self._settings.clock())
 
         def work(writer: Writer) -> None:
-            act(writer, digest, hold)
-            self._note(writer, operation, [digest], reason_code=reason_code)
+            about = stored_digest(writer, digest)
+            act(writer, about, hold)
+            self._note(writer, operation, [about], reason_code=reason_code)
 
         self._store.write(work)
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
 from omsgrain.engine.base import Base
-from omsgrain.engine.world import seq_of
+from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
 from omsgrain.index.holds import holds, state_holds
-from omsgrain.index.walk import SEALED, Walk
+from omsgrain.index.walk import Opened, Walk
 from omsgrain.store.base import Reader, Unsealing, Writer
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Searching(Base):
             seal = None if sealer is None else sealer.seal_vector
             vectors.add(writer, seq, vector, model, seal)
             if writer.last_seq() > before:
-                self._note(writer, "vector", [digest])
+                self._note(writer, "vector", [stored_digest(writer, digest)])
 
         self._store.write(work)
 
@@ -164,8 +164,8 @@ class Searching(Base):
     def _refuse_sealed(self, sealed: bool) -> None:
         if not sealed or self._settings.keys is None:
             return
-        with self._below.read() as reader:
-            if reader.term_count(SEALED):
+        with self._store.read() as reader:
+            if isinstance(reader, Opened) and reader.has_sealed():
                 raise UnsupportedError(
                     "sealed grains cannot be ranked; query() finds them by words",
                     expected="sealed=False, to search the others",

@@ -8,16 +8,16 @@ from types import MappingProxyType
 
 from omsgrain import _core
 from omsgrain.engine import lineage
-from omsgrain.errors import KeyMissingError, NotFoundError
+from omsgrain.errors import ErasedError, KeyMissingError, NotFoundError
 from omsgrain.grain import Grain
 from omsgrain.index.history import naming
 from omsgrain.index.policy import Scope
 from omsgrain.store import signatures
-from omsgrain.store.base import Reader
+from omsgrain.store.base import Reader, Unsealing
 from omsgrain.store.state import State, unpack
 from omsgrain.store.tables import HOLDS, SEQUENCE, STATES
 
-__all__ = ["StoreWorld", "address_of", "seq_of"]
+__all__ = ["StoreWorld", "address_of", "seq_of", "stored_digest"]
 
 _NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -41,7 +41,7 @@ class StoreWorld:
         self._new = {grain.address: grain for grain in new}
 
     def grain(self, address: str) -> Grain | None:
-        """Return the grain at an address, or None.
+        """Return the grain at an address; None if it is not here, or was erased.
 
         Raises:
             KeyMissingError: it is sealed, and what its policy says cannot be read.
@@ -50,11 +50,24 @@ class StoreWorld:
             return self._new[address]
         seq = self._seq(address)
         grain = None if seq is None else self._reader.grain(seq)
-        if grain is not None and grain.sealed:
+        if seq is not None and grain is not None and grain.sealed:
+            if self._is_destroyed(seq):
+                return None  # it allows and forbids nothing any more
             raise KeyMissingError(
                 "the grain is sealed: without its key nobody can tell what its policy allows"
             )
         return grain
+
+    def _is_destroyed(self, seq: int) -> bool:
+        """Whether a sealed grain can never be opened again."""
+        try:
+            if isinstance(self._reader, Unsealing):
+                self._reader.keys_of(seq)
+        except ErasedError:
+            return True
+        except KeyMissingError:
+            return False
+        return False
 
     def children(self, address: str) -> Iterator[str]:
         """The grains that are derived from this one."""
@@ -107,6 +120,15 @@ def address_of(reader: Reader, seq: int) -> str:
     if blob is None:
         raise NotFoundError("no grain with this number is in the store")
     return _core.address(blob)
+
+
+def stored_digest(reader: Reader, digest: bytes) -> bytes:
+    """Return the digest that a grain is stored under, given its stored or its plain one.
+
+    Raises:
+        NotFoundError: it is not in the store.
+    """
+    return bytes.fromhex(address_of(reader, seq_of(reader, digest)))
 
 
 def seq_of(reader: Reader, digest: bytes) -> int:

@@ -14,7 +14,7 @@ from omsgrain.index import cursor as cursors
 from omsgrain.index.conditions import Conditions
 from omsgrain.index.filters import FILTERS, Time, conditions
 from omsgrain.index.hits import Hit, Page, Plan, hits
-from omsgrain.index.walk import SEALED, Opened, Terms, Walk
+from omsgrain.index.walk import Opened, Terms, Walk
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS
 from omsgrain.store.state import Verification
 
@@ -108,7 +108,7 @@ def among(terms: Terms, asked: Conditions, sealed: bool) -> Terms:
     """
     if not isinstance(terms, Opened):
         return terms
-    if not sealed or not terms.inner.term_count(SEALED):
+    if not sealed or not terms.has_sealed():
         return terms.inner
     if asked.ranges:
         raise UnsupportedError(

@@ -22,11 +22,9 @@ from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
 from omsgrain.index.holds import States, equal, state_holds, tests_hold
 from omsgrain.store.base import Which
 
-__all__ = ["SEALED", "Opened", "Terms", "Walk"]
+__all__ = ["Opened", "Terms", "Walk"]
 
 _ALL = Term((), _core.term("all", None))
-SEALED = _core.term("sealed", None)
-"""The key that every sealed grain is under."""
 _OPEN = 64  # lists that are walked at the same time
 _COMPLEMENT = bytes(range(255, -1, -1))
 
@@ -66,6 +64,10 @@ class Opened(Protocol):
     """A snapshot in which sealed grains are open."""
 
     inner: Terms
+
+    def has_sealed(self) -> bool:
+        """Whether there are any."""
+        ...
 
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> Terms:
         """The same, with the sealed grains of one user only, or with those words."""

@@ -62,7 +62,12 @@ def export_mg(
 
 
 def import_mg(
-    store: Path, file: Path, *, errors: OnError = "raise", actor: str | None = None
+    store: Path,
+    file: Path,
+    *,
+    errors: OnError = "raise",
+    allow_erased: bool = False,
+    actor: str | None = None,
 ) -> ImportReport:
     """Take the grains of a .mg file into a store, which is made if it is not there.
 
@@ -74,4 +79,4 @@ def import_mg(
     for part in container.parts(file):
         container.read(part).close()
     with open_store(store, actor=actor) as grains:
-        return grains.import_mg(file, errors=errors)
+        return grains.import_mg(file, errors=errors, allow_erased=allow_erased)

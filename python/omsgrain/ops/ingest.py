@@ -56,6 +56,7 @@ def ingest(
     format: Format = "auto",
     errors: Literal["raise", "collect"] = "raise",
     options: EncodeOptions | None = None,
+    allow_erased: bool = False,
 ) -> Iterator[Step]:
     """Store what the stream holds; nothing happens until the steps are taken.
 
@@ -67,6 +68,7 @@ def ingest(
         errors: ``raise`` stops at the first bad grain, and of its chunk (8 MiB of lines, so most
             often of the file) nothing is stored; ``collect`` goes on and reports each.
         options: how to write JSON.
+        allow_erased: take back what was erased.
 
     Raises:
         OmsError: the first bad grain with ``errors="raise"``; in both cases what concerns the
@@ -76,26 +78,34 @@ def ingest(
     kind = source.detect(head, name) if format == "auto" else format
     if kind == "blob":
         most = -1 if head[:1] == ENVELOPE else BLOB_LIMIT  # there may be many envelopes
-        yield _blobs(store, head + stream.read(most), errors, options)
+        yield _blobs(store, head + stream.read(most), errors, options, allow_erased)
         return
     cut = source.json_lines if kind == "jsonl" else source.document_lines
     for lines in cut(stream, head):
-        yield _lines(store, lines, errors, options or {})
+        yield _lines(store, lines, errors, options or {}, allow_erased)
 
 
 def _blobs(
-    store: GrainStore, data: bytes, errors: Literal["raise", "collect"], options: object
+    store: GrainStore,
+    data: bytes,
+    errors: Literal["raise", "collect"],
+    options: object,
+    allow_erased: bool,
 ) -> Step:
     if options:
         raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
     items = list(envelopes(data)) if data[:1] == ENVELOPE else [data]
-    report = store.put_many(items, errors=errors)
+    report = store.put_many(items, errors=errors, allow_erased=allow_erased)
     rejected = [item.error for item in report.errors]
     return Step(len(data), report.stored, report.duplicates, rejected)
 
 
 def _lines(
-    store: GrainStore, lines: Lines, errors: Literal["raise", "collect"], options: EncodeOptions
+    store: GrainStore,
+    lines: Lines,
+    errors: Literal["raise", "collect"],
+    options: EncodeOptions,
+    allow_erased: bool,
 ) -> Step:
     batch = og.encode_jsonl(lines.data, errors="collect", **options)
     rejected = {item.index: item.error for item in batch.errors}
@@ -106,7 +116,9 @@ def _lines(
     if errors == "raise" and lines.error is not None:
         raise lines.error
     try:
-        report = store.put_many(batch, errors=errors, batch_size=max(1, len(batch)))
+        report = store.put_many(
+            batch, errors=errors, batch_size=max(1, len(batch)), allow_erased=allow_erased
+        )
     except SchemaError:
         (intake,) = intakes(batch, len(batch))
         raise _place(lines, batch, intake.errors[0]) from None

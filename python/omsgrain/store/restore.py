@@ -4,27 +4,32 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from omsgrain.errors import StoreError
 from omsgrain.store.base import CheckReport
 from omsgrain.store.check import check_in_child
+from omsgrain.store.opening import failure, sync_directory
 from omsgrain.store.sharing import acquire, release
 from omsgrain.store.turns import PATIENCE
 from omsgrain.store.upkeep import copy, must_be_new
 
-__all__ = ["restore"]
+__all__ = ["staged"]
 
 
-def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> CheckReport:
-    """Make a store at a new path from a backup, which stays as it is.
+@contextmanager
+def staged(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a store from a backup, which stays as it is, beside the path that it gets in the end.
+
+    It takes its place when the block ends well, and is deleted when it does not: nobody reads it
+    before what is to be done first is done.
 
     Args:
         backup: the directory of a backup, or of any store.
         path: where the store shall be; there must be nothing yet.
-
-    Returns:
-        What the check of the backup found: nothing wrong, and so many grains.
 
     Raises:
         StoreError: the backup is damaged, or there is something at the path, or it cannot be
@@ -32,6 +37,22 @@ def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Che
     """
     source, target = Path(backup), Path(path)
     must_be_new(target)
+    part = target.with_name(f".{target.name}.restoring")
+    with suppress(FileNotFoundError):  # of one that was killed
+        shutil.rmtree(part)
+    try:
+        _make(source, part)
+        yield part
+        must_be_new(target)
+        part.rename(target)
+        sync_directory(target.parent)
+    except OSError as error:
+        raise failure(target, "restore the store", error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _make(source: Path, target: Path) -> CheckReport:
     report = check_in_child(source)
     if not report.ok:
         raise StoreError(

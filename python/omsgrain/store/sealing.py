@@ -44,6 +44,11 @@ __all__ = [
 NUMBER = 8
 """Bytes of the number of a key."""
 TOKEN = 16
+_KEEPING = frozenset(
+    ("invalidation_policy", "retention_policy", "fin:retention_years", "derived_from")
+)
+"""Fields by which a grain may have to be kept: its own rules, or those that it derives from."""
+
 PLACE = 16
 WORD = b"w"
 """What stands before a word where its token is made; no index row's key begins so."""
@@ -169,7 +174,7 @@ def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
     plain = by_key(keys, _plain_tokens, [sha256(blob).digest() for blob in blobs])
     found = []
     for one, said, name, (together, created_at) in zip(keys, fields, plain, tokens, strict=True):
-        kept = "invalidation_policy" in said or "retention_policy" in said
+        kept = not _KEEPING.isdisjoint(said)
         found.append(Veil(one.number, name, together, created_at, kept))
     return found
 

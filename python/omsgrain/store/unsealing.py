@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from omsgrain.grain import Grain
 from omsgrain.store import sealing
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, stored
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.store.tables import BLIND, PLAIN, SEQUENCE, Kind, Table
+from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import KeyRing, UserKeys
@@ -50,6 +51,17 @@ class SealedReader:
         self._plain: dict[bytes, int] = {}  # plain addresses met, with their numbers
         self._owners: dict[bytes, UserKeys] = {}  # whose a place of a list is
         self._lists: dict[bytes, list[bytes]] = {}
+
+    def has_sealed(self) -> bool:
+        """Tell whether any grain is sealed with a key of the ring."""
+        after: bytes | None = None
+        while (row := next(self.inner.rows(KEYED, after), None)) is not None:
+            number = row[0][:NUMBER]
+            with suppress(KeyMissingError, ErasedError):
+                self.ring.by_number(number)
+                return True
+            after = number + b"\xff" * SEQUENCE.size
+        return False
 
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> SealedReader:
         """The same snapshot, asked for the grains of one user, or with some words, only."""

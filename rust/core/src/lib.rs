@@ -29,11 +29,13 @@ pub mod fingerprint;
 pub mod frames;
 pub mod glance;
 pub mod header;
+#[cfg(feature = "batch")]
 mod hmac;
 pub mod index_rows;
 pub mod nearest;
 pub mod profiles;
 pub mod sealing;
+#[cfg(feature = "batch")]
 mod sha256;
 pub mod text;
 pub mod validate;
