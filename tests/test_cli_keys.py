@@ -131,7 +131,7 @@ def test_without_keys_a_sealed_grain_shows_its_header(shell: Shell, folder: Path
     assert {part["name"] for part in opened["fields"]} >= {"object", "user_id"}
     assert shell.json("get", "m.omsg", sealed.address, *KEYS)["grain"]["user_id"] == "mira-17"
     plain = og.address(og.encode(json.loads(MINE)))
-    assert shell.json("get", "m.omsg", plain, *KEYS)["address"] == plain
+    assert shell.json("get", "m.omsg", plain, *KEYS)["address"] == sealed.address
     assert shell.error("get", "m.omsg", plain)[1]["code"] == "ERR_NOT_FOUND"
     for command in ("verify", "check", "stats"):
         assert shell(command, "m.omsg") == 0

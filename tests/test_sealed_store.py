@@ -18,6 +18,7 @@ from omsgrain.engine.base import Settings
 from omsgrain.engine.required import Required
 from omsgrain.errors import (
     ErasedError,
+    IntegrityError,
     InvalidationDeniedError,
     KeyMissingError,
     NotFoundError,
@@ -548,3 +549,19 @@ def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Store, ring: Ke
         store.supersede(old, crypto.sign(new, ALICE))
     after = store.supersede(old, crypto.sign(new, BOB))
     assert store.state(old).superseded_by == after
+
+
+@pytest.mark.parametrize("at", [-1, 0, 3, 12, 40], ids=["tag", "version", "header", "nonce", "text"])
+def test_flipped_bytes_are_told_from_a_wrong_key(tmp_path: Path, ring: KeyRing, at: int) -> None:
+    path = tmp_path / "memory.omsg"
+    with og.open(path, keys=ring) as store:
+        address = store.put(belief(user_id=USERS[0]))
+    with og.open(path) as plain:
+        blob = bytearray(plain.get(address).blob)
+    raw = (path / "data.mdb").read_bytes()
+    assert raw.count(bytes(blob)) >= 1
+    flipped = bytearray(blob)
+    flipped[at] ^= 1
+    (path / "data.mdb").write_bytes(raw.replace(bytes(blob), bytes(flipped)))
+    with og.open(path, keys=ring) as store, pytest.raises(IntegrityError):
+        store.get(address)

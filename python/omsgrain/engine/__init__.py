@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.engine.base import Settings

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain import _core
-from omsgrain.errors import ErasedError, KeyMissingError
+from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.store import sealing
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, stored
@@ -19,6 +19,7 @@ from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import KeyRing, UserKeys
+    from omsgrain.crypto.seal import Sealer
 
 __all__ = ["SealedReader", "SealedWriter"]
 
@@ -51,6 +52,7 @@ class SealedReader:
         self._plain: dict[bytes, int] = {}  # plain addresses met, with their numbers
         self._owners: dict[bytes, UserKeys] = {}  # whose a place of a list is
         self._lists: dict[bytes, list[bytes]] = {}
+        self._sealers: dict[bytes, Sealer] = {}
 
     def has_sealed(self) -> bool:
         """Tell whether any grain is sealed with a key of the ring."""
@@ -123,6 +125,7 @@ class SealedReader:
         """Return the grain with a sequence number, opened if the ring has its key.
 
         Raises:
+            IntegrityError: the stored bytes are damaged.
             KeyMissingError: the key of the ring does not open it.
             CorruptError: what was sealed is no grain.
         """
@@ -138,7 +141,15 @@ class SealedReader:
             return stored(blob)
         from omsgrain.crypto.seal import Sealer, open_plain
 
-        plain = open_plain(Sealer(keys.content).unseal(blob, address=address))
+        sealer = self._sealers.get(keys.number)
+        if sealer is None:
+            sealer = self._sealers[keys.number] = Sealer(keys.content)
+        try:
+            plain = open_plain(sealer.unseal(blob))
+        except OmsError:
+            if self.inner.find([bytes.fromhex(address)])[0] != seq:
+                raise IntegrityError("the stored bytes are damaged", found=address) from None
+            raise
         return Grain._stored(plain, address)
 
     def keys_of(self, seq: int) -> UserKeys:
@@ -234,28 +245,33 @@ class SealedReader:
         from omsgrain.crypto.seal import mask
 
         found: list[bytes] = []
-        for keys in self._all_users():
-            tokens = _core.tokens(keys.token, [key, *self._words])
-            shortest, *others = sorted(tokens, key=lambda token: self._length(keys.number + token))
-            rows = self.inner.rows(BLIND, prefix=keys.number + shortest)
-            masked = b"".join(row[_KEY:] for row, _ in rows)
-            opened = mask(keys.place, masked)
-            for at in range(0, len(opened), PLACE):
-                place = opened[at : at + PLACE]
-                rest = masked[at : at + PLACE]
-                if all(
-                    self.inner.row(BLIND, keys.number + token + rest) is not None
-                    for token in others
-                ):
-                    self._owners[place] = keys
-                    found.append(place)
+        users = list(self._all_users())
+        secrets = [keys.token for keys in users]
+        tokens = [_core.tokens_many(secrets, term) for term in (key, *self._words)]
+        for keys, *own in zip(users, *tokens, strict=True):
+            masked = self._shortest([keys.number + token for token in own])
+            if masked:
+                opened = mask(keys.place, masked)
+                places = [opened[at : at + PLACE] for at in range(0, len(opened), PLACE)]
+                self._owners.update(dict.fromkeys(places, keys))
+                found += places
         found.sort()
         return found
 
-    def _length(self, prefix: bytes) -> int:
-        if not self._words:
-            return 0  # there is nothing to choose
-        return sum(1 for _ in islice(self.inner.rows(BLIND, prefix=prefix), _COUNTED))
+    def _shortest(self, lists: list[bytes]) -> bytes:
+        """The masked places that are in all lists, told by what their rows begin with."""
+        row, rows = self.inner.row, self.inner.rows
+        if len(lists) > 1:
+            most = _COUNTED
+            lists.sort(key=lambda one: sum(1 for _ in islice(rows(BLIND, prefix=one), most)))
+        first, *others = lists
+        return b"".join(
+            [
+                key[_KEY:]
+                for key, _ in rows(BLIND, prefix=first)
+                if all([row(BLIND, other + key[_KEY:]) is not None for other in others])
+            ]
+        )
 
 
 class SealedWriter(SealedReader):
