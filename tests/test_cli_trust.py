@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures and the rights of people on the command line."""
+"""Signatures on the command line: made in a store, taken in, verified in files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import pytest
 
 import omsgrain as og
 from omsgrain import crypto
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import Sealer
+from omsgrain.crypto.web import WebResolver
 from omsgrain.errors import BY_CODE
 from shell import USAGE, Shell
 from signing import ALICE, BOB, GRAIN, IAT, by_hand, headers
 
 TIME = 1_768_471_200_000
-MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
-KEYS = ("--keys", "people.keys", "--master", "master.key")
-HOLD = ("--authority", "court", "--reason-code", "litigation")
+WEB = "did:web:robots.example"
 
 
 def exit_code(code: str) -> int:
@@ -53,29 +51,6 @@ def shell(
 def key(shell: Shell, tmp_path: Path) -> Path:
     ALICE.save(tmp_path / "alice.key")
     return tmp_path / "alice.key"
-
-
-@pytest.fixture
-def people(shell: Shell, tmp_path: Path) -> dict[str, str]:
-    """A store with sealed grains of two people, and others that name one: addresses by name."""
-    (tmp_path / "master.key").touch(0o600)
-    (tmp_path / "master.key").write_bytes(bytes(range(32)))
-    ring = KeyRing.create(tmp_path / "people.keys", master=tmp_path / "master.key")
-    with ring, og.open(tmp_path / "m.omsg", keys=ring) as store:
-        return {
-            "sealed": store.put(belief("brass and old", user_id=MIRA)),
-            "other": store.put(belief("glass", 1, user_id=JONAS)),
-            "clear": store.put(belief("lit", 2, author_did=ALICE.did)),
-            "named": store.put(belief("a friend", 3, subject=MIRA)),
-        }
-
-
-def wipe_names(shell: Shell) -> None:
-    for name in (MIRA, ALICE.did):
-        assert name.encode() not in shell.out + shell.err
-
-
-# Signatures
 
 
 def test_sign_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
@@ -146,7 +121,7 @@ def test_verify_envelopes(shell: Shell, tmp_path: Path) -> None:
 def test_verify_envelopes_that_are_not_good(shell: Shell, tmp_path: Path) -> None:
     one = crypto.sign(GRAIN, ALICE, iat=IAT)
     forged = one[:-1] + bytes([one[-1] ^ 1])
-    web = by_hand(headers(kid=b"did:web:robots.example"), crypto.verify_signed(one).blob)
+    web = by_hand(headers(kid=WEB.encode()), crypto.verify_signed(one).blob)
     file = tmp_path / "x.cose"
     for data, codes in [
         (forged, ["ERR_SIGNATURE"]),
@@ -201,6 +176,34 @@ def test_ingest_envelopes(shell: Shell, tmp_path: Path) -> None:
     assert code == exit_code("ERR_UNSUPPORTED")
 
 
+def test_signers_with_names_on_the_web(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def find(self: WebResolver, did: str) -> crypto.PublicKey:
+        asked.append(did)
+        return ALICE.public_key
+
+    monkeypatch.setattr(WebResolver, "__call__", find)
+    blob = crypto.verify_signed(crypto.sign(GRAIN, ALICE)).blob
+    envelope = by_hand(headers(kid=WEB.encode()), blob)
+    (tmp_path / "x.cose").write_bytes(envelope)
+    address = og.address(blob)
+    for store, web in (("known.omsg", True), ("unknown.omsg", False)):
+        options = ["--web"] * web
+        assert shell("verify", "x.cose", *options) == (0 if web else exit_code("ERR_DID"))
+        assert shell("ingest", store, "x.cose", *options) == 0
+        (signature,) = shell.json("show", store, address)["signatures"]
+        assert (signature["signer"], signature["proven"]) == (WEB, web)
+        assert shell("show", store, address) == 0
+        assert (b"not proven" in shell.out) is not web
+        assert shell("export", store, f"{store}.mg") == 0
+    assert asked == [WEB, WEB]
+    assert shell.json("import", "third.omsg", "unknown.omsg.mg")["unproven"] == 1
+    assert shell.json("import", "fourth.omsg", "unknown.omsg.mg", "--web")["unproven"] == 0
+
+
 def test_a_signed_checkpoint(shell: Shell, tmp_path: Path, key: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         store.put(belief("on"))
@@ -211,201 +214,3 @@ def test_a_signed_checkpoint(shell: Shell, tmp_path: Path, key: Path) -> None:
     assert shell.error(*against, BOB.did)[0] == exit_code("ERR_SIGNATURE")
     assert shell("audit", "m.omsg", "--key", key) == USAGE
     assert shell("audit", "m.omsg", "--verify", "--signer", ALICE.did) == USAGE
-
-
-# People
-
-
-def test_dry_run_changes_nothing(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
-    erase = ("erase", "m.omsg", MIRA, ALICE.did, "--reason", "gdpr17", "--dry-run")
-    with og.open(tmp_path / "m.omsg") as store:
-        store.hold(people["clear"], authority="court", reason_code="litigation")
-        entries = len(list(store.audit.entries()))
-    assert shell.json(*erase, *KEYS) == {
-        "keys": 1, "own": 2, "sealed": 1, "named": 1, "kept": {"hold": 1}, "unopened": 0,
-    }  # fmt: skip
-    wipe_names(shell)
-    assert shell.json(*erase)["unopened"] == 2
-    assert shell(*erase) == 0
-    wipe_names(shell)
-    with og.open(tmp_path / "m.omsg", readonly=True) as store:
-        assert len(store) == 4
-        assert len(list(store.audit.entries())) == entries
-    assert shell.json("get", "m.omsg", people["sealed"], *KEYS)["grain"]["user_id"] == MIRA
-
-
-def test_erase(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
-    (tmp_path / "names.txt").write_bytes(f"\ufeff{MIRA}\r\n\n  {ALICE.did}\n".encode())
-    erase = ("erase", "m.omsg", "--identity-file", "names.txt", "--reason", "gdpr17", *KEYS)
-    told = shell.json(*erase, "--actor", "clerk")
-    assert (told["complete"], told["keys"], told["sealed"], told["erased"]) == (True, 1, 1, 1)
-    assert told["named"] == [[people["named"], ["subject"]]]
-    wipe_names(shell)
-    assert shell.error("get", "m.omsg", people["sealed"], *KEYS)[1]["code"] == "ERR_ERASED"
-    assert shell.error("get", "m.omsg", people["clear"], *KEYS)[1]["code"] == "ERR_NOT_FOUND"
-    assert shell.json("get", "m.omsg", people["other"], *KEYS)["grain"]["object"] == "glass"
-    assert shell.json("keys", "status", "people.keys", *KEYS[2:])["erased"] == 1
-    again = shell.json(*erase, "--mentions", "erase", "--ciphertext")
-    assert (again["keys"], again["erased"]) == (0, 1)
-    assert shell(*erase) == 0
-    wipe_names(shell)
-    entries = shell.json("audit", "m.omsg", "--operation", "erase")
-    assert {entry["reason_code"] for entry in entries} == {"gdpr17"}
-    assert entries[0]["actor"] == "clerk"
-    wipe_names(shell)
-
-
-def test_what_was_erased_comes_back_only_if_told(
-    shell: Shell, tmp_path: Path, people: dict[str, str]
-) -> None:
-    assert shell("export", "m.omsg", "before.mg") == 0
-    assert shell("erase", "m.omsg", ALICE.did, "--reason", "gdpr17", *KEYS) == 0
-    text = json.dumps(belief("lit", 2, author_did=ALICE.did)).encode()
-    for command in (("ingest", "m.omsg"), ("import", "m.omsg", "before.mg")):
-        code, error = shell.error(*command, stdin=text)
-        assert (code, error["code"]) == (exit_code("ERR_ERASED"), "ERR_ERASED")
-    assert shell.json("import", "m.omsg", "before.mg", "--allow-erased")["stored"] == 1
-    assert shell("erase", "m.omsg", ALICE.did, "--reason", "gdpr17", *KEYS) == 0
-    assert shell.json("ingest", "m.omsg", "--allow-erased", stdin=text)["stored"] == 1
-
-
-def test_erase_that_is_not_done_yet(shell: Shell, people: dict[str, str]) -> None:
-    assert shell("hold", "m.omsg", people["clear"], *HOLD) == 0
-    erase = ("erase", "m.omsg", "--identity-file", "-", "--reason", "gdpr17", *KEYS)
-    assert shell(*erase, "--json", stdin=ALICE.did.encode()) == exit_code(
-        "ERR_INVALIDATION_DENIED"
-    )
-    told = json.loads(shell.out)
-    assert told["kept"] == [[people["clear"], "hold"]]
-    assert told["incomplete"] == ["kept"]
-    assert shell("release", "m.omsg", people["clear"], *HOLD) == 0
-    queued = shell.json("due", "m.omsg")
-    assert [entry["kind"] for entry in queued] == ["release"]
-    assert shell("due", "m.omsg", "--run", *KEYS) == 0
-    assert shell.error("get", "m.omsg", people["clear"])[1]["code"] == "ERR_NOT_FOUND"
-    queue = ("erase", "m.omsg", MIRA, "--reason", "x", "--scrub", "queued", "--within", 0, *KEYS)
-    told = shell.json(*queue)
-    assert told["incomplete"] == ["scrub"]
-    assert told["scrub_due"] is not None
-    assert shell("due", "m.omsg") == 0
-    assert b"scrub" in shell.out
-    assert shell.json("due", "m.omsg", "--run", "--everything", *KEYS)["complete"]
-    assert shell.json("due", "m.omsg") == []
-    assert shell("due", "m.omsg", "--everything") == USAGE
-
-
-def test_erase_and_write_the_key_file_anew(
-    shell: Shell, tmp_path: Path, people: dict[str, str]
-) -> None:
-    assert shell("keys", "master", "new.key") == 0
-    erase = ("erase", "m.omsg", MIRA, "--reason", "gdpr17", "--new-master", "new.key")
-    assert shell.error(*erase)[0] == exit_code("ERR_SCHEMA")  # without keys
-    assert shell.json(*erase, *KEYS)["rekeyed"]
-    get = ("get", "m.omsg", people["other"], "--keys", "people.keys", "--master")
-    assert shell.error(*get, "master.key")[1]["code"] == "ERR_KEY"
-    assert shell.json(*get, "new.key")["grain"]["object"] == "glass"
-
-
-def test_erase_with_wrong_arguments(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
-    erase = ("erase", "m.omsg", *KEYS)
-    assert shell(*erase, MIRA) == USAGE  # no reason
-    assert shell(*erase, "--reason", "gdpr17") == USAGE  # nobody
-    assert shell(*erase, MIRA, "--reason", "x", "--scrub", "later") == USAGE
-    assert shell.error(*erase, MIRA, "--reason", "two words")[0] == exit_code("ERR_SCHEMA")
-    (tmp_path / "names").write_bytes(b"\xff\xfe\n")
-    code, error = shell.error(*erase, "--identity-file", "names", "--reason", "x")
-    assert (code, error["code"]) == (exit_code("ERR_FORMAT"), "ERR_FORMAT")
-    with og.open(tmp_path / "m.omsg", readonly=True) as store:
-        assert len(store) == 4
-
-
-def test_report(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
-    assert shell("report", "m.omsg", MIRA, *KEYS) == 0
-    told = json.loads(shell.out)
-    assert (told["own"], told["named"], told["complete"]) == (1, 1, True)
-    assert {one["address"] for one in told["grains"]} == {people["sealed"], people["named"]}
-    for name in ("mira.json", "mira.mg"):
-        counts = shell.json("report", "m.omsg", "-o", name, MIRA, *KEYS)
-        assert counts == {"path": name, "own": 1, "named": 1, "complete": True}
-        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
-        error = shell.error("report", "m.omsg", "-o", name, MIRA, *KEYS)[1]
-        assert error["code"] == "EEXIST"
-    assert json.loads((tmp_path / "mira.json").read_bytes())["grains"] == told["grains"]
-    assert shell.json("verify", "mira.mg")["verified"] == 2
-    assert shell("report", "m.omsg", "-o", "x.json", MIRA, *KEYS) == 0
-    wipe_names(shell)
-
-
-def test_a_report_that_lacks_something(shell: Shell, people: dict[str, str]) -> None:
-    assert shell("report", "m.omsg", MIRA) == exit_code("ERR_KEY")
-    told = json.loads(shell.out)
-    assert (told["own"], told["complete"]) == (0, False)
-    assert shell.err
-    assert shell("report", "m.omsg", "nobody@example.org", *KEYS) == 0
-    told = json.loads(shell.out)
-    assert (told["grains"], told["complete"]) == ([], True)
-    assert shell("report", "m.omsg") == USAGE
-
-
-def test_a_report_that_cannot_be_leaves_no_file(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    code, error = shell.error("report", "empty", MIRA, "-o", "x.json")
-    assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
-    assert not (tmp_path / "x.json").exists()
-
-
-def test_withdraw_a_consent(shell: Shell, tmp_path: Path) -> None:
-    given = {
-        "type": "consent", "subject_did": ALICE.did, "grantee_did": BOB.did,
-        "scope": ["store"], "is_withdrawal": False, "created_at": TIME,
-    }  # fmt: skip
-    with og.open(tmp_path / "m.omsg") as store:
-        consent = store.put(given)
-        cascade = {"mode": "consent_cascade"}
-        gone = store.put(belief("on", 1, processing_basis=consent, invalidation_policy=cascade))
-        stays = store.put(belief("off", 2, processing_basis=consent))
-    withdraw = ("consent", "withdraw", "m.omsg", consent)
-    told = shell.json(*withdraw, "--reason", "no more", "--within", 0, "--actor", "clerk")
-    assert (told["queued"], told["others"], told["complete"]) == ([gone], [stays], True)
-    assert shell(*withdraw) == 0
-    assert stays.encode() in shell.out
-    (entry,) = shell.json("due", "m.omsg")
-    assert (entry["kind"], entry["address"], entry["overdue"]) == ("consent", gone, True)
-    assert shell.json("due", "m.omsg", "--run")["erased"] == 1
-    assert shell.error("get", "m.omsg", gone)[1]["code"] == "ERR_NOT_FOUND"
-    assert shell.error("consent", "withdraw", "m.omsg", stays)[0] == exit_code("ERR_SCHEMA")
-    assert shell(*withdraw, "--within", 31) == USAGE
-
-
-def test_restrict(shell: Shell, people: dict[str, str]) -> None:
-    reason = ("--reason", "gdpr18")
-    named = people["named"]
-    assert shell("restrict", "m.omsg", named) == USAGE
-    assert shell.json("restrict", "m.omsg", named, *reason)["restricted"]
-    assert shell.json("query", "m.omsg", "--subject", MIRA)["results"] == []
-    assert shell.json("state", "m.omsg", named)["restricted"]
-    assert shell("unrestrict", "m.omsg", named, *reason) == 0
-    assert len(shell.json("query", "m.omsg", "--subject", MIRA)["results"]) == 1
-    assert shell.error("restrict", "m.omsg", "0" * 64, *reason)[0] == exit_code("ERR_NOT_FOUND")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("erase", MIRA, "--reason", "x"),
-        ("erase", MIRA, "--reason", "x", "--dry-run"),
-        ("report", MIRA),
-        ("consent", "withdraw", "0" * 64),
-        ("due", "--run"),
-        ("due",),
-        ("restrict", "0" * 64, "--reason", "x"),
-    ],
-)
-def test_no_command_makes_a_store_by_mistake(
-    shell: Shell, tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    (tmp_path / "empty").mkdir()
-    names = 2 if command[0] == "consent" else 1
-    code, error = shell.error(*command[:names], "empty", *command[names:])
-    assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
-    assert list((tmp_path / "empty").iterdir()) == []

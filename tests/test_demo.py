@@ -35,7 +35,9 @@ def test_demo(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_demo_in_words(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--data", str(EXAMPLES)]) == 0
     told = capfd.readouterr().out
-    assert {"ERR_INTEGRITY", "ERR_CORRUPT", "ERR_SIGNATURE", "ERR_ERASED"} <= set(re.findall("ERR_[A-Z]+", told))
+    assert {"ERR_INTEGRITY", "ERR_CORRUPT", "ERR_SIGNATURE", "ERR_ERASED"} <= set(
+        re.findall("ERR_[A-Z]+", told)
+    )
 
 
 def test_the_mission_is_whole() -> None:

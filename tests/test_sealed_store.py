@@ -478,6 +478,8 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
         store.put(fields)
     with pytest.raises(ErasedError):
         store.supersede(plain, fields)
+    assert store.put_many([fields], errors="collect").errors[0].error.code == "ERR_ERASED"
+    assert ring.of_user(USERS[0]) is None  # nothing is made for what is refused
     back = store.put(fields, allow_erased=True)
     assert store.put(fields) == back
     assert store.put_many([fields, fields]).addresses == [back, back]
@@ -551,7 +553,7 @@ def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Store, ring: Ke
     assert store.state(old).superseded_by == after
 
 
-@pytest.mark.parametrize("at", [-1, 0, 3, 12, 40], ids=["tag", "version", "header", "nonce", "text"])
+@pytest.mark.parametrize("at", [-1, 0, 3, 12, 40])  # tag, version, header, nonce, text
 def test_flipped_bytes_are_told_from_a_wrong_key(tmp_path: Path, ring: KeyRing, at: int) -> None:
     path = tmp_path / "memory.omsg"
     with og.open(path, keys=ring) as store:
@@ -565,3 +567,11 @@ def test_flipped_bytes_are_told_from_a_wrong_key(tmp_path: Path, ring: KeyRing, 
     (path / "data.mdb").write_bytes(raw.replace(bytes(blob), bytes(flipped)))
     with og.open(path, keys=ring) as store, pytest.raises(IntegrityError):
         store.get(address)
+
+
+def test_signed_sealed_and_erased(tmp_path: Path, ring: KeyRing) -> None:
+    with og.open(tmp_path / "s.omsg", keys=ring) as store:
+        for user in USERS[:2]:
+            store.sign(store.put(belief(user_id=user)), ALICE)
+        assert store.erase_subject([USERS[0]], reason_code="x").complete
+        assert store.check().problems == ()

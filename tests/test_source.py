@@ -126,6 +126,7 @@ def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     ("head", "name", "kind"),
     [
         (b"\x01\x00", "", "blob"), (b"\x01\x00", "x.jsonl", "blob"), (b"", "", "jsonl"),
+        (b"\xd2\x84", "", "blob"),
         (b" \n", "", "jsonl"), (b" [", "", "json"), (b'{"a": 1}\n{"a"', "", "jsonl"),
         (b'{"a": 1}', "", "jsonl"), (b'{\n  "a"', "", "json"), (b'{"a": 1,\n "b"', "", "json"),
         (b'{"a": 1,\n "b"', "x.JSONL", "jsonl"), (b"\xef\xbb\xbf{}", "", "jsonl"),
@@ -136,7 +137,7 @@ def test_detect(head: bytes, name: str, kind: str) -> None:
     assert detect(head, name) == kind
 
 
-@pytest.mark.parametrize("head", [b"junk", b"\xd2\x84", b"MG\x01", b"\xff\xfe{\0", b"\0"])
+@pytest.mark.parametrize("head", [b"junk", b"\xd3\x84", b"MG\x01", b"\xff\xfe{\0", b"\0"])
 def test_detect_refuses(head: bytes) -> None:
     with pytest.raises(FormatError):
         detect(head)

@@ -225,9 +225,10 @@ def report(
         click.echo(output.safe(text).encode(), nl=False)
     elif as_json:
         counts = {"own": found.own, "named": found.named, "complete": found.complete}
-        output.emit({"path": os.fspath(target or ""), **counts})
+        lacks = list(found.incomplete)
+        output.emit({"path": os.fspath(target or ""), **counts, "incomplete": lacks})
     else:
         click.echo(output.safe(f"{target}: {found.own} own grains, {found.named} others"))
-    for lack in found.incomplete:
+    for lack in () if as_json else found.incomplete:
         click.echo(output.safe(lack), err=True)
     return 0 if found.complete else KeyMissingError.exit_code

@@ -121,7 +121,7 @@ def _read(path: Path) -> bytes:
         data = None
     if data is None:
         raise KeyMissingError("the file with the master key is missing")
-    key = _parse(data)
+    key = parse_key(data)
     if key is None:
         raise KeyMissingError(
             "no master key in the file", expected=f"{KEY} bytes, as they are, in hex or in base64"
@@ -129,7 +129,7 @@ def _read(path: Path) -> bytes:
     return key
 
 
-def _parse(data: bytes) -> bytes | None:
+def parse_key(data: bytes) -> bytes | None:
     if len(data) == KEY:
         return data
     text = data.strip().translate(bytes.maketrans(b"-_", b"+/"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
     from omsgrain.engine.incoming import Incoming
 
-__all__ = ["Admission", "admit", "check_basis", "erased", "refuse_erased"]
+__all__ = ["Admission", "admit", "check_basis", "erased", "refuse_erased", "was_erased"]
 
 _CONSENT = 10  # type byte
 _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
@@ -62,13 +62,19 @@ def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
     for i in given.sealed:
         digests[i] = given.plain(i)
     below: Writer = getattr(writer, "inner", writer)
-    return {
-        i: ErasedError(
-            "this grain was erased", expected="allow_erased=True, if it is to come back"
-        )
+    gone = {
+        i
         for i in tombstones.refused(writer, digests)
         if known(writer, given, i) is None and below.find([given.pairs[i][0]])[0] is None
     }
+    return {i: was_erased() for i in gone | given.erased}
+
+
+def was_erased() -> ErasedError:
+    """The refusal of a grain that was erased before."""
+    return ErasedError(
+        "this grain was erased", expected="allow_erased=True, if it is to come back"
+    )
 
 
 def refuse_erased(writer: Writer, given: Incoming) -> None:

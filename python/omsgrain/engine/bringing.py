@@ -11,6 +11,7 @@ from omsgrain.engine.base import Base, Settings
 from omsgrain.engine.incoming import Incoming, KeysMovedError, incoming
 from omsgrain.errors import KeyMissingError
 from omsgrain.intake import Intake
+from omsgrain.store import tombstones
 from omsgrain.store.base import Writer
 
 __all__ = ["TRIES", "Bringing", "refuse_moved"]
@@ -24,15 +25,31 @@ TRIES = 100
 class Bringing(Base):
     """The part of a GrainStore that stands between what is given and a transaction with it."""
 
-    def _bring(self, intake: Intake, work: Callable[[Writer, Incoming], T]) -> T:
+    def _bring(
+        self,
+        intake: Intake,
+        work: Callable[[Writer, Incoming], T],
+        *,
+        allow_erased: bool = False,
+    ) -> T:
         """Seal what must be, and run a transaction with it; again if keys were destroyed."""
         for _ in range(TRIES):
-            given = incoming(self._settings, intake)
+            gone = set() if allow_erased else self._erased(intake)
+            given = incoming(self._settings, intake, gone)
             try:
                 return self._store.write(partial(self._with_keys, given, work))
             except KeysMovedError:
                 continue
         raise KeyMissingError("keys are destroyed as fast as they are made")
+
+    def _erased(self, intake: Intake) -> set[int]:
+        """Positions of what was erased before; asked here only to make no key for it."""
+        if self._settings.keys is None:
+            return set()
+        places = [i for i, pair in enumerate(intake.pairs) if pair is not None]
+        digests = [pair[0] for pair in intake.pairs if pair is not None]
+        with self._below.read() as reader:
+            return {places[n] for n in tombstones.refused(reader, digests)}
 
     def _with_keys(self, given: Incoming, work: Callable[[Writer, Incoming], T], w: Writer) -> T:
         refuse_moved(self._settings, given)

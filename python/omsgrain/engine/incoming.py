@@ -8,7 +8,7 @@ transaction can tell comes after (``placing.py``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,12 +59,14 @@ class Incoming:
             envelope and was sealed is over what is inside.
         sealed: of those that were sealed here, by position.
         generation: of the keys that they were sealed with.
+        erased: positions of those that were erased before, and for which no key was made.
     """
 
     pairs: list[Pair]
     signatures: dict[int, Signature] = field(default_factory=dict)
     sealed: dict[int, Sealed] = field(default_factory=dict)
     generation: int = 0
+    erased: frozenset[int] = frozenset()
 
     def grain(self, i: int) -> Grain:
         """The grain as who holds the keys sees it, under the address that it will have."""
@@ -78,15 +80,22 @@ class Incoming:
         return sha256(self.sealed[i].plain).digest() if i in self.sealed else self.pairs[i][0]
 
 
-def incoming(settings: Settings, intake: Intake) -> Incoming:
-    """Take over what was not refused, and seal it where the store has keys."""
+def incoming(settings: Settings, intake: Intake, erased: Collection[int] = ()) -> Incoming:
+    """Take over what was not refused, and seal it where the store has keys.
+
+    Args:
+        settings: with the keys.
+        intake: what came in.
+        erased: positions of those that were erased before and may not come back.
+    """
     good = [i for i, pair in enumerate(intake.pairs) if pair is not None]
     pairs = [pair for pair in intake.pairs if pair is not None]
     if settings.keys is None and not intake.signatures:
         return Incoming(pairs)
     signatures = {n: intake.signatures[i] for n, i in enumerate(good) if i in intake.signatures}
     whole = {n for n, i in enumerate(good) if i in intake.whole}
-    return seal(settings, Incoming(pairs, signatures), whole)
+    gone = frozenset(n for n, i in enumerate(good) if i in erased)
+    return seal(settings, Incoming(pairs, signatures, erased=gone), whole)
 
 
 def seal(
@@ -109,6 +118,11 @@ def seal(
         return given
     blobs = [blob for _, blob in given.pairs]
     owners = _owners(settings, blobs)
+    # Whose key was destroyed gets no new one for what will be refused.
+    gone = frozenset(i for i in given.erased & owners.keys() if ring.of_user(owners[i]) is None)
+    for i in gone:
+        del owners[i]
+    given = replace(given, erased=gone)
     if not owners:
         return given
     generation = ring.refresh()
@@ -119,7 +133,7 @@ def seal(
         if found is None:
             raise KeyMissingError("the key of a user was destroyed just now")
         keys[owner] = found
-    done = Incoming(list(given.pairs), dict(given.signatures), {}, generation)
+    done = Incoming(list(given.pairs), dict(given.signatures), {}, generation, gone)
     for i, sealed, blob in _seal(blobs, owners, keys, given, whole, to_be_signed):
         done.pairs[i] = (sha256(blob).digest(), blob)
         done.sealed[i] = sealed

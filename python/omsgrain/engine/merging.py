@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain.engine import acts
-from omsgrain.engine.admission import refuse_erased
+from omsgrain.engine.admission import refuse_erased, was_erased
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import place
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
@@ -71,6 +71,9 @@ class Arriving:
         for address, places in self._places.items():
             if not places:
                 found[address] = self._refused[address]
+                continue
+            if not given.erased.isdisjoint(places):
+                found[address] = was_erased()
                 continue
             found[address] = Incoming(
                 [given.pairs[i] for i in places],

@@ -191,7 +191,7 @@ class Moving(Finding, Putting, Changing):
                     allow_erased=allow_erased,
                 )
 
-            return self._bring(coming.intake, work)
+            return self._bring(coming.intake, work, allow_erased=allow_erased)
 
         def noted(writer: Writer, operation: str, digests: list[bytes]) -> None:
             self._note(writer, operation, digests, reason_code="import")

@@ -108,7 +108,7 @@ class Putting(Bringing):
                     return same
             return self._take(writer, given, True, allow_erased)[0].digest.hex()
 
-        return self._bring(intake, work)
+        return self._bring(intake, work, allow_erased=allow_erased)
 
     def put_many(
         self,
@@ -169,7 +169,9 @@ class Putting(Bringing):
         if not good:
             return report
         outcomes = self._bring(
-            intake, lambda writer, given: self._take(writer, given, stop, allow_erased)
+            intake,
+            lambda writer, given: self._take(writer, given, stop, allow_erased),
+            allow_erased=allow_erased,
         )
         stored = duplicates = 0
         for i, (digest, new, refusal) in zip(good, outcomes, strict=True):

@@ -38,9 +38,6 @@ def make_master(file: Path) -> None:
     try:
         disk.write_at(handle, os.urandom(_KEY).hex().encode() + b"\n", 0)
         disk.sync(handle)
-    except BaseException:
-        file.unlink()
-        raise
     finally:
         os.close(handle)
     disk.sync_names(file.resolve().parent)
@@ -52,11 +49,11 @@ def key_of_text(text: str | None) -> bytes:
     Raises:
         KeyMissingError: it is none.
     """
-    from omsgrain.crypto.master import _parse
+    from omsgrain.crypto.master import parse_key
 
     # As many letters as a key has bytes are a password, and not a key.
     data = b"" if text is None else text.encode(errors="replace")
-    key = None if len(data) == _KEY else _parse(data)
+    key = None if len(data) == _KEY else parse_key(data)
     if key is None:
         found = "nothing" if text is None else None
         raise KeyMissingError(

@@ -69,7 +69,7 @@ def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:
     if text[:1] == b"[":
         return "json"
     if text[:1] != b"{":
-        raise FormatError("neither JSON nor a grain blob", expected="{, [ or byte 01")
+        raise FormatError("neither JSON nor a grain", expected="{, [ or byte 01 or d2")
     first, newline, _ = text.partition(b"\n")
     return "json" if newline and not first.rstrip(_SPACE).endswith(b"}") else "jsonl"
 

@@ -62,7 +62,8 @@ def _unsigned(reader: LmdbReader) -> Iterator[Problem]:
     while page := reader.page(after):
         after = page[-1][0]
         for seq, blob in page:
-            signed = len(blob) > 1 and blob[1] & _SIGNED
+            # Where a key was destroyed, the signatures over what it sealed went too.
+            signed = len(blob) > 1 and blob[1] & (_SIGNED | _ENCRYPTED) == _SIGNED
             if signed and next(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)), None) is None:
                 yield _problem(seq, "the grain says that it is signed, and has no signature")
 
