@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.store.base import Store
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.memory import MemoryStore
 
 settings.register_profile(
     "default",
@@ -79,3 +86,18 @@ def scale(pytestconfig: pytest.Config) -> Scale:
 def long(pytestconfig: pytest.Config) -> bool:
     """Whether this run has the counts that the issues name."""
     return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[KeyRing]:
+    """A key ring of its own."""
+    with KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as ring:
+        yield ring
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store of each kind, to be opened with keys and without."""
+    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
+    yield store
+    store.close()

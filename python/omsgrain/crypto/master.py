@@ -130,6 +130,7 @@ def _read(path: Path) -> bytes:
 
 
 def parse_key(data: bytes) -> bytes | None:
+    """Read 32 bytes as they are, in hex or in base64; None if it is none of these."""
     if len(data) == KEY:
         return data
     text = data.strip().translate(bytes.maketrans(b"-_", b"+/"))
