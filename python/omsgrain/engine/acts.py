@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["delete", "set_verification", "state", "supersede"]
 
 _WALK = 4_096  # grains looked at for a circle
+_SEALED = 2  # bit of the second header byte
 
 
 def state(reader: Reader, seq: int) -> State:
@@ -100,7 +101,7 @@ def supersede(
     rules = _check(world, act, settings)
     if settings.preset is not None:
         check_basis(writer, settings, given, new)
-        rules += settings.preset.check_put(new, encrypted=bool(given.sealed))
+        rules += settings.preset.check_put(new, encrypted=_is_sealed(writer, given, there))
         if (target := world.grain(old)) is not None:
             rules += settings.preset.reviews("supersede", target)
     place(writer, given, range(len(given.pairs)))
@@ -164,6 +165,12 @@ def _there(writer: Writer, given: Incoming) -> bytes | None:
     below: Writer = getattr(writer, "inner", writer)
     digest = given.pairs[0][0]
     return digest if below.find([digest])[0] is not None else known(writer, given, 0)
+
+
+def _is_sealed(reader: Reader, given: Incoming, there: bytes | None) -> bool:
+    """Whether the new grain is stored sealed, by now or by what is done now."""
+    blob = None if there is None else reader.get(there)
+    return bool(given.sealed) or (blob is not None and bool(blob[1] & _SEALED))
 
 
 def _at(reader: Reader, digest: bytes) -> Grain:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "admit", "check_basis", "erased", "refuse_erased", "was_erased"]
 
-_CONSENT = 10  # type byte
 _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
 
 
@@ -121,13 +120,4 @@ def check_basis(writer: Writer, settings: Settings, given: Incoming, grain: Grai
     from omsgrain.engine.rights import consent
 
     if consent.is_asked(settings.preset, grain):
-        consent.check_basis(writer, grain, _consents(given))
-
-
-def _consents(given: Incoming) -> set[str]:
-    """The addresses of the consents that come along, by both names of sealed ones."""
-    found: set[str] = set()
-    for i, (digest, blob) in enumerate(given.pairs):
-        if blob[2] == _CONSENT and not (grain := given.grain(i)).get("is_withdrawal", True):
-            found.update((digest.hex(), given.plain(i).hex(), grain.address))
-    return found
+        consent.check_basis(writer, grain, *given.consents())

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Incoming", "KeysMovedError", "Sealed", "incoming", "seal"]
 
 _SEALED = 2  # bit of the second header byte
+_CONSENT = 10  # type byte
 _EVERYBODY = ""  # whose key seals what a rule wants sealed and what belongs to no user
 
 
@@ -49,6 +50,18 @@ class Sealed(NamedTuple):
     veil: Veil
 
 
+class Consents(NamedTuple):
+    """The consents among some grains.
+
+    Attributes:
+        given: their addresses, by both names of sealed ones.
+        withdrawn: by the addresses of consents, those of the grains that withdraw them.
+    """
+
+    given: set[str]
+    withdrawn: dict[str, set[str]]
+
+
 @dataclass(slots=True)
 class Incoming:
     """Grains that are to be put.
@@ -67,6 +80,7 @@ class Incoming:
     sealed: dict[int, Sealed] = field(default_factory=dict)
     generation: int = 0
     erased: frozenset[int] = frozenset()
+    _consents: Consents | None = None
 
     def grain(self, i: int) -> Grain:
         """The grain as who holds the keys sees it, under the address that it will have."""
@@ -78,6 +92,24 @@ class Incoming:
     def plain(self, i: int) -> bytes:
         """The digest of the grain before it was sealed."""
         return sha256(self.sealed[i].plain).digest() if i in self.sealed else self.pairs[i][0]
+
+    def consents(self) -> Consents:
+        """The consents among them, and what withdraws one.
+
+        They are gathered once, for every grain of a large batch asks for them.
+        """
+        if self._consents is None:
+            found = Consents(set(), {})
+            for i, (digest, blob) in enumerate(self.pairs):
+                if blob[2] != _CONSENT:
+                    continue
+                grain, plain = self.grain(i), self.plain(i).hex()
+                if grain.get("is_withdrawal") is False:
+                    found.given.update((digest.hex(), plain))
+                elif prior := grain.get("prior_consent"):
+                    found.withdrawn.setdefault(prior, set()).add(plain)
+            self._consents = found
+        return self._consents
 
 
 def incoming(settings: Settings, intake: Intake, erased: Collection[int] = ()) -> Incoming:

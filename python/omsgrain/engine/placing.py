@@ -106,7 +106,11 @@ def _add_signature(writer: Writer, given: Incoming, i: int, seq: int | None) -> 
     from omsgrain.store import signatures
 
     blob = writer.blob_at(seq) or b""
-    if i in given.sealed and not signatures.over(signature, given.pairs[i][1]):
+    if i in given.sealed:
+        if signatures.over(signature, given.pairs[i][1]):
+            # Sealed before it was signed; if it stands under another nonce, that is not signed.
+            own = blob == given.pairs[i][1]
+            return own and signatures.add(writer, seq, blob, signature)
         sealed = given.sealed[i]
         if signatures.over(signature, blob):  # it stands there as a plain one
             return signatures.add(writer, seq, blob, signature)

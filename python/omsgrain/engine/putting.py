@@ -104,7 +104,7 @@ class Putting(Bringing):
                 from omsgrain.index.history import find_same
 
                 same: str | None = find_same(writer, given.grain(0).blob)
-                if same is not None:
+                if same is not None and not _signs(writer, given, same):
                     return same
             return self._take(writer, given, True, allow_erased)[0].digest.hex()
 
@@ -195,10 +195,11 @@ class Putting(Bringing):
             raise refused[min(refused)]
         admitted = [i for i in range(len(pairs)) if i not in refused]
         placed = place(writer, given, admitted)
+        found = dict(zip(admitted, placed, strict=True))
         for i, rules in admission.reviews.items():
-            address, now = pairs[i][0].hex(), self._settings.clock()
-            number = seq_of(writer, pairs[i][0])
-            add(writer, Review(number, "put", address, None, None, now, rules))
+            digest, now = found[i].digest, self._settings.clock()
+            number = seq_of(writer, digest)
+            add(writer, Review(number, "put", digest.hex(), None, None, now, rules))
         late = next((one.refusal for one in placed if one.refusal is not None), None)
         if stop and late is not None:
             raise late
@@ -206,13 +207,18 @@ class Putting(Bringing):
             self._note(writer, "put", fresh)
         if signed := [one.digest for one in placed if one.signed]:
             self._note(writer, "sign", signed)
-        found = dict(zip(admitted, placed, strict=True))
         return [
             Outcome(found[i].digest, found[i].new, found[i].refusal)
             if i in found
             else Outcome(pairs[i][0], False, refused[i])
             for i in range(len(pairs))
         ]
+
+
+def _signs(writer: Writer, given: Incoming, address: str) -> bool:
+    """Whether a grain that stands at an address already was given with a signature."""
+    seqs = writer.find([given.plain(0), bytes.fromhex(address)])
+    return bool(given.signatures) and seqs[0] == seqs[1]
 
 
 def _joined(parts: Sequence[Intake]) -> Intake:

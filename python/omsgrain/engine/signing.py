@@ -11,6 +11,7 @@ from omsgrain import _core, registry
 from omsgrain.engine import acts
 from omsgrain.engine.bringing import TRIES, Bringing, refuse_moved
 from omsgrain.engine.incoming import Incoming, KeysMovedError, seal
+from omsgrain.engine.rights.restricting import mark
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import IntegrityError, KeyMissingError, NotFoundError, SchemaError
 from omsgrain.grain import Grain, make
@@ -42,8 +43,8 @@ class Signing(Bringing):
 
         A grain that is signed already gets one more signature, and keeps its address. The bit that
         says so is part of what an address covers, so an unsigned grain is superseded by another
-        one, which says the same, is derived from it and is signed. Policies are asked as for every
-        supersession: a locked grain cannot be signed any more.
+        one, which says the same, is derived from it, is signed, and is restricted if it was.
+        Policies are asked as for every supersession: a locked grain cannot be signed any more.
 
         Args:
             address: the grain.
@@ -88,16 +89,24 @@ class Signing(Bringing):
         given.signatures[0] = signature
         old_digest = bytes.fromhex(old.address)
 
-        def work(writer: Writer) -> str:
+        def work(writer: Writer) -> bytes:
             refuse_moved(self._settings, given)
             done, changed = acts.supersede(
                 writer, self._settings, old_digest, given, justification
             )
             if changed:
                 self._note(writer, "sign", [old_digest, done])
-            return done.hex()
+                if acts.state(writer, seq_of(writer, old_digest)).restricted:
+                    # It says the same, so a signature must not bring it back into use.
+                    mark(writer, seq_of(writer, done), True)
+                    self._note(writer, "restrict", [done], reason_code="signed")
+            return done
 
-        return self._store.write(work)
+        done = self._store.write(work)
+        if done == given.pairs[0][0]:
+            return done.hex()
+        # It was there already, sealed under another nonce: those are the bytes to be signed.
+        return self.sign(done.hex(), signer, iat=iat, justification=justification)
 
     def _sign_again(self, old: _Stored, signer: Signer, iat: int | None) -> str:
         """Add a signature to a grain that is signed already; inside, if it was sealed after."""

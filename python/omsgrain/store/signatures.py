@@ -12,13 +12,13 @@ Of a grain that was signed and then sealed, who signed it is part of what is sea
 
 The blob stands once, in blobs-0, with its signed bit set; the envelopes come back byte for byte.
 The row of a grain and a signer is never taken by somebody else: only a signature that was verified
-here may replace one whose DID could not be resolved.
+here may replace one whose DID could not be resolved, by any signer where there is no room left.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -172,7 +172,7 @@ def add(writer: Writer, seq: int, blob: bytes, signature: Signature) -> bool:
     key = SEQUENCE.pack(seq) + _name(signature.signer)
     before = writer.row(SIGNATURES, key)
     if before is None:
-        _check_room(writer, key)
+        _make_room(writer, key, signature.proven, lambda _, row: row)
     elif before[:1] == b"\1" or not signature.proven:
         return False
     writer.set_row(SIGNATURES, key, row)
@@ -189,9 +189,18 @@ def _row(blob: bytes, signature: Signature) -> bytes:
     return _HEAD.pack(signature.proven, at) + envelope[:at] + envelope[at + len(blob) :]
 
 
-def _check_room(writer: Writer, key: bytes) -> None:
-    if sum(1 for _ in writer.rows(SIGNATURES, prefix=key[: SEQUENCE.size])) >= MOST:
-        raise RangeError("the grain has too many signatures", expected=f"at most {MOST}")
+def _make_room(
+    writer: Writer, key: bytes, proven: bool, read: Callable[[bytes, bytes], bytes]
+) -> None:
+    """Take out one that is not proven, if there are too many: it costs nobody anything to make."""
+    rows = list(writer.rows(SIGNATURES, prefix=key[: SEQUENCE.size]))
+    if len(rows) < MOST:
+        return
+    for other, row in rows if proven else ():
+        if read(other, row)[:1] == b"\0":
+            writer.set_row(SIGNATURES, other, None)
+            return
+    raise RangeError("the grain has too many signatures", expected=f"at most {MOST}")
 
 
 def add_sealed(
@@ -220,7 +229,9 @@ def add_sealed(
     sealer = Sealer(keys.content)
     before = writer.row(SIGNATURES, key)
     if before is None:
-        _check_room(writer, key)
+        _make_room(
+            writer, key, signature.proven, lambda key, row: sealer.unseal_vector(row[1:], key)
+        )
     elif sealer.unseal_vector(before[1:], key)[:1] == b"\1" or not signature.proven:
         return False
     writer.set_row(SIGNATURES, key, SEALED + sealer.seal_vector(row, key))

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain import _core
-from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError
+from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain
 from omsgrain.store import sealing
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, stored
@@ -69,8 +69,10 @@ class SealedReader:
         """The same snapshot, asked for the grains of one user, or with some words, only."""
         users = self._users
         if user_id is not None:
-            keys = self.ring.of_user(user_id)
-            users = () if keys is None else (keys,)
+            users = ()
+            with suppress(RangeError):  # so long a user id has no keys
+                keys = self.ring.of_user(user_id)
+                users = () if keys is None else (keys,)
         return SealedReader(self.inner, self.ring, users, words)
 
     def count(self) -> int:

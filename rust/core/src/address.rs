@@ -63,12 +63,21 @@ pub fn parse(text: &str) -> Result<Digest> {
 /// `ERR_INTEGRITY`, with both addresses.
 pub fn verify(blob: &[u8], expected: &Digest) -> Result<Digest> {
     let actual = sha256(blob);
+    same(&actual, expected)?;
+    Ok(actual)
+}
+
+/// Checks that two digests are the same, in constant time.
+///
+/// # Errors
+/// `ERR_INTEGRITY`, with both addresses.
+pub fn same(actual: &Digest, expected: &Digest) -> Result<()> {
     if bool::from(actual.ct_eq(expected)) {
-        return Ok(actual);
+        return Ok(());
     }
     Err(Error::new(Code::Integrity, "the blob has another address")
         .expected(to_hex(expected))
-        .found(to_hex(&actual)))
+        .found(to_hex(actual)))
 }
 
 #[cfg(test)]

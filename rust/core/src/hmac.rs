@@ -5,7 +5,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::sha256::{BLOCK, LANES, START, States, Wide, digest};
+use crate::sha256::{BLOCK, Eight, LANES, START, Wide as _, digest, words};
+type States = crate::sha256::States<LANES>;
 use crate::{Code, Error, Result};
 
 /// Bytes of a token.
@@ -24,7 +25,7 @@ const OUTER: u8 = 0x5c;
 pub struct Hmac {
     inner: Sha256,
     outer: Sha256,
-    wide: Option<(Wide, Starts)>,
+    wide: Option<(Eight, Starts)>,
 }
 
 /// The states after the first block, inner and outer, of eight keys.
@@ -42,7 +43,7 @@ impl Hmac {
     pub fn new(key: &[u8]) -> Result<Hmac> {
         let key = whole(key)?;
         let start = |pad| Sha256::new_with_prefix(padded(key, pad));
-        let wide = Wide::here().map(|wide| (wide, Starts::of([key; LANES], wide)));
+        let wide = Eight::here().map(|wide| (wide, Starts::of([key; LANES], wide)));
         Ok(Hmac { inner: start(INNER), outer: start(OUTER), wide })
     }
 
@@ -77,7 +78,7 @@ impl Hmac {
 /// # Errors
 /// `ERR_KEY` for a key that has not 32 bytes.
 pub fn under_each(keys: &[&[u8]], term: &[u8]) -> Result<Vec<Token>> {
-    match (Wide::here(), keys) {
+    match (Eight::here(), keys) {
         (Some(wide), [first, _, ..]) if term.len() <= SHORT => {
             let mut eight = [whole(first)?; LANES];
             for (to, key) in eight.iter_mut().zip(keys) {
@@ -90,19 +91,20 @@ pub fn under_each(keys: &[&[u8]], term: &[u8]) -> Result<Vec<Token>> {
 }
 
 impl Starts {
-    fn of(keys: [&[u8; KEY]; LANES], wide: Wide) -> Starts {
+    fn of(keys: [&[u8; KEY]; LANES], wide: Eight) -> Starts {
         let start = |pad| {
             let mut states = START.map(|word| [word; LANES]);
-            wide.compress(&mut states, &keys.map(|key| padded(key, pad)));
+            wide.compress(&mut states, &words(&keys.map(|key| padded(key, pad))));
             states
         };
         Starts { inner: start(INNER), outer: start(OUTER) }
     }
 
-    fn tokens(&self, terms: [&[u8]; LANES], wide: Wide) -> [Token; LANES] {
+    fn tokens(&self, terms: [&[u8]; LANES], wide: Eight) -> [Token; LANES] {
         let (mut inner, mut outer) = (self.inner, self.outer);
-        wide.compress(&mut inner, &terms.map(last_block));
-        wide.compress(&mut outer, &std::array::from_fn(|lane| last_block(&digest(&inner, lane))));
+        wide.compress(&mut inner, &words(&terms.map(last_block)));
+        let blocks = std::array::from_fn(|lane| last_block(&digest(&inner, lane)));
+        wide.compress(&mut outer, &words(&blocks));
         std::array::from_fn(|lane| cut(&digest(&outer, lane)))
     }
 }

@@ -24,7 +24,7 @@ from typing import NoReturn
 from omsgrain.crypto import disk
 from omsgrain.crypto.derive import KEY, UserKeys, name_bytes
 from omsgrain.crypto.keyring import move
-from omsgrain.crypto.keyring.file import RingFile
+from omsgrain.crypto.keyring.file import START, RingFile
 from omsgrain.crypto.keyring.index import Index
 from omsgrain.crypto.keyring.record import Record, Records, State, pack
 from omsgrain.crypto.keyring.ring import Ring
@@ -198,6 +198,26 @@ class KeyRing(Ring):
         if found is None:
             raise KeyMissingError("no key record of this number")
         return found[1].decode()
+
+    def destroyed(self, user_ids: Iterable[str]) -> list[bytes]:
+        """The numbers of records of users that were destroyed, the oldest first.
+
+        All records are read, if one of the users was ever erased.
+
+        Raises:
+            RangeError: no such user id.
+        """
+        identities = set(self._names(user_ids).values())
+        self.refresh()
+        with self._guard:
+            last = [one[1] for identity in identities if (one := self._last(identity))]
+            if all(r.generation == 1 and self._records.state(r) is State.LIVE for r in last):
+                return []
+            return [
+                record.number
+                for _, record in self._check().records(START)
+                if record.identity in identities and self._records.state(record) is not State.LIVE
+            ]
 
     def users(self) -> Iterator[UserKeys]:
         """The keys of all who have a live record, in no order; others may change it meanwhile."""

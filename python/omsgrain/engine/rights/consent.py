@@ -8,8 +8,9 @@ retracted takes nothing back. Spec: OMS §9, "Consent"
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
@@ -85,19 +86,25 @@ def withdrawal_of(reader: Reader, consent: Consent) -> Grain | None:
         named |= {name: named.get(name, False) for name in version.names}
     given = time_of(consent.grain)
     for name, itself in named.items():
-        for place in reader.places(_core.term("link", name), None, False):
-            seq = int.from_bytes(place[12:], "big")
-            grain = reader.grain(seq)
-            if (
-                grain is not None
-                and grain.type == _TYPE
-                and grain.get("is_withdrawal") is True
-                and grain.get("prior_consent") == name
-                and (itself or given <= time_of(grain))
-                and not _is_undone(reader, seq)
-            ):
+        for grain in _withdrawals(reader, name):
+            if itself or given <= time_of(grain):
                 return grain
     return None
+
+
+def _withdrawals(reader: Reader, name: str) -> Iterator[Grain]:
+    """What takes back the consent of this name, and was not undone."""
+    for place in reader.places(_core.term("link", name), None, False):
+        seq = int.from_bytes(place[12:], "big")
+        grain = reader.grain(seq)
+        if (
+            grain is not None
+            and grain.type == _TYPE
+            and grain.get("is_withdrawal") is True
+            and grain.get("prior_consent") == name
+            and not _is_undone(reader, seq)
+        ):
+            yield grain
 
 
 def stands(reader: Reader, seq: int) -> bool:
@@ -144,23 +151,40 @@ def is_asked(preset: Preset, grain: Grain) -> bool:
     )
 
 
-def check_basis(reader: Reader, grain: Grain, arriving: Collection[str] = ()) -> None:
+def check_basis(
+    reader: Reader,
+    grain: Grain,
+    arriving: Collection[str] = (),
+    withdrawn: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> None:
     """Refuse a grain that stands on a consent that there is not, or that was withdrawn.
 
     Args:
         reader: the store.
         grain: one that is to be put, in the clear; one with another legal basis passes.
-        arriving: addresses of consents that are put in the same step.
+        arriving: addresses of consents that are put in the same step. One that is here already
+            may have been withdrawn since, and counts as it stands here.
+        withdrawn: addresses of consents that are withdrawn in the same step, with those of the
+            grains that do it. Whether one of these counts that is here already, the store knows.
 
     Raises:
         SchemaError: no such consent is in the store, or it was withdrawn; ``rule`` is "consent".
     """
     basis = grain.get(_BASIS)
-    if not is_address(basis) or basis in arriving:
+    if not is_address(basis):
         return
+    digests = [_core.parse_address(address) for address in withdrawn.get(basis, ())]
+    if None in reader.find(digests):
+        raise _refusal("a consent that is withdrawn in the same step")
     try:
         consent = consent_at(reader, basis)
-    except (NotFoundError, SchemaError, KeyMissingError) as error:
+    except NotFoundError as error:
+        if basis not in arriving:
+            raise _refusal("no consent that can be read here") from error
+        if next(_withdrawals(reader, basis), None) is not None:
+            raise _refusal("a consent that was withdrawn") from None
+        return
+    except (SchemaError, KeyMissingError) as error:
         raise _refusal("no consent that can be read here") from error
     state = reader.row(STATES, SEQUENCE.pack(consent.seq))
     if state is not None and state[0] & RETRACTED:

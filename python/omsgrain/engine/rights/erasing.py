@@ -119,8 +119,11 @@ class Erasing(Carrying):
         ring = self._settings.keys
         if rekey is not None and ring is None:
             raise SchemaError("the store was opened without keys", field="/rekey")
+        live = unkeying.numbers_of(ring, people)
+        with self._store.read() as reader:
+            gone = unkeying.left_behind(reader, ring, people, ciphertext=ciphertext)
         order = Order(
-            unkeying.numbers_of(ring, people),
+            tuple(dict.fromkeys((*live, *gone))),
             (),
             0,
             reason_code,

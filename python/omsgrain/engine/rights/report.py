@@ -113,7 +113,7 @@ class SubjectReport:
                     if grain is None or grain.sealed:  # erased since
                         continue
                     told = reported(reader, seq, grain, self._identities)
-                    page.append((told, told.as_bytes(reader) if with_bytes else ()))
+                    page.append((told, told.as_bytes() if with_bytes else ()))
             yield from page
 
     def to_dict(self) -> dict[str, Any]:

@@ -87,17 +87,9 @@ class Reported:
         told = {name: grain[name] for name in names if name in grain}
         return {"address": grain.address, **told, "withdrawn": self.withdrawn}
 
-    def as_bytes(self, reader: Reader) -> tuple[bytes, ...]:
+    def as_bytes(self) -> tuple[bytes, ...]:
         """The grain as it stands in a file: its blob, or an envelope for each of its signers."""
         blob = self.grain.blob
-        if self.sealed:
-            from omsgrain.crypto.seal import Sealer
-            from omsgrain.store.unsealing import SealedReader
-
-            stored = reader.blob_at(self.seq)
-            if blob[1] & _SIGNED and stored is not None and isinstance(reader, SealedReader):
-                return (Sealer(reader.keys_of(self.seq).content).unseal(stored),)
-            return (blob,)
         if blob[1] & _SIGNED:
             return tuple(one.envelope for one in self.signatures)
         return (blob,)

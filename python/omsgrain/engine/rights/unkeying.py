@@ -8,6 +8,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from omsgrain.crypto.derive import LONGEST
 from omsgrain.engine.rights import keeping
 from omsgrain.engine.rights.removal import Names
 from omsgrain.engine.rights.selector import Identities
@@ -37,6 +38,7 @@ __all__ = [
     "destroy",
     "drop_beside",
     "drop_rows",
+    "left_behind",
     "numbers_of",
     "opened",
     "sealed_page",
@@ -69,7 +71,7 @@ class Unkeyed:
 
 
 def numbers_of(ring: KeyRing | None, people: Identities) -> tuple[bytes, ...]:
-    """Return the numbers of the keys of a person."""
+    """Return the numbers of the keys of a person that are not destroyed."""
     found = []
     for name in people if ring is not None else ():
         try:
@@ -79,6 +81,30 @@ def numbers_of(ring: KeyRing | None, people: Identities) -> tuple[bytes, ...]:
         if keys is not None:
             found.append(keys.number)
     return tuple(found)
+
+
+def left_behind(
+    reader: Reader, ring: KeyRing | None, people: Identities, *, ciphertext: bool
+) -> tuple[bytes, ...]:
+    """Return the numbers of keys of a person that were destroyed without this store.
+
+    A ring may serve several stores, and only the one that erases is swept.
+
+    Args:
+        reader: a snapshot.
+        ring: the keys.
+        people: the person's names.
+        ciphertext: also those of which nothing is left but what nobody can read.
+    """
+    if ring is None:
+        return ()
+    names = [name for name in people if len(name.encode()) <= LONGEST]
+    table = KEYED if ciphertext else PLAIN  # every sealed grain has a row in both until a sweep
+    return tuple(
+        number
+        for number in ring.destroyed(names)
+        if next(reader.rows(table, prefix=number), None) is not None
+    )
 
 
 def destroy(

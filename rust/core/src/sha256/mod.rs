@@ -1,129 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SHA-256 of eight short messages at once, for processors that hash one no faster than the rest
-//! of us: with AVX2, but without the instructions for SHA. Everything else is `sha2`'s.
-//! Spec: FIPS 180-4
+//! SHA-256 of several messages at once, for processors that have no instructions for SHA: with
+//! AVX2 eight side by side, with AVX-512 sixteen. Where they have, and for a single message, the
+//! crate `sha2` is as fast or faster. Spec: FIPS 180-4
+//!
+//! ```text
+//! wide      the means of this processor: the two files with unsafe code are below it
+//! rounds    the rounds, for any number of lanes
+//! many      messages of any lengths, lane by lane
+//! ```
 
-mod avx2;
+mod many;
+mod rounds;
+mod wide;
 
-/// How many are hashed at once.
+pub use many::digests;
+pub use wide::{Eight, Sixteen, Wide};
+
+/// How many an [`Eight`] hashes at once.
 pub const LANES: usize = 8;
 /// Bytes that are hashed at a time.
 pub const BLOCK: usize = 64;
-/// One word of each message.
-type Words = [u32; LANES];
 /// The states of all messages, word by word.
-pub type States = [Words; 8];
+pub type States<const L: usize> = [[u32; L]; 8];
+
+/// A block of each message, word by word.
+pub type Blocks<const L: usize> = [[u32; L]; 16];
+
+/// Puts a message's block in its lane.
+///
+/// Compiled for any processor, word by word: what a compiler makes of it for AVX-512, scattering,
+/// takes as long as the rounds.
+#[inline(never)]
+pub fn load<const L: usize>(blocks: &mut Blocks<L>, lane: usize, block: &[u8; BLOCK]) {
+    for (words, bytes) in blocks.iter_mut().zip(block.as_chunks().0) {
+        words[lane] = u32::from_be_bytes(*bytes);
+    }
+}
+
+/// A block of each message, from their bytes.
+pub fn words<const L: usize>(blocks: &[[u8; BLOCK]; L]) -> Blocks<L> {
+    let mut out = [[0; L]; 16];
+    blocks.iter().enumerate().for_each(|(lane, block)| load(&mut out, lane, block));
+    out
+}
 
 /// The state before the first block.
 pub const START: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
-/// The means to hash eight at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Wide(avx2::Avx2);
-
-impl Wide {
-    /// The means, if this processor has them and is the faster for it.
-    pub fn here() -> Option<Wide> {
-        avx2::Avx2::detect().map(Wide)
-    }
-
-    /// Hashes a block of each message.
-    pub fn compress(self, states: &mut States, blocks: &[[u8; BLOCK]; LANES]) {
-        let mut words = [[0; LANES]; 16];
-        for (lane, block) in blocks.iter().enumerate() {
-            for (word, bytes) in words.iter_mut().zip(block.as_chunks().0) {
-                word[lane] = u32::from_be_bytes(*bytes);
-            }
-        }
-        self.0.compress(states, &mut words);
-    }
-}
-
 /// The bytes of one lane's state.
-pub fn digest(states: &States, lane: usize) -> [u8; 32] {
+pub fn digest<const L: usize>(states: &States<L>, lane: usize) -> [u8; 32] {
     let mut out = [0; 32];
     for (bytes, word) in out.as_chunks_mut().0.iter_mut().zip(states) {
         *bytes = word[lane].to_be_bytes();
     }
     out
-}
-
-#[inline(always)]
-fn each(mut a: Words, b: Words, f: impl Fn(u32, u32) -> u32) -> Words {
-    a.iter_mut().zip(b).for_each(|(a, b)| *a = f(*a, b));
-    a
-}
-
-#[inline(always)]
-fn add(a: Words, b: Words) -> Words {
-    each(a, b, u32::wrapping_add)
-}
-
-/// The exclusive or of a word rotated by three distances, or rotated by two and shifted by one.
-#[inline(always)]
-fn mixed(a: Words, [r, s, t]: [u32; 3], shift: bool) -> Words {
-    let last = |x: u32| if shift { x >> t } else { x.rotate_right(t) };
-    each(a, a, |x, _| x.rotate_right(r) ^ x.rotate_right(s) ^ last(x))
-}
-
-/// The 64 rounds, written so that the compiler makes one instruction of each loop over the lanes.
-#[inline(always)]
-fn rounds(states: &mut States, w: &mut [Words; 16]) {
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *states;
-    for (round, k) in K.iter().enumerate() {
-        let i = round % 16;
-        if round >= 16 {
-            let small = mixed(w[(i + 1) % 16], [7, 18, 3], true);
-            let large = mixed(w[(i + 14) % 16], [17, 19, 10], true);
-            w[i] = add(add(w[i], small), add(w[(i + 9) % 16], large));
-        }
-        let choice = each(g, each(e, each(f, g, |f, g| f ^ g), |e, x| e & x), |g, x| g ^ x);
-        let majority =
-            each(each(a, b, |a, b| a & b), each(c, each(a, b, |a, b| a | b), |c, x| c & x), |x, y| x | y);
-        let first = add(add(h, mixed(e, [6, 11, 25], false)), add(choice, add(w[i], [*k; LANES])));
-        let second = add(mixed(a, [2, 13, 22], false), majority);
-        (h, g, f, e, d, c, b, a) = (g, f, e, add(d, first), c, b, a, add(first, second));
-    }
-    for (state, word) in states.iter_mut().zip([a, b, c, d, e, f, g, h]) {
-        *state = add(*state, word);
-    }
-}
-
-#[rustfmt::skip]
-const K: [u32; 64] = [
-    0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
-    0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe, 0x9bdc_06a7, 0xc19b_f174,
-    0xe49b_69c1, 0xefbe_4786, 0x0fc1_9dc6, 0x240c_a1cc, 0x2de9_2c6f, 0x4a74_84aa, 0x5cb0_a9dc, 0x76f9_88da,
-    0x983e_5152, 0xa831_c66d, 0xb003_27c8, 0xbf59_7fc7, 0xc6e0_0bf3, 0xd5a7_9147, 0x06ca_6351, 0x1429_2967,
-    0x27b7_0a85, 0x2e1b_2138, 0x4d2c_6dfc, 0x5338_0d13, 0x650a_7354, 0x766a_0abb, 0x81c2_c92e, 0x9272_2c85,
-    0xa2bf_e8a1, 0xa81a_664b, 0xc24b_8b70, 0xc76c_51a3, 0xd192_e819, 0xd699_0624, 0xf40e_3585, 0x106a_a070,
-    0x19a4_c116, 0x1e37_6c08, 0x2748_774c, 0x34b0_bcb5, 0x391c_0cb3, 0x4ed8_aa4a, 0x5b9c_ca4f, 0x682e_6ff3,
-    0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::address::sha256;
-
-    #[test]
-    fn eight_at_once_are_eight_alone() {
-        let Some(wide) = Wide::here() else { return };
-        let messages: Vec<Vec<u8>> =
-            (0..LANES).map(|i| (0..BLOCK).map(|n| (n * 7 + i * 31) as u8).collect()).collect();
-        let mut states = START.map(|word| [word; LANES]);
-        let mut blocks = [[0; BLOCK]; LANES];
-        for (block, message) in blocks.iter_mut().zip(&messages) {
-            block.copy_from_slice(message);
-        }
-        wide.compress(&mut states, &blocks);
-        let mut padding = [0; BLOCK];
-        padding[0] = 0x80;
-        padding[BLOCK - 2] = 2; // 512 bits
-        wide.compress(&mut states, &[padding; LANES]);
-        for (lane, message) in messages.iter().enumerate() {
-            assert_eq!(digest(&states, lane), sha256(message));
-        }
-    }
 }
