@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the pages about the store, policies and search are those of the code."""
+"""The tables of the pages about store, policies, search and security are those of the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, get_args
 import omsgrain as og
 from fences import fences, table
 from omsgrain import _core
+from omsgrain.crypto import derive
 from omsgrain.engine import reading
+from omsgrain.engine.rights.erasing import ErasureReport
 from omsgrain.index.conditions import TESTED
 from omsgrain.index.policy import modes
 from omsgrain.privacy import presets, rules
@@ -19,9 +21,10 @@ from omsgrain.store import audit, opening, state, tables, tombstones
 from omsgrain.store.audit import entry
 from omsgrain.text import fields as searched
 
-DOCS = Path(__file__).parents[1] / "docs"
-OPERATIONS, POLICIES, SEARCH, STORE = (
-    DOCS / f"{name}.md" for name in ("operations", "policies", "search", "store")
+TESTS = Path(__file__).parent
+DOCS = TESTS.parent / "docs"
+OPERATIONS, POLICIES, SEARCH, SECURITY, STORE = (
+    DOCS / f"{name}.md" for name in ("operations", "policies", "search", "security", "store")
 )
 FIELDS = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1}
 BELIEF: dict[str, Any] = FIELDS | {"created_at": 1768471200123}
@@ -152,3 +155,29 @@ def test_keys_and_places_of_the_index() -> None:
         end += int(size)
         assert int.from_bytes(place[int(offset) : end], "big") == parts.pop(name), name
     assert (end, parts) == (len(place), {})
+
+
+def test_each_claim_about_security_names_tests_that_there_are() -> None:
+    texts = [file.read_text("utf-8") for file in TESTS.glob("test_*.py")]
+    there = {name for text in texts for name in re.findall(r"^ *def (test_\w+)\(", text, re.M)}
+    for who, _, shown in table(SECURITY, "who", "is kept from", "shown by"):
+        named = set(re.findall(r"test_\w+", shown))
+        assert named, who
+        assert named <= there, who
+
+
+def test_what_each_table_shows() -> None:
+    rows = table(SECURITY, "table of `data.mdb", "what it shows of sealed grains without keys")
+    named = [name for names, _ in rows for name in re.findall(r"[a-z]+-\d", names)]
+    assert sorted(named) == sorted(each.name.decode() for each in tables.TABLES)
+
+
+def test_keys_of_a_user() -> None:
+    drawn = next(fence.text for fence in fences(SECURITY) if "user key" in fence.text)
+    assert tuple(re.findall(r"\+-- (\w+)", drawn)) == derive._NAMES
+
+
+def test_what_makes_an_erasure_incomplete() -> None:
+    told = re.sub(r".*incomplete:", "", ErasureReport.__doc__ or "", flags=re.DOTALL)
+    rows = table(SECURITY, "in `incomplete", "why")
+    assert {row[0] for row in rows} == set(re.findall(r"``(\w+)``", told))

@@ -15,8 +15,12 @@ from omsgrain import errors as err
 from omsgrain.crypto import Ed25519Signer
 from omsgrain.engine.base import Settings
 from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.rights import carrying, removal, withdrawing
+from omsgrain.index.history import supersession
 from omsgrain.privacy import load
+from omsgrain.store.base import Reader, Writer
 from omsgrain.store.signatures import MOST
+from omsgrain.store.tables import EVENTS, SEQUENCE, STATES
 from persons import KINDS, NOW, belief, consent, opened
 from signed_stores import make, signed, signed_by
 from signing import ALICE, BOB, CAROL
@@ -185,3 +189,74 @@ def test_a_withdrawal_counts_whenever_it_comes(regulated: og.GrainStore, first: 
     regulated.put_many([grant, withdrawal])
     regulated.retract(og.address(og.encode(withdrawal)), reason="it was not she")
     assert regulated.put_many([grant, withdrawal, more]).stored == 1
+
+
+def test_a_withdrawal_beside_the_grain_counts_by_any_name(regulated: og.GrainStore) -> None:
+    grant = consent(user_id="ann-17")
+    stored, basis = regulated.put(grant), og.address(og.encode(grant))
+    for name in (stored, basis):
+        withdrawal = {**grant, "is_withdrawal": True, "prior_consent": name, "created_at": NOW}
+        more = belief("lit", **PERSON | {"processing_basis": basis})
+        with pytest.raises(err.SchemaError):
+            regulated.put_many([withdrawal, more])
+
+
+def test_a_lineage_is_walked_once(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    walk = supersession.members
+
+    def counted(reader: Reader, seq: int) -> dict[int, list[int]]:
+        nonlocal calls
+        calls += 1
+        return walk(reader, seq)
+
+    basis = store.put(consent())
+    policy = {"mode": "consent_cascade", "scope": "lineage"}
+    fields = {"processing_basis": basis, "invalidation_policy": policy}
+    address = store.put(belief("0", **fields))
+    for n in range(1, 10):
+        address = store.supersede(
+            address, belief(f"{n}", created_at=NOW + n, **fields), justification="it changed"
+        )
+    monkeypatch.setattr(withdrawing, "members", counted)
+    assert len(store.withdraw_consent(basis).queued) == 10
+    assert calls == 2  # of the consent, and of the grains
+
+
+# Erasing
+
+
+def test_what_an_erasure_marks_it_marks_for_all_its_pages(
+    store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrying, "_PAGE", 3)
+    monkeypatch.setattr(removal, "_ROWS", 4)
+    old = [store.put(belief(f"{n}", subject="lamp", user_id="ben")) for n in range(8)]
+    new = [
+        store.supersede(address, belief(f"{n}'", user_id="ann-17", created_at=NOW + 1))
+        for n, address in enumerate(old)
+    ]
+    plain = [bytes.fromhex(og.address(store.get(address).blob)) for address in new]
+    store.erase_subject(["ann-17"], reason_code="gdpr17", ciphertext=True)
+    with store._store.read() as reader:
+        below = getattr(reader, "inner", reader)
+        said = b"".join(row for table in (EVENTS, STATES) for _, row in below.rows(table))
+    assert not [digest for digest in plain if digest in said]
+    assert all(store.state(address).superseded_by not in (None, *new) for address in old) or (
+        store._settings.keys is not None
+    )
+
+
+def test_damaged_states_do_not_keep_others_from_being_erased(store: og.GrainStore) -> None:
+    old = store.put(belief("dim", user_id="ben"))
+    new = store.supersede(old, belief("lit", user_id="ann-17", created_at=NOW + 1))
+    key = SEQUENCE.pack(1)
+
+    def damage(writer: Writer) -> None:
+        row = writer.row(STATES, key) or b""
+        writer.set_row(STATES, key, bytes([row[0] | 0x80]) + row[1:])
+
+    store._store.write(damage)
+    report = store.erase_subject(["ann-17"], reason_code="gdpr17", ciphertext=True)
+    assert report.erased == 1
+    assert not store.exists(new)

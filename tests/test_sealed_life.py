@@ -319,3 +319,43 @@ def test_signed_sealed_and_erased(tmp_path: Path, ring: KeyRing) -> None:
             store.sign(store.put(belief(user_id=user)), ALICE)
         assert store.erase_subject([USERS[0]], reason_code="x").complete
         assert store.check().problems == ()
+
+
+@pytest.mark.parametrize("filters", [{}, {"type": "belief"}])
+def test_sealed_grains_travel_sealed(
+    tmp_path: Path, ring: KeyRing, filters: dict[str, Any]
+) -> None:
+    """Who has the keys opens them in the other store, too; nobody else does."""
+    file = tmp_path / "all.mg"
+    with og.open(tmp_path / "a.omsg", keys=ring) as store:
+        sealed = [store.put(fields) for fields in some(30)]
+        envelope = crypto.sign(
+            og.Grain(og.encode({**GRAIN.to_dict(), "user_id": USERS[0]})), ALICE
+        )
+        sealed.append(store.put(envelope))
+        expected = {address: store.get(address).blob for address in sealed}
+        store.export_mg(file, **filters)
+    with og.open(tmp_path / "b.omsg", keys=ring) as other:
+        report = other.import_mg(file)
+        assert (report.stored, report.errors) == (len(set(sealed)), [])
+        assert {a: other.get(a).blob for a in expected} == expected
+        assert len(other.query(user_id=USERS[0], limit=100).results) > 1
+        assert other.put(envelope) == sealed[-1]
+        assert [one.signer for one in other.signatures(sealed[-1])] == [ALICE.did]
+        assert other.check().ok
+    with og.open(tmp_path / "c.omsg") as stranger:
+        assert stranger.import_mg(file).errors == []
+        assert sum(stranger.get(address).sealed for address in expected) > 10
+
+
+def test_a_justification_of_sealed_grains_stays_in_them(store: GrainStore, below: Store) -> None:
+    policy = {"mode": "soft_locked"}
+    old = store.put(belief(user_id=USERS[0], invalidation_policy=policy))
+    new = belief(user_id=USERS[0], created_at=2_000, invalidation_policy=policy)
+    after = store.supersede(old, new, "her words were others")
+    (review,) = store.reviews()
+    assert review.justification is None
+    assert store.get(after)["supersession_justification"] == "her words were others"
+    with below.read() as reader:
+        rows = [value for table in TABLES if not table.places for _, value in reader.rows(table)]
+    assert b"her words" not in b"".join(rows)

@@ -4,7 +4,8 @@
 The rooms, in the order of the flow:
 
     grain, constructors, batch     dicts and JSON lines to grains, and back
-    crypto                         identities, keys, signatures
+    text                           words, and the fields that have them
+    crypto                         identities, signatures, keys, sealing
     container                      grains in .mg files and streams
     store                          blobs by sequence number and address, in LMDB
     index                          terms, queries, policies, history

@@ -105,14 +105,24 @@ def compact(store: Path, actor: str | None, as_json: bool) -> None:
 @click.command(short_help="Make a store from a backup.")
 @click.argument("backup", type=click.Path(exists=True, path_type=Path))
 @click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--tombstones-from",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="STORE",
+    help="Erase again what was erased there after the backup was made.",
+)
+@keys_option
 @actor_option
 @output.json_option
-def restore(backup: Path, store: Path, actor: str | None, as_json: bool) -> None:
+def restore(
+    backup: Path, store: Path, tombstones_from: Path | None, actor: str | None, as_json: bool
+) -> None:
     """Make a store at STORE, where there is nothing yet, from BACKUP, which stays as it is.
 
-    All of the backup is checked first; a damaged one makes no store.
+    All of the backup is checked first; a damaged one makes no store. What was erased since comes
+    back with it, unless the store that lived on, or a later backup of it, says what that was.
     """
     from omsgrain import ops
 
-    ops.restore(backup, store, actor=actor)
+    ops.restore(backup, store, actor=actor, tombstones_from=tombstones_from)
     done(as_json, f"restored: {store}", path=str(store), restored=True)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["delete", "set_verification", "state", "supersede"]
 
+_SEALED = 2  # bit of the second header byte
 _WALK = 4_096  # grains looked at for a circle
 _SEALED = 2  # bit of the second header byte
 
@@ -155,9 +156,9 @@ def delete(
         preset = settings.preset or load(())  # what a grain says of its own retention binds always
         rules += preset.check_delete(grain, act.now, approvals=approvals)
     number = writer.event(DELETED, seq, bytes.fromhex(old))
+    _review(writer, number, act, rules)
     lineage.leave(writer, seq)
     writer.remove(seq)
-    _review(writer, number, act, rules)
 
 
 def _there(writer: Writer, given: Incoming) -> bytes | None:
@@ -217,8 +218,19 @@ def _review(writer: Writer, number: int, act: policy.Act, rules: tuple[str, ...]
     reason, by = act.justification, None
     if act.new is not None:
         reason, by = act.new.get("supersession_justification", reason), act.new.address
+    if _about_sealed(writer, act):
+        reason = None  # it would stand in the clear; a sealed grain may say it itself
     review = reviewing.Review(number, act.operation, act.address, by, reason, act.now, rules)
     reviewing.add(writer, review)
+
+
+def _about_sealed(reader: Reader, act: policy.Act) -> bool:
+    """Whether an act is about sealed grains."""
+    digests = [bytes.fromhex(act.address)]
+    if act.new is not None:
+        digests.append(bytes.fromhex(act.new.address))
+    blobs = [reader.get(digest) for digest in digests]
+    return any(blob is not None and blob[1] & _SEALED for blob in blobs)
 
 
 def _set(writer: Writer, seq: int, before: State, after: State) -> None:

@@ -8,8 +8,10 @@ transaction can tell comes after (``placing.py``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
@@ -21,7 +23,7 @@ from omsgrain.store.base import stored
 from omsgrain.store.sealing import Veil
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.keyring import UserKeys
+    from omsgrain.crypto.keyring import KeyRing, UserKeys
     from omsgrain.engine.base import Settings
     from omsgrain.store.signatures import Signature
 
@@ -29,6 +31,7 @@ __all__ = ["Incoming", "KeysMovedError", "Sealed", "incoming", "seal"]
 
 _SEALED = 2  # bit of the second header byte
 _CONSENT = 10  # type byte
+_TRIED = 1_000  # keys that are tried on a grain that comes sealed, 2 us each
 _EVERYBODY = ""  # whose key seals what a rule wants sealed and what belongs to no user
 
 
@@ -149,6 +152,7 @@ def seal(
     if ring is None:
         return given
     blobs = [blob for _, blob in given.pairs]
+    given = _adopt(ring, given)
     owners = _owners(settings, blobs)
     # Whose key was destroyed gets no new one for what will be refused.
     gone = frozenset(i for i in given.erased & owners.keys() if ring.of_user(owners[i]) is None)
@@ -165,11 +169,40 @@ def seal(
         if found is None:
             raise KeyMissingError("the key of a user was destroyed just now")
         keys[owner] = found
-    done = Incoming(list(given.pairs), dict(given.signatures), {}, generation, gone)
+    done = replace(
+        given, pairs=list(given.pairs), sealed=dict(given.sealed), generation=generation
+    )
     for i, sealed, blob in _seal(blobs, owners, keys, given, whole, to_be_signed):
         done.pairs[i] = (sha256(blob).digest(), blob)
         done.sealed[i] = sealed
     return done
+
+
+def _adopt(ring: KeyRing, given: Incoming) -> Incoming:
+    """Open what comes sealed with a key of this ring, so that it can be found again.
+
+    A sealed blob does not say whose key it is: keys are tried, the last that opened one first.
+    """
+    sealed = [i for i, (_, blob) in enumerate(given.pairs) if blob[1] & _SEALED]
+    if not sealed:
+        return given
+    from omsgrain.crypto.seal import Sealer, open_plain
+
+    generation = ring.refresh()
+    tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
+    opened: dict[int, tuple[bytes, UserKeys]] = {}
+    for i in sealed:
+        for n, (keys, sealer) in enumerate(tried):
+            with suppress(KeyMissingError):
+                opened[i] = open_plain(sealer.unseal(given.pairs[i][1], check=True)), keys
+                tried.insert(0, tried.pop(n))
+                break
+    veils = sealing.veils([blob for blob, _ in opened.values()], [k for _, k in opened.values()])
+    found = {
+        i: Sealed(blob, keys, veil)
+        for (i, (blob, keys)), veil in zip(opened.items(), veils, strict=True)
+    }
+    return replace(given, sealed=found, generation=generation)
 
 
 def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:

@@ -14,10 +14,12 @@ from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import place
 from omsgrain.engine.reviewing import Review, add
-from omsgrain.engine.world import seq_of
+from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsError, OmsWarning, RangeError, SchemaError
+from omsgrain.grain import Grain
 from omsgrain.intake import Intake, Item, intakes, take_one
-from omsgrain.store.base import Writer
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.unsealing import SealedWriter
 
 __all__ = ["BATCH", "PutReport", "Putting"]
 
@@ -103,9 +105,10 @@ class Putting(Bringing):
             if dedupe is not None:
                 from omsgrain.index.history import find_same
 
-                same: str | None = find_same(writer, given.grain(0).blob)
-                if same is not None and not _signs(writer, given, same):
-                    return same
+                grain, reader = given.grain(0), _near(writer, given.grain(0))
+                same: str | None = find_same(reader, grain.blob)
+                if same is not None and not _signs(reader, given, same):
+                    return stored_digest(reader, bytes.fromhex(same)).hex()
             return self._take(writer, given, True, allow_erased)[0].digest.hex()
 
         return self._bring(intake, work, allow_erased=allow_erased)
@@ -215,10 +218,23 @@ class Putting(Bringing):
         ]
 
 
-def _signs(writer: Writer, given: Incoming, address: str) -> bool:
+def _near(writer: Writer, grain: Grain) -> Reader:
+    """Where a grain that says the same can be: those of other users say that they are theirs.
+
+    To look among all sealed grains costs a token for each user.
+    """
+    if not isinstance(writer, SealedWriter):
+        return writer
+    user_id = grain.get("user_id")
+    return writer.narrowed(user_id if isinstance(user_id, str) else "", ())
+
+
+def _signs(reader: Reader, given: Incoming, address: str) -> bool:
     """Whether a grain that stands at an address already was given with a signature."""
-    seqs = writer.find([given.plain(0), bytes.fromhex(address)])
-    return bool(given.signatures) and seqs[0] == seqs[1]
+    if not given.signatures:
+        return False
+    first, second = reader.find([given.plain(0), bytes.fromhex(address)])
+    return first == second
 
 
 def _joined(parts: Sequence[Intake]) -> Intake:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import omsgrain as og
-from omsgrain.ops.opening import open_store, writable
+from omsgrain.ops.opening import keys_in_use, open_store, writable
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
@@ -62,6 +62,13 @@ def compact(store: Path, *, actor: str | None = None) -> CompactReport:
         return grains.compact()
 
 
-def restore(backup: Path, store: Path, *, actor: str | None = None) -> None:
+def restore(
+    backup: Path,
+    store: Path,
+    *,
+    actor: str | None = None,
+    tombstones_from: Path | None = None,
+) -> None:
     """Make a store from a backup; errors are those of ``omsgrain.restore``."""
-    og.restore(backup, store, actor=actor)
+    keys = keys_in_use()
+    og.restore(backup, store, actor=actor, keys=keys, tombstones_from=tombstones_from)

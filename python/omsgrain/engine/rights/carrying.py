@@ -68,6 +68,7 @@ class Carrying(Running, Care):
         found = (one for one in selection if one.seq <= order.last)
         for page in _pages(found, _PAGE):
             self._clear(page, order, done)
+        removal.mark_erased(self._store)
         done.unopened = selection.unopened
         self._store.write(partial(self._close_order, key=key, order=order, done=done, days=days))
         self._store.sync()
@@ -112,7 +113,7 @@ class Carrying(Running, Care):
             if name.plain is not None:
                 tombstones.add(writer, "address", name.plain, now, code)
         if order.ciphertext:
-            removal.remove_grains(writer, self._settings, found, reason_code=code)
+            removal.remove_grains(writer, self._settings, found, reason_code=code, marked=False)
         else:
             removal.forget_talk(writer, self._settings, names, reason_code=code)
             unkeying.drop_beside(writer, list(found))
@@ -129,13 +130,18 @@ class Carrying(Running, Care):
         if wanted:
             seqs = [found.seq for found in wanted]
             gone, kept = self._store.write(
-                partial(self._take_out, seqs=seqs, code=order.reason_code)
+                partial(self._take_out, seqs=seqs, code=order.reason_code, marked=False)
             )
             done.erased += gone
             done.kept |= kept
 
     def _take_out(
-        self, writer: Writer, seqs: Sequence[int], code: str, now: int | None = None
+        self,
+        writer: Writer,
+        seqs: Sequence[int],
+        code: str,
+        now: int | None = None,
+        marked: bool = True,
     ) -> tuple[int, dict[int, tuple[str, str]]]:
         """Remove grains that nothing keeps, and restrict the others: how many, and which."""
         now = self._settings.clock() if now is None else now
@@ -157,7 +163,7 @@ class Carrying(Running, Care):
             self._note(writer, "restrict", restricted, reason_code=code)
         if gone:
             digests = [bytes.fromhex(grain.address) for grain in gone.values()]
-            removal.remove_grains(writer, self._settings, gone, reason_code=code)
+            removal.remove_grains(writer, self._settings, gone, reason_code=code, marked=marked)
             self._note(writer, "erase", digests, reason_code=code)
             self._note_consents(writer, list(gone.values()), code)
         return len(gone), kept

@@ -173,24 +173,31 @@ def check_basis(
     basis = grain.get(_BASIS)
     if not is_address(basis):
         return
-    digests = [_core.parse_address(address) for address in withdrawn.get(basis, ())]
-    if None in reader.find(digests):
-        raise _refusal("a consent that is withdrawn in the same step")
     try:
         consent = consent_at(reader, basis)
     except NotFoundError as error:
         if basis not in arriving:
             raise _refusal("no consent that can be read here") from error
+        _refuse_withdrawn(reader, (basis,), withdrawn)
         if next(_withdrawals(reader, basis), None) is not None:
             raise _refusal("a consent that was withdrawn") from None
         return
     except (SchemaError, KeyMissingError) as error:
         raise _refusal("no consent that can be read here") from error
+    _refuse_withdrawn(reader, consent.names, withdrawn)
     state = reader.row(STATES, SEQUENCE.pack(consent.seq))
     if state is not None and state[0] & RETRACTED:
         raise _refusal("a consent that was retracted")
     if withdrawal_of(reader, consent) is not None:
         raise _refusal("a consent that was withdrawn")
+
+
+def _refuse_withdrawn(
+    reader: Reader, names: Collection[str], withdrawn: Mapping[str, Collection[str]]
+) -> None:
+    coming = [_core.parse_address(new) for name in names for new in withdrawn.get(name, ())]
+    if None in reader.find(coming):
+        raise _refusal("a consent that is withdrawn in the same step")
 
 
 def withdrawal_fields(consent: Consent, now: int) -> dict[str, Any]:

@@ -13,17 +13,19 @@ bytes, which tells nothing; it stays in events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgpack
 
 from omsgrain.engine import lineage
-from omsgrain.errors import OmsError, StoreError
+from omsgrain.errors import IntegrityError, OmsError, StoreError
 from omsgrain.store import due, tombstones
-from omsgrain.store.base import Reader, Writer
+from omsgrain.store.base import Reader, Store, Writer
 from omsgrain.store.sealing import key_of
 from omsgrain.store.state import SUPERSEDED, pack, unpack
 from omsgrain.store.tables import (
@@ -41,15 +43,20 @@ from omsgrain.store.tables import (
     SEALED,
     SEQUENCE,
     STATES,
+    Table,
 )
 
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
-__all__ = ["Names", "forget_talk", "names_of", "remove_grains"]
+__all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remove_grains"]
 
 _ENCRYPTED = 2  # bit of the second header byte
 _DIGEST = 32
+_ROWS = 20_000  # events or states a page
+
+Row: TypeAlias = tuple[bytes, bytes]
+Marking: TypeAlias = Callable[[Writer, Iterable[Row], Mapping[bytes, bytes]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +103,13 @@ def remove_grains(
     *,
     reason_code: str,
     tombstone: bool = True,
+    marked: bool = True,
 ) -> int:
     """Remove grains with all that tells of them, in a transaction.
 
     Nobody is asked whether they may go: that is the caller's part, and so is the entry in the
-    audit trail, which comes after this. All events, states and reviews are read, so give as many
-    grains at once as a transaction should have.
+    audit trail, which comes after this. Reviews, and all events and states if these are to be
+    marked, are read, so give as many grains at once as a transaction should have.
 
     Args:
         writer: the transaction.
@@ -109,6 +117,8 @@ def remove_grains(
         seqs: their numbers; what is not there is passed over.
         reason_code: a word for the reason.
         tombstone: remember what they were, so that they do not come back unnoticed.
+        marked: put marks in the place of their addresses now. If not, ``mark_erased`` must come
+            after it, once for many transactions, and they need their tombstones for that.
 
     Returns:
         How many were removed.
@@ -129,8 +139,9 @@ def remove_grains(
         # Another grain may stand in the clear under what this one was before it was sealed.
         if not names.sealed or below.find([names.plain])[0] is None:
             marks[names.plain] = tombstones.mark(key, "address", names.plain)
-    _mark_states(writer, marks)
-    _mark_events(writer, marks)
+    if marked:
+        _mark_states(writer, writer.rows(STATES), marks)
+        _mark_events(writer, writer.rows(EVENTS), marks)
     _forget_blind(writer, [seq for seq, names in found.items() if names.plain is None])
     for seq, names in found.items():
         lineage.leave(writer, seq)
@@ -186,28 +197,74 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
     return found
 
 
-def _mark_states(writer: Writer, marks: Mapping[bytes, bytes]) -> None:
+def mark_erased(store: Store) -> None:
+    """Put marks in the place of the addresses of all grains that are gone and have a tombstone.
+
+    It reads all events and states once, by pages, and can be done again at any time.
+    """
+    for table, work in ((STATES, _mark_states), (EVENTS, _mark_events)):
+        after: bytes | None = None
+        while True:
+            with store.read() as reader:
+                rows = list(islice(reader.rows(table, after), _ROWS))
+                marks = _marks(reader, table, rows)
+            if not rows:
+                break
+            after = rows[-1][0]
+            if marks:
+                keys = [key for key, row in rows if not marks.keys().isdisjoint(_said(table, row))]
+                store.write(partial(_mark_again, table=table, keys=keys, work=work))
+
+
+def _mark_again(writer: Writer, table: Table, keys: Sequence[bytes], work: Marking) -> None:
+    # Asked anew, for a grain may have come back since.
+    rows = [(key, row) for key in keys if (row := writer.row(table, key)) is not None]
+    work(writer, rows, _marks(writer, table, rows))
+
+
+def _marks(reader: Reader, table: Table, rows: Sequence[Row]) -> dict[bytes, bytes]:
+    """The marks of those grains that rows name, and that were erased."""
+    shared = tombstones.export_key(reader)
+    digests = list({digest for _, row in rows for digest in _said(table, row)})
+    below: Reader = getattr(reader, "inner", reader)
+    gone = [digests[i] for i in tombstones.refused(reader, digests)]
+    return {
+        digest: tombstones.mark(shared, "address", digest)
+        for digest, seq in zip(gone, below.find(gone), strict=True)
+        if seq is None and shared is not None
+    }
+
+
+def _said(table: Table, row: bytes) -> list[bytes]:
+    """The addresses that a row names."""
+    if table is EVENTS:
+        return [row[-_DIGEST:]] if len(row) == EVENT.size else []
+    if not row[:1] or not row[0] & SUPERSEDED:
+        return []
+    try:
+        return [digest for digest in msgpack.unpackb(row[1:])["s"] if len(digest) == _DIGEST]
+    except (ValueError, KeyError, TypeError, msgpack.UnpackException):
+        return []  # damaged: `check` tells it
+
+
+def _mark_states(writer: Writer, rows: Iterable[Row], marks: Mapping[bytes, bytes]) -> None:
     """Put marks in the place of successors that are removed; what they superseded stays past."""
-    for key, row in writer.rows(STATES):
-        if not row[0] & SUPERSEDED or not _named(row, marks):
+    for key, row in rows:
+        if marks.keys().isdisjoint(_said(STATES, row)):
             continue
-        state = unpack(row)
+        try:
+            state = unpack(row)
+        except IntegrityError:  # damage must not keep others from being erased; `check` tells it
+            continue
         named = (bytes.fromhex(address) for address in state.successors)
         after = tuple(sorted(marks.get(digest, digest).hex() for digest in named))
         state = replace(state, superseded_by=after[0], successors=after)
         writer.set_row(STATES, key, pack(state))
 
 
-def _named(row: bytes, marks: Mapping[bytes, bytes]) -> bool:
-    try:
-        return any(digest in marks for digest in msgpack.unpackb(row[1:])["s"])
-    except (ValueError, KeyError, TypeError, msgpack.UnpackException):
-        return False  # damaged: `check` tells it
-
-
-def _mark_events(writer: Writer, marks: Mapping[bytes, bytes]) -> None:
+def _mark_events(writer: Writer, rows: Iterable[Row], marks: Mapping[bytes, bytes]) -> None:
     """Put marks into all events with the addresses, those of an earlier life among them."""
-    for key, row in writer.rows(EVENTS):
+    for key, row in rows:
         mark = marks.get(row[-_DIGEST:])
         if mark is not None and len(row) == EVENT.size:
             kind, seq, _ = EVENT.unpack(row)

@@ -175,6 +175,7 @@ def _sorted(
     """What goes with a consent, and what stays on its ground: addresses by number."""
     queued: dict[int, str] = {}
     others: dict[int, str] = {}
+    walked: set[int] = set()  # lineages: often all of their versions have the same ground
     for seq, grain in consents.based_on(reader, consent, withdrawal):
         policy = modes.read(grain, now)
         if grain.type == "consent" or policy.mode != "consent_cascade":
@@ -185,8 +186,10 @@ def _sorted(
         scope = policy.terms.get("scope")
         if scope == "subtree":
             queued |= dict(_derived(reader, seq, grain))
-        elif scope == "lineage":
-            queued |= dict(_others(reader, members(reader, seq)))
+        elif scope == "lineage" and seq not in walked:
+            versions = members(reader, seq)
+            walked.update(versions)
+            queued |= dict(_others(reader, versions))
     return queued, {seq: address for seq, address in others.items() if seq not in queued}
 
 

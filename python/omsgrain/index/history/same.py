@@ -79,10 +79,9 @@ def find_same(reader: Reader, blob: bytes) -> str | None:
     Raises:
         IntegrityError: stored bytes are damaged.
     """
-    seq = reader.find([sha256(blob).digest()])[0]
-    itself = None if seq is None else reader.blob_at(seq)
-    if itself is not None:
-        return _core.address(itself)  # of a sealed one another than that of what it says
+    digest = sha256(blob).digest()
+    if reader.find([digest])[0] is not None:
+        return digest.hex()
     fingerprint = _core.fingerprint(blob)
     if fingerprint is None:
         return None
