@@ -298,6 +298,16 @@ def test_the_guards_of_a_lineage_go(store: og.GrainStore) -> None:
     store.retract(new)
 
 
+class Away:
+    """A service that keeps a master key, and does not answer."""
+
+    def wrap(self, secret: bytes) -> bytes:
+        raise OSError("no answer")
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        raise OSError("no answer")
+
+
 def test_the_key_file_is_written_anew(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("lit", **USER))
@@ -307,7 +317,10 @@ def test_the_key_file_is_written_anew(tmp_path: Path) -> None:
         assert (report.rekeyed, report.complete) == (True, True)
         assert (tmp_path / "people.keys").stat().st_ino != inode
         assert store.get(other)["object"] == "lit"
-        report = store.erase_subject(["ben"], reason_code="gdpr17", rekey=b"too short")
+        with pytest.raises(err.KeyMissingError):
+            store.erase_subject(["ben"], reason_code="gdpr17", rekey=b"too short")
+        assert store.get(other)["object"] == "lit"  # found out before anything was done
+        report = store.erase_subject(["ben"], reason_code="gdpr17", rekey=Away())
         assert (report.rekeyed, report.incomplete) == (False, ("rekey",))
         assert is_gone(store, other)
 

@@ -12,18 +12,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.crypto import Ed25519Signer
+from omsgrain.crypto import Ed25519Signer, sign
+from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.required import Required
 from omsgrain.engine.rights import carrying, removal, withdrawing
 from omsgrain.index.history import supersession
 from omsgrain.privacy import load
 from omsgrain.store.base import Reader, Writer
+from omsgrain.store.memory import MemoryStore
 from omsgrain.store.signatures import MOST
 from omsgrain.store.tables import EVENTS, SEQUENCE, STATES
 from persons import KINDS, NOW, belief, consent, opened
 from signed_stores import make, signed, signed_by
-from signing import ALICE, BOB, CAROL
+from signing import ALICE, BOB, CAROL, FIELDS
 
 GDPR = load(("gdpr",))
 PERSON: dict[str, Any] = {
@@ -81,7 +84,7 @@ def test_a_restricted_grain_stays_so_when_it_is_signed(store: og.GrainStore) -> 
     new = store.sign(old, ALICE)
     assert store.state(new).restricted
     assert store.query().results == []
-    assert [entry.operation for entry in store.audit.entries()][-2:] == ["sign", "restrict"]
+    assert [entry.operation for entry in store.audit.entries()][-2:] == ["restrict", "sign"]
 
 
 def unknown(number: int) -> Ed25519Signer:
@@ -260,3 +263,51 @@ def test_damaged_states_do_not_keep_others_from_being_erased(store: og.GrainStor
     report = store.erase_subject(["ann-17"], reason_code="gdpr17", ciphertext=True)
     assert report.erased == 1
     assert not store.exists(new)
+
+
+def test_half_a_view_is_refused() -> None:
+    """Without the address of the original it would pass for a grain that lacks its fields."""
+    fields = {**FIELDS, "_elided": {"object": "sha256:" + "0" * 64}}
+    del fields["object"]
+    with GrainStore(MemoryStore()) as store, pytest.raises(err.SchemaError):
+        store.put(fields)
+
+
+def test_a_restriction_goes_on_with_the_next_version() -> None:
+    with GrainStore(MemoryStore()) as store:
+        old = store.put(FIELDS)
+        store.restrict(old, reason_code="art18")
+        new = store.supersede(old, {**FIELDS, "created_at": FIELDS["created_at"] + 1})
+        assert store.state(new).restricted
+        assert store.query().results == []
+        store.unrestrict(new, reason_code="over")
+        assert [hit.content_address for hit in store.query().results] == [new]
+        assert store.audit.verify().ok
+
+
+@pytest.mark.parametrize("purpose, there", [("transfer", 1), ("sale", 1), ("move", 2)])
+def test_restricted_grains_do_not_leave(tmp_path: Path, purpose: Any, there: int) -> None:
+    with GrainStore(MemoryStore()) as store:
+        store.restrict(store.put(FIELDS), reason_code="art18")
+        store.put({**FIELDS, "created_at": 5})
+        assert store.export_mg(tmp_path / "all.mg", purpose=purpose).grains == there
+        written = store.export_mg(tmp_path / "some.mg", purpose=purpose, type="belief")
+        assert written.grains == there
+
+
+def test_a_withdrawal_can_be_signed() -> None:
+    required = Required.parse({"type": ["consent"]})
+    with GrainStore(MemoryStore(), Settings(require=required)) as store:
+        grant = {
+            "type": "consent",
+            "subject_did": ALICE.did,
+            "grantee_did": BOB.did,
+            "scope": ["store"],
+            "is_withdrawal": False,
+            "created_at": 1_000,
+        }
+        consent = store.put(sign(og.Grain(og.encode(grant)), ALICE))
+        with pytest.raises(err.SignatureError):
+            store.withdraw_consent(consent)
+        report = store.withdraw_consent(consent, signer=ALICE)
+        assert [one.signer for one in store.signatures(report.withdrawal)] == [ALICE.did]

@@ -238,6 +238,11 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
         store.put(fields)
     with pytest.raises(ErasedError):
         store.supersede(plain, fields)
+    for change in (store.delete, store.contest):
+        with pytest.raises(ErasedError):
+            change(gone)
+    with pytest.raises(KeyMissingError):
+        store.erase_subject([USERS[2]], reason_code="x", rekey=b"too short")
     assert store.put_many([fields], errors="collect").errors[0].error.code == "ERR_ERASED"
     assert ring.of_user(USERS[0]) is None  # nothing is made for what is refused
     back = store.put(fields, allow_erased=True)
@@ -342,6 +347,8 @@ def test_sealed_grains_travel_sealed(
         assert len(other.query(user_id=USERS[0], limit=100).results) > 1
         assert other.put(envelope) == sealed[-1]
         assert [one.signer for one in other.signatures(sealed[-1])] == [ALICE.did]
+        assert [one.proven for one in other.signatures(sealed[-1])] == [True]
+        assert other.envelope(sealed[-1]) == envelope
         assert other.check().ok
     with og.open(tmp_path / "c.omsg") as stranger:
         assert stranger.import_mg(file).errors == []

@@ -242,11 +242,11 @@ def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int
     for index, blob in enumerate(blobs):
         if blob and not blob[1] & _SEALED and (blob[1] & _COMPRESSED or marked(blob)):
             fields = _core.decode(bare(blob))
-            if _VIEW in fields:
+            if any(name in fields for name in _VIEW):
                 found[index] = SchemaError(
                     "the grain is a view of another, of which parts are hidden; "
                     "a view is not stored as a grain of its own",
-                    field=f"/{_VIEW}",
+                    field="/_disclosure_of",
                 )
                 continue
             name = next((name for name in names if name in fields), None)
@@ -258,14 +258,14 @@ def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int
     return found
 
 
-_VIEW = "_disclosure_of"
+_VIEW = ("_disclosure_of", "_elided")
 
 
 @cache
 def _marks() -> tuple[tuple[str, ...], Callable[[bytes], object]]:
     """The fields of a superseding grain, and a search for their keys as the codecs write them."""
     fields = [field for field in registry.FIELDS if field.supersede_only]
-    keys = [field.short.encode() for field in (*fields, registry.field(_VIEW))]
+    keys = [field.short.encode() for field in (*fields, *map(registry.field, _VIEW))]
     # A string of up to 23 bytes is head plus length, then the bytes: MessagePack 0xA0, CBOR 0x60.
     marks = [bytes([head + len(key)]) + key for key in keys for head in (0xA0, 0x60)]
     return tuple(field.name for field in fields), re.compile(

@@ -8,7 +8,9 @@ current (or is again), and leaves an event for those who follow ``changes``.
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from omsgrain.engine import lineage, reviewing
@@ -16,16 +18,17 @@ from omsgrain.engine.admission import check_basis
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import known, place
 from omsgrain.engine.world import StoreWorld, address_of, seq_of
-from omsgrain.errors import NotFoundError, SchemaError, SignatureError
+from omsgrain.errors import KeyMissingError, NotFoundError, SchemaError, SignatureError
 from omsgrain.grain import Grain
 from omsgrain.index import policy
-from omsgrain.store.base import Reader, Writer
+from omsgrain.store.base import Reader, Unsealing, Writer
 from omsgrain.store.state import PAST, State, Verification, pack, unpack
 from omsgrain.store.tables import (
     COUNTER,
     COUNTERS,
     DELETED,
     HOLDS,
+    RESTRICTED,
     SEQUENCE,
     STATES,
     SUPERSEDED,
@@ -36,9 +39,8 @@ from omsgrain.store.tables import (
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
-__all__ = ["delete", "set_verification", "state", "supersede"]
+__all__ = ["delete", "restrict", "set_verification", "state", "supersede"]
 
-_SEALED = 2  # bit of the second header byte
 _WALK = 4_096  # grains looked at for a circle
 _SEALED = 2  # bit of the second header byte
 
@@ -78,7 +80,9 @@ def supersede(
     signers = _signers(writer, given, there)
     world = StoreWorld(writer, new, signed={new.address: signers})
     old = address_of(writer, seq)
-    _refuse_circle(world, old, new.address)
+    _refuse_destroyed(writer, seq)
+    if there is not None:  # what is new has superseded nothing yet
+        _refuse_circle(world, old, new.address)
     key = SEQUENCE.pack(seq)
     before = unpack(writer.row(STATES, key))
     new_digest = bytes.fromhex(new.address)
@@ -116,6 +120,8 @@ def supersede(
     _set(writer, seq, before, after)
     writer.set_row(SUPERSEDES, SEQUENCE.pack(new_seq) + key, b"")
     lineage.join(writer, seq, new_seq)
+    if before.restricted:  # or whoever may write could bring it back into use
+        restrict(writer, new_seq, True)
     _review(writer, writer.event(SUPERSEDED, seq, bytes.fromhex(old)), act, rules)
     return new_digest, True
 
@@ -130,11 +136,29 @@ def set_verification(
         return None
     operation = policy.operation_of(before.verification_status, status)
     old = address_of(writer, seq)
+    _refuse_destroyed(writer, seq)
     act = policy.Act(operation, old, justification=reason, now=settings.clock())
     rules = _check(StoreWorld(writer), act, settings)
     _set(writer, seq, before, replace(before, verification_status=status))
     _review(writer, writer.event(VERIFIED, seq, bytes.fromhex(old)), act, rules)
     return operation
+
+
+def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
+    """Restrict a grain, or end that; gives its address if anything changed."""
+    key = SEQUENCE.pack(seq)
+    blob = writer.blob_at(seq)
+    before = unpack(writer.row(STATES, key))
+    if blob is None or before.restricted == restricted:
+        return None
+    after = replace(before, restricted=restricted)
+    writer.set_row(STATES, key, pack(after))
+    past = bool(after.bits & PAST)
+    if past != bool(before.bits & PAST):
+        writer.set_past(seq, past)
+    digest = sha256(blob).digest()
+    writer.event(RESTRICTED, seq, digest)
+    return digest
 
 
 def delete(
@@ -149,6 +173,7 @@ def delete(
 
     seq = seq_of(writer, digest)
     old = address_of(writer, seq)
+    _refuse_destroyed(writer, seq)
     act = policy.Act("delete", old, justification=reason, now=settings.clock())
     world = StoreWorld(writer)
     rules = _check(world, act, settings)
@@ -184,7 +209,7 @@ def _at(reader: Reader, digest: bytes) -> Grain:
 def _signers(writer: Writer, given: Incoming, there: bytes | None) -> tuple[str, ...]:
     """Whose signature over the new grain was verified, now or when it came."""
     found = {one.signer for one in given.signatures.values() if one.proven}
-    seq = writer.find([given.pairs[0][0] if there is None else there])[0]
+    seq = None if there is None else writer.find([there])[0]
     if seq is not None:
         from omsgrain.store import signatures
 
@@ -245,6 +270,18 @@ def _is_joined(reader: Reader, seq: int, new: str) -> bool:
     found = reader.find([bytes.fromhex(new)])[0]
     row = None if found is None else SEQUENCE.pack(found) + SEQUENCE.pack(seq)
     return row is not None and reader.row(SUPERSEDES, row) is not None
+
+
+def _refuse_destroyed(reader: Reader, seq: int) -> None:
+    """Refuse what nobody can read any more.
+
+    Raises:
+        ErasedError: the key that sealed the grain was destroyed.
+    """
+    blob = reader.blob_at(seq)
+    if blob is not None and blob[1] & _SEALED and isinstance(reader, Unsealing):
+        with suppress(KeyMissingError):
+            reader.keys_of(seq)
 
 
 def _refuse_circle(world: StoreWorld, old: str, new: str) -> None:

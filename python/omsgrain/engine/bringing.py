@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from omsgrain.engine.base import Base, Settings
 from omsgrain.engine.incoming import Incoming, KeysMovedError, incoming
-from omsgrain.errors import KeyMissingError
+from omsgrain.errors import KeyMissingError, StoreError
 from omsgrain.intake import Intake
 from omsgrain.store import tombstones
 from omsgrain.store.base import Writer
@@ -33,6 +33,8 @@ class Bringing(Base):
         allow_erased: bool = False,
     ) -> T:
         """Seal what must be, and run a transaction with it; again if keys were destroyed."""
+        if self._store.readonly:  # before a key is made for nothing
+            raise StoreError("the store is open for reading only")
         for _ in range(TRIES):
             gone = set() if allow_erased else self._erased(intake)
             given = incoming(self._settings, intake, gone)

@@ -23,6 +23,7 @@ from omsgrain.store.base import stored
 from omsgrain.store.sealing import Veil
 
 if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing, UserKeys
     from omsgrain.engine.base import Settings
     from omsgrain.store.signatures import Signature
@@ -31,6 +32,7 @@ __all__ = ["Incoming", "KeysMovedError", "Sealed", "incoming", "seal"]
 
 _SEALED = 2  # bit of the second header byte
 _CONSENT = 10  # type byte
+_ENVELOPE = b"\xd2"
 _TRIED = 1_000  # keys that are tried on a grain that comes sealed, 2 us each
 _EVERYBODY = ""  # whose key seals what a rule wants sealed and what belongs to no user
 
@@ -152,7 +154,7 @@ def seal(
     if ring is None:
         return given
     blobs = [blob for _, blob in given.pairs]
-    given = _adopt(ring, given)
+    given = _adopt(ring, given, settings.resolver)
     owners = _owners(settings, blobs)
     # Whose key was destroyed gets no new one for what will be refused.
     gone = frozenset(i for i in given.erased & owners.keys() if ring.of_user(owners[i]) is None)
@@ -178,31 +180,37 @@ def seal(
     return done
 
 
-def _adopt(ring: KeyRing, given: Incoming) -> Incoming:
+def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incoming:
     """Open what comes sealed with a key of this ring, so that it can be found again.
 
     A sealed blob does not say whose key it is: keys are tried, the last that opened one first.
+    The signature of a grain that was sealed in its envelope is found in there.
     """
     sealed = [i for i, (_, blob) in enumerate(given.pairs) if blob[1] & _SEALED]
     if not sealed:
         return given
     from omsgrain.crypto.seal import Sealer, open_plain
+    from omsgrain.store.signatures import examine
 
     generation = ring.refresh()
     tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
     opened: dict[int, tuple[bytes, UserKeys]] = {}
+    signatures = dict(given.signatures)
     for i in sealed:
         for n, (keys, sealer) in enumerate(tried):
             with suppress(KeyMissingError):
-                opened[i] = open_plain(sealer.unseal(given.pairs[i][1], check=True)), keys
+                inner = sealer.unseal(given.pairs[i][1], check=True)
+                opened[i] = open_plain(inner), keys
                 tried.insert(0, tried.pop(n))
+                if inner[:1] == _ENVELOPE:
+                    signatures.setdefault(i, examine(inner, resolver)[1])
                 break
     veils = sealing.veils([blob for blob, _ in opened.values()], [k for _, k in opened.values()])
     found = {
         i: Sealed(blob, keys, veil)
         for (i, (blob, keys)), veil in zip(opened.items(), veils, strict=True)
     }
-    return replace(given, sealed=found, generation=generation)
+    return replace(given, sealed=found, signatures=signatures, generation=generation)
 
 
 def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:

@@ -18,6 +18,7 @@ from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader, Writer, damaged, pages
+from omsgrain.store.state import RESTRICTED
 from omsgrain.store.tables import SEQUENCE, STATES
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Moving(Finding, Putting, Changing):
             purpose: why, for the rules of presets and profiles: ``move`` to another store of the
                 same house, ``access`` by the person it is about, ``transfer``, or ``sale``.
             **filters: those of ``query``, with past grains unless ``current=True``; without any,
-                all grains.
+                all grains. Restricted grains go along to ``move`` and for ``access`` only.
 
         Raises:
             IntegrityError: a stored grain, or a signature, is damaged.
@@ -81,12 +82,15 @@ class Moving(Finding, Putting, Changing):
         filters = {"current": None, **filters} if filters else {}
         states: dict[str, Mapping[str, Any]] = {}
         rules: set[str] = set()
+        stays = frozenset() if purpose in ("move", "access") else self._restricted()
         for grain in self._marked(filters):
             state = self.state(grain.address)
+            if state.restricted and stays:
+                continue
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
-        written = export_mg(path, self._packed(filters), states, codec=codec, sort=sort)
+        written = export_mg(path, self._packed(filters, stays), states, codec=codec, sort=sort)
         if not self._store.readonly:
             told_of: dict[str, int | str] = {"grains": written.grains, "purpose": purpose}
             if rules:
@@ -111,11 +115,19 @@ class Moving(Finding, Putting, Changing):
         with self._store.read() as reader:
             return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
 
-    def _packed(self, filters: dict[str, Any]) -> Iterator[bytes]:
+    def _restricted(self) -> frozenset[int]:
+        """The numbers of the grains that are kept, and not used."""
+        with self._store.read() as reader:
+            rows = reader.rows(STATES)
+            return frozenset(SEQUENCE.unpack(k)[0] for k, row in rows if row[0] & RESTRICTED)
+
+    def _packed(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[bytes]:
         """The chosen grains as they stand in a file."""
         for page in self._chosen(filters):
             with self._store.read() as reader:
-                packed = [_in_envelopes(reader, seq, blob) for seq, blob in page]
+                packed = [
+                    _in_envelopes(reader, seq, blob) for seq, blob in page if seq not in stays
+                ]
             for grains in packed:
                 yield from grains
 

@@ -11,7 +11,6 @@ from omsgrain import _core, registry
 from omsgrain.engine import acts
 from omsgrain.engine.bringing import TRIES, Bringing, refuse_moved
 from omsgrain.engine.incoming import Incoming, KeysMovedError, seal
-from omsgrain.engine.rights.restricting import mark
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import IntegrityError, KeyMissingError, NotFoundError, SchemaError
 from omsgrain.grain import Grain, make
@@ -96,10 +95,6 @@ class Signing(Bringing):
             )
             if changed:
                 self._note(writer, "sign", [old_digest, done])
-                if acts.state(writer, seq_of(writer, old_digest)).restricted:
-                    # It says the same, so a signature must not bring it back into use.
-                    mark(writer, seq_of(writer, done), True)
-                    self._note(writer, "restrict", [done], reason_code="signed")
             return done
 
         done = self._store.write(work)

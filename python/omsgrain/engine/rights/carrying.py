@@ -9,10 +9,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from omsgrain.engine import acts
 from omsgrain.engine.care import Care
 from omsgrain.engine.rights import keeping, removal, unkeying
 from omsgrain.engine.rights.orders import ERASE, RELEASE, SCRUB, Marked, Order, Sought
-from omsgrain.engine.rights.restricting import mark
 from omsgrain.engine.rights.running import Running
 from omsgrain.engine.rights.selector import Found, Selection
 from omsgrain.engine.rights.unkeying import Unkeyed
@@ -157,7 +157,7 @@ class Carrying(Running, Care):
                 gone[seq] = grain
                 continue
             kept[seq] = (grain.address, rule)
-            if (changed := mark(writer, seq, True)) is not None:
+            if (changed := acts.restrict(writer, seq, True)) is not None:
                 restricted.append(changed)
         if restricted:
             self._note(writer, "restrict", restricted, reason_code=code)

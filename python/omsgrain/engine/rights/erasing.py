@@ -114,11 +114,15 @@ class Erasing(Carrying):
 
         Spec: OMS §9, §20
         """
+        from omsgrain.crypto.master import load_master
+
         people = Identities(identities)
         _check(reason_code, mentions, scrub, within_days)
         ring = self._settings.keys
         if rekey is not None and ring is None:
             raise SchemaError("the store was opened without keys", field="/rekey")
+        if rekey is not None:
+            load_master(rekey)  # one that is none must not be found out at the end
         live = unkeying.numbers_of(ring, people)
         with self._store.read() as reader:
             gone = unkeying.left_behind(reader, ring, people, ciphertext=ciphertext)

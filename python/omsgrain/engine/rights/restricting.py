@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from itertools import islice
 
 from omsgrain import _core
+from omsgrain.engine import acts
 from omsgrain.engine.base import Base
 from omsgrain.engine.rights.selector import Found, Identities, select
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import SchemaError
 from omsgrain.store.base import Writer
-from omsgrain.store.state import PAST, pack, unpack
-from omsgrain.store.tables import RESTRICTED, SEQUENCE, STATES
 
-__all__ = ["Restricting", "RestrictionReport", "mark"]
+__all__ = ["Restricting", "RestrictionReport"]
 
 _PAGE = 500  # grains a transaction
 
@@ -70,7 +68,7 @@ class Restricting(Base):
 
         def work(writer: Writer) -> None:
             seq = seq_of(writer, digest)
-            if (changed := mark(writer, seq, restricted)) is not None:
+            if (changed := acts.restrict(writer, seq, restricted)) is not None:
                 told = None if restricted else {"ended": 1}
                 self._note(writer, "restrict", [changed], reason_code=reason_code, details=told)
 
@@ -103,28 +101,11 @@ class Restricting(Base):
         return RestrictionReport(restricted, grains, selection.unopened)
 
     def _mark(self, writer: Writer, page: list[Found], reason_code: str) -> int:
-        marked = (mark(writer, found.seq, True) for found in page)
+        marked = (acts.restrict(writer, found.seq, True) for found in page)
         changed = [digest for digest in marked if digest is not None]
         if changed:
             self._note(writer, "restrict", changed, reason_code=reason_code)
         return len(changed)
-
-
-def mark(writer: Writer, seq: int, restricted: bool) -> bytes | None:
-    """Restrict a grain, or end that; gives its address if anything changed."""
-    key = SEQUENCE.pack(seq)
-    blob = writer.blob_at(seq)
-    before = unpack(writer.row(STATES, key))
-    if blob is None or before.restricted == restricted:
-        return None
-    after = replace(before, restricted=restricted)
-    writer.set_row(STATES, key, pack(after))
-    past = bool(after.bits & PAST)
-    if past != bool(before.bits & PAST):
-        writer.set_past(seq, past)
-    digest = sha256(blob).digest()
-    writer.event(RESTRICTED, seq, digest)
-    return digest
 
 
 def _check_reason(reason_code: str) -> None:

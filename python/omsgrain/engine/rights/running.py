@@ -9,11 +9,11 @@ from functools import partial
 from itertools import islice
 
 from omsgrain import _core
+from omsgrain.engine import acts
 from omsgrain.engine.base import Base
 from omsgrain.engine.rights import consent as consents
 from omsgrain.engine.rights import keeping
 from omsgrain.engine.rights.removal import remove_grains
-from omsgrain.engine.rights.restricting import mark
 from omsgrain.engine.rights.selector import destroyed
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
@@ -162,7 +162,7 @@ class Running(Base):
                 due.done(writer, entry.key)
                 continue
             kept.append((address, rule))
-            if (digest := mark(writer, entry.seq, True)) is not None:
+            if (digest := acts.restrict(writer, entry.seq, True)) is not None:
                 restricted.append(digest)
         code = "consent_withdrawn"
         if gone:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
 from omsgrain.engine.incoming import Incoming
@@ -23,6 +23,9 @@ from omsgrain.intake import take_one
 from omsgrain.registry import field
 from omsgrain.store import due
 from omsgrain.store.base import Reader, Writer
+
+if TYPE_CHECKING:
+    from omsgrain.crypto import Signer
 
 __all__ = ["SLA_DAYS", "WithdrawalReport", "Withdrawing"]
 
@@ -58,7 +61,12 @@ class Withdrawing(Putting):
     """The part of a GrainStore that withdraws consents."""
 
     def withdraw_consent(
-        self, consent_address: str, *, reason: str | None = None, sla_days: int | None = None
+        self,
+        consent_address: str,
+        *,
+        reason: str | None = None,
+        sla_days: int | None = None,
+        signer: Signer | None = None,
     ) -> WithdrawalReport:
         """Withdraw a consent, at once.
 
@@ -71,6 +79,7 @@ class Withdrawing(Putting):
             consent_address: the consent; of several versions any one.
             reason: why, as a note of the audit trail, which can be erased.
             sla_days: erase within so many days, instead of 30.
+            signer: signs the grain that withdraws it, for a store that wants signatures.
 
         Raises:
             NotFoundError: the consent is not in the store.
@@ -99,7 +108,7 @@ class Withdrawing(Putting):
             return self._store.write(
                 lambda writer: self._cascade(writer, consent_address, days, reason, None)
             )
-        intake = take_one(fields)
+        intake = take_one(fields if signer is None else _signed(fields, signer))
         for note in intake.warnings:
             warnings.warn(note.message, OmsWarning, stacklevel=2)
 
@@ -216,3 +225,9 @@ def _others(reader: Reader, seqs: dict[int, list[int]]) -> Iterator[tuple[int, s
         grain = reader.grain(seq)
         if grain is not None and grain.type != "consent":
             yield seq, grain.address
+
+
+def _signed(fields: dict[str, Any], signer: Signer) -> bytes:
+    from omsgrain import crypto
+
+    return crypto.sign(make(fields), signer)
