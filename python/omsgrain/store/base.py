@@ -223,7 +223,10 @@ class Writer(Reader, Protocol):
         ...
 
     def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Set many keys of a table of life STATE or BLIND, in any order."""
+        """Set many keys of a table of life STATE or BLIND, in any order.
+
+        Of a table whose keys are cut, the two parts of each key, in order.
+        """
         ...
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:

@@ -301,6 +301,8 @@ class _MemoryWriter(_MemoryReader):
 
     def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
         for key, value in rows:
+            if table.split:
+                key, value = key + value, b""
             self.set_row(table, key, value)
 
     def set_past(self, seq: int, past: bool) -> None:

@@ -88,13 +88,8 @@ def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
         writer: the transaction.
         rows: of each its number, its masked place, and the rest.
     """
-    blind: list[tuple[bytes, bytes]] = []
-    for _, place, veil in rows:
-        number, tokens = veil.number, veil.tokens
-        blind += [
-            (number + tokens[at : at + TOKEN] + place, b"") for at in range(0, len(tokens), TOKEN)
-        ]
-    writer.set_rows(BLIND, blind)
+    blind = [(veil.number, veil.tokens, place) for _, place, veil in rows]
+    writer.set_rows(BLIND, _core.blind_rows(blind))
     keys = [(SEQUENCE.pack(seq), veil) for seq, _, veil in rows]
     writer.set_rows(PLAIN, [(veil.number + veil.plain, key) for key, veil in keys])
     writer.set_rows(SEALED, [(key, veil.number) for key, veil in keys])

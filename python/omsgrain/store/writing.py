@@ -100,11 +100,10 @@ class LmdbWriter(LmdbReader):
 
     def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Set many keys, in order, since neighbours share pages."""
-        for key in {len(key): key for key, _ in rows}.values():
-            _check_key(key)
-        rows = sorted(rows)
-        if table.split:
-            rows = [(key[: table.split], key[table.split :]) for key, _ in rows]
+        if not table.split:  # those of a cut one are many, all of one size, and in order
+            for key, _ in rows:
+                _check_key(key)
+            rows = sorted(rows)
         with self._txn.cursor(self._tables[table]) as cursor:
             cursor.putmulti(rows, dupdata=not table.split)
 

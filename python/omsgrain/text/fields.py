@@ -82,6 +82,9 @@ def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """All texts of a grain that are searched, each with the name of its field."""
     for name, value in fields.items():
         if name not in UNSEARCHED:
+            if type(value) is str:  # nearly all are
+                yield name, value
+                continue
             for text in _inside(value, name not in _PLAIN_KEYS):
                 yield name, text
 

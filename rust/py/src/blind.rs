@@ -35,6 +35,26 @@ pub fn blind<'py>(
     Ok(made.into_iter().map(|b| (PyBytes::new(py, b.tokens.as_flattened()), b.created_at)).collect())
 }
 
+/// The rows of grains in blind-0, in order: of each grain the number of its key, its tokens one
+/// behind the other, and its place.
+#[pyfunction]
+pub fn blind_rows<'py>(
+    py: Python<'py>,
+    grains: Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)>,
+) -> Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let parts: Vec<_> = grains.iter().map(|(n, t, p)| (n.as_bytes(), t.as_bytes(), p.as_bytes())).collect();
+    let mut rows: Vec<(&[u8], &Token, usize)> = Vec::new();
+    for (i, (number, tokens, _)) in parts.iter().enumerate() {
+        rows.extend(tokens.as_chunks().0.iter().map(|token| (*number, token, i)));
+    }
+    py.detach(|| rows.sort_unstable_by_key(|(number, token, i)| (*number, *token, parts[*i].2)));
+    let row = |(number, token, i): (&[u8], &Token, usize)| {
+        let key = [number, token].concat();
+        (PyBytes::new(py, &key), grains[i].2.clone())
+    };
+    rows.into_iter().map(row).collect()
+}
+
 /// The token of each term under one key.
 #[pyfunction]
 pub fn tokens<'py>(

@@ -19,7 +19,7 @@ mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
-    use crate::blind::{blind, mask_times, place_blocks, tokens, tokens_many, user_ids};
+    use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
     #[pymodule_export]
     use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
