@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Any bytes as a grain to be sealed, as what was sealed, and as an envelope: refused, or what is
+//! sealed can be opened again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use omsgrain_core::sealing::{self, How};
+use omsgrain_core::{Header, glance, signatures};
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = glance::user_id(bytes);
+    let _ = signatures::prove(bytes);
+    if let Ok(outer) = Header::read(bytes) {
+        let _ = sealing::before(outer, &bytes[1..]);
+    }
+    for bits in 0..8u8 {
+        let how = How { whole: bits & 1 != 0, hidden: bits & 2 != 0, signed: bits & 4 != 0 };
+        if let Ok((outer, start)) = sealing::header(bytes, how) {
+            let inner = &bytes[start..];
+            let mut back = sealing::before(outer, inner).expect("what was sealed can be opened");
+            back.extend_from_slice(inner);
+            assert_eq!(back, bytes);
+        }
+    }
+});
