@@ -23,12 +23,22 @@ pub fn to_hex(digest: &Digest) -> String {
 
 /// An address as text, into a buffer.
 pub fn write_hex(digest: &Digest, out: &mut [u8; 64]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (pair, byte) in out.chunks_exact_mut(2).zip(digest) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+    for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(digest) {
+        *pair = PAIRS[usize::from(*byte)];
     }
 }
+
+/// Both digits of each byte.
+const PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
 
 /// Reads an address.
 ///

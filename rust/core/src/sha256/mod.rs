@@ -4,11 +4,14 @@
 //! crate `sha2` is as fast or faster. Spec: FIPS 180-4
 //!
 //! ```text
-//! wide      the means of this processor: the two files with unsafe code are below it
-//! rounds    the rounds, for any number of lanes
+//! wide      the means that this processor has
+//! avx512    the rounds in its instructions; here and in `wide` stands all unsafe code
+//! rounds    the rounds in plain code, for any number of lanes
 //! many      messages of any lengths, lane by lane
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod many;
 mod rounds;
 mod wide;

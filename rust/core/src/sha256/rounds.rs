@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rounds over several messages side by side, written so that the compiler makes one
-//! instruction of each loop over the lanes. Spec: FIPS 180-4 §6.2
+//! The rounds over several messages side by side, in plain code. Spec: FIPS 180-4 §6.2
 
 use super::{Blocks, States};
 
@@ -50,7 +49,7 @@ pub fn compress<const L: usize>(states: &mut States<L>, blocks: &Blocks<L>) {
 }
 
 #[rustfmt::skip]
-const K: [u32; 64] = [
+pub const K: [u32; 64] = [
     0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
     0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe, 0x9bdc_06a7, 0xc19b_f174,
     0xe49b_69c1, 0xefbe_4786, 0x0fc1_9dc6, 0x240c_a1cc, 0x2de9_2c6f, 0x4a74_84aa, 0x5cb0_a9dc, 0x76f9_88da,
