@@ -144,7 +144,7 @@ ROWS = (
         "that of a person with one",
         0.9,
         erase,
-        count=100_000,
+        count=20_000,
         unit="ms",
     ),
 )
