@@ -14,6 +14,7 @@ __all__ = [
     "address",
     "address_many",
     "blind",
+    "blind_rows",
     "check",
     "check_many",
     "decode",
