@@ -14,8 +14,10 @@ import pytest
 import omsgrain as og
 from minimal import minimal
 from omsgrain.cli import run
+from omsgrain.errors import BY_CODE
 
 USAGE = 2
+TIME = 1_768_471_200_000
 
 
 class Shell:
@@ -58,3 +60,21 @@ def lines(*dicts: dict[str, Any]) -> bytes:
 def count(path: Path) -> int:
     with og.open(path, readonly=True) as grains:
         return len(grains)
+
+
+def lamp(what: str, at: int = 0, **more: Any) -> dict[str, Any]:
+    """What a lamp is, so many milliseconds after `TIME`."""
+    return {
+        "type": "belief",
+        "subject": "lamp",
+        "relation": "is",
+        "object": what,
+        "confidence": 0.9,
+        "created_at": TIME + at,
+        **more,
+    }
+
+
+def exit_code(code: str) -> int:
+    """What a command ends with that ends with an error of this code."""
+    return BY_CODE[code].exit_code

@@ -10,23 +10,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.errors import BY_CODE
-from shell import USAGE, Shell
+from shell import USAGE, Shell, exit_code, lamp
 
-TIME = 1_768_471_200_000
 SOFT = {"mode": "soft_locked"}
-
-
-def belief(what: str, at: int = 0, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.9,
-        "created_at": TIME + at,
-        **more,
-    }
 
 
 @pytest.fixture
@@ -38,25 +24,21 @@ def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyP
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "memory.omsg"
     with og.open(path) as made:
-        made.put(belief("on"))
+        made.put(lamp("on"))
     return path
 
 
-OLD = og.address(og.encode(belief("on")))
+OLD = og.address(og.encode(lamp("on")))
 
 
 def fields(what: str, at: int = 1, **more: Any) -> bytes:
-    return json.dumps(belief(what, at, **more)).encode()
+    return json.dumps(lamp(what, at, **more)).encode()
 
 
 def supersede(shell: Shell, store: Path, old: str, what: str, at: int = 1, *more: str) -> str:
     said = shell.json("supersede", store, old, "-", *more, stdin=fields(what, at))
     assert said["supersedes"] == old
     return str(said["content_address"])
-
-
-def exit_code(code: str) -> int:
-    return BY_CODE[code].exit_code
 
 
 def test_supersede_and_history(shell: Shell, store: Path, tmp_path: Path) -> None:
@@ -95,7 +77,7 @@ def test_what_cannot_supersede(shell: Shell, store: Path, text: bytes, code: str
 
 def test_a_policy_refuses_and_a_justification_helps(shell: Shell, store: Path) -> None:
     with og.open(store) as made:
-        old = made.put(belief("locked", 5, invalidation_policy=SOFT))
+        old = made.put(lamp("locked", 5, invalidation_policy=SOFT))
     status, error = shell.error("supersede", store, old, "-", stdin=fields("x"))
     assert status == exit_code("ERR_INVALIDATION_DENIED")
     assert error["rule"] == "soft_locked"
@@ -153,7 +135,7 @@ def test_audit_verify_and_checkpoint(shell: Shell, store: Path, tmp_path: Path) 
 
 def test_search(shell: Shell, store: Path) -> None:
     with og.open(store) as made:
-        made.put(belief("broken in the kitchen", 3, namespace="home"))
+        made.put(lamp("broken in the kitchen", 3, namespace="home"))
     found = shell.json("search", store, "kitchen")["results"]
     assert [hit["grain"]["object"] for hit in found] == ["broken in the kitchen"]
     assert (store / "text.db").exists()
@@ -165,8 +147,8 @@ def test_search(shell: Shell, store: Path) -> None:
 
 def test_duplicates_and_provenance(shell: Shell, store: Path) -> None:
     with og.open(store) as made:
-        made.put(belief("on", 9))
-        child = made.put(belief("warm", 10, derived_from=[OLD]))
+        made.put(lamp("on", 9))
+        child = made.put(lamp("warm", 10, derived_from=[OLD]))
     (same,) = shell.json("duplicates", store)
     assert same["count"] == 2
     assert OLD in same["addresses"]
@@ -185,7 +167,7 @@ def test_policy(shell: Shell, store: Path) -> None:
     assert shell("policy", "gdpr", "sox") == 0
     assert shell.json("policy", "gdpr", "--store", store) == []
     with og.open(store) as made:
-        address = made.put(belief("at home", 4, user_id="u1"))
+        address = made.put(lamp("at home", 4, user_id="u1"))
     code = shell("policy", "gdpr", "--store", store, "--json")
     broken = json.loads(shell.out)
     assert code != 0
@@ -197,7 +179,7 @@ def test_policy(shell: Shell, store: Path) -> None:
 
 def test_compact_backup_and_restore(shell: Shell, store: Path, tmp_path: Path) -> None:
     with og.open(store) as made:
-        for grain in made.put_many(belief("x" * 500, n) for n in range(500)).addresses:
+        for grain in made.put_many(lamp("x" * 500, n) for n in range(500)).addresses:
             made.delete(str(grain))
     report = shell.json("compact", store)
     assert report["after"] < report["before"]

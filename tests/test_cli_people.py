@@ -5,36 +5,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.errors import BY_CODE
-from shell import USAGE, Shell
+from shell import TIME, USAGE, Shell, exit_code, lamp
 from signing import ALICE, BOB
 
-TIME = 1_768_471_200_000
 MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
 KEYS = ("--keys", "people.keys", "--master", "master.key")
 HOLD = ("--authority", "court", "--reason-code", "litigation")
-
-
-def exit_code(code: str) -> int:
-    return BY_CODE[code].exit_code
-
-
-def belief(what: str, at: int = 0, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.9,
-        "created_at": TIME + at,
-        **more,
-    }
 
 
 @pytest.fixture
@@ -55,10 +36,10 @@ def people(shell: Shell, tmp_path: Path) -> dict[str, str]:
     ring = KeyRing.create(tmp_path / "people.keys", master=tmp_path / "master.key")
     with ring, og.open(tmp_path / "m.omsg", keys=ring) as store:
         return {
-            "sealed": store.put(belief("brass and old", user_id=MIRA)),
-            "other": store.put(belief("glass", 1, user_id=JONAS)),
-            "clear": store.put(belief("lit", 2, author_did=ALICE.did)),
-            "named": store.put(belief("a friend", 3, subject=MIRA)),
+            "sealed": store.put(lamp("brass and old", user_id=MIRA)),
+            "other": store.put(lamp("glass", 1, user_id=JONAS)),
+            "clear": store.put(lamp("lit", 2, author_did=ALICE.did)),
+            "named": store.put(lamp("a friend", 3, subject=MIRA)),
         }
 
 
@@ -111,7 +92,7 @@ def test_what_was_erased_comes_back_only_if_told(
 ) -> None:
     assert shell("export", "m.omsg", "before.mg") == 0
     assert shell("erase", "m.omsg", ALICE.did, "--reason", "gdpr17", *KEYS) == 0
-    text = json.dumps(belief("lit", 2, author_did=ALICE.did)).encode()
+    text = json.dumps(lamp("lit", 2, author_did=ALICE.did)).encode()
     for command in (("ingest", "m.omsg"), ("import", "m.omsg", "before.mg")):
         code, error = shell.error(*command, stdin=text)
         assert (code, error["code"]) == (exit_code("ERR_ERASED"), "ERR_ERASED")
@@ -215,8 +196,8 @@ def test_withdraw_a_consent(shell: Shell, tmp_path: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         consent = store.put(given)
         cascade = {"mode": "consent_cascade"}
-        gone = store.put(belief("on", 1, processing_basis=consent, invalidation_policy=cascade))
-        stays = store.put(belief("off", 2, processing_basis=consent))
+        gone = store.put(lamp("on", 1, processing_basis=consent, invalidation_policy=cascade))
+        stays = store.put(lamp("off", 2, processing_basis=consent))
     withdraw = ("consent", "withdraw", "m.omsg", consent)
     told = shell.json(*withdraw, "--reason", "no more", "--within", 0, "--actor", "clerk")
     assert (told["queued"], told["others"], told["complete"]) == ([gone], [stays], True)

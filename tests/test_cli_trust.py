@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,28 +12,10 @@ import omsgrain as og
 from omsgrain import crypto
 from omsgrain.crypto.seal import Sealer
 from omsgrain.crypto.web import WebResolver
-from omsgrain.errors import BY_CODE
-from shell import USAGE, Shell
+from shell import USAGE, Shell, exit_code, lamp
 from signing import ALICE, BOB, GRAIN, IAT, by_hand, headers
 
-TIME = 1_768_471_200_000
 WEB = "did:web:robots.example"
-
-
-def exit_code(code: str) -> int:
-    return BY_CODE[code].exit_code
-
-
-def belief(what: str, at: int = 0, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.9,
-        "created_at": TIME + at,
-        **more,
-    }
 
 
 @pytest.fixture
@@ -55,7 +36,7 @@ def key(shell: Shell, tmp_path: Path) -> Path:
 
 def test_sign_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
-        old = store.put(belief("on"))
+        old = store.put(lamp("on"))
     told = shell.json("sign", old, "--key", key, "--store", "m.omsg", "--actor", "clerk")
     assert told["did"] == ALICE.did
     new = told["address"]
@@ -79,7 +60,7 @@ def test_sign_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
 
 def test_what_cannot_be_signed_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
-        locked = store.put(belief("on", invalidation_policy={"mode": "locked"}))
+        locked = store.put(lamp("on", invalidation_policy={"mode": "locked"}))
     sign = ("sign", locked, "--key", key)
     code, error = shell.error(*sign, "--store", "m.omsg")
     assert (code, error["code"]) == (
@@ -97,7 +78,7 @@ def test_what_cannot_be_signed_in_a_store(shell: Shell, tmp_path: Path, key: Pat
 
 def test_verify_envelopes(shell: Shell, tmp_path: Path) -> None:
     one = crypto.sign(GRAIN, ALICE, iat=IAT)
-    plain = og.encode({**belief("a " * 4_000), "type": "belief"})
+    plain = og.encode({**lamp("a " * 4_000), "type": "belief"})
     two = crypto.sign(plain, BOB, iat=IAT)
     file = tmp_path / "signed"  # by what is in it, and not by its name
     file.write_bytes(one)
@@ -163,12 +144,12 @@ def test_verify_a_signature_beside_a_file(shell: Shell, tmp_path: Path, key: Pat
 
 
 def test_ingest_envelopes(shell: Shell, tmp_path: Path) -> None:
-    envelopes = [crypto.sign(og.encode(belief(f"on {n}", n)), ALICE, iat=IAT) for n in range(20)]
+    envelopes = [crypto.sign(og.encode(lamp(f"on {n}", n)), ALICE, iat=IAT) for n in range(20)]
     (tmp_path / "many.cose").write_bytes(b"".join(envelopes))
     options = ("--require-signatures", "--errors", "collect")
     assert shell.json("ingest", "m.omsg", "many.cose", *options)["stored"] == 20
     assert shell("verify", "m.omsg") == 0
-    text = json.dumps(belief("unsigned")).encode()
+    text = json.dumps(lamp("unsigned")).encode()
     code, error = shell.error("ingest", "m.omsg", "--require-signatures", stdin=text)
     assert (code, error["code"]) == (exit_code("ERR_SIGNATURE"), "ERR_SIGNATURE")
     assert shell.json("ingest", "m.omsg", stdin=text)["stored"] == 1
@@ -206,7 +187,7 @@ def test_signers_with_names_on_the_web(
 
 def test_a_signed_checkpoint(shell: Shell, tmp_path: Path, key: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
-        store.put(belief("on"))
+        store.put(lamp("on"))
     assert shell("audit", "m.omsg", "--checkpoint", "--key", key) == 0
     (tmp_path / "kept.json").write_bytes(shell.out)
     against = ("audit", "m.omsg", "--verify", "--against", "kept.json", "--signer")
