@@ -9,10 +9,14 @@
 //! accepts too, with the same bytes and without warnings. Whatever is unusual it declines, and
 //! leaves nothing behind; the general way then treats the grain from the start.
 
+mod cache;
 mod judge;
 mod plan;
 mod rules;
+mod write;
 
-pub use judge::{passes, tag_level};
+pub use cache::{Cache, Lane};
+pub use judge::{is_word, passes, tag_level};
 pub use plan::{KeyBytes, Plan, Step};
 pub use rules::{Need, Rule, Word};
+pub use write::write;
