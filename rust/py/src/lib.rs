@@ -3,6 +3,7 @@
 
 mod batch;
 mod blind;
+mod borrowed;
 mod container;
 mod error;
 mod functions;

@@ -86,7 +86,7 @@ pub struct Plan {
 
 impl Plan {
     /// A shape with more keys is none for the lane.
-    pub const MAX_KEYS: usize = 64;
+    pub const MAX_KEYS: usize = 32;
 
     /// The plan for grains with these names in this order; `text` gives the value at a place if it
     /// is text. None for shapes that the lane does not take.
