@@ -44,7 +44,8 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         if given is None and "input" in vector:
             given = json.dumps(vector["input"], ensure_ascii=False)
         if given is not None:
-            yield "json_encode", _choice(vector.get("options", {})) + given.encode()
+            for target in ("json_encode", "lane_write"):
+                yield target, _choice(vector.get("options", {})) + given.encode()
 
 
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:

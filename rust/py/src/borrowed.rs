@@ -125,7 +125,8 @@ impl<'a> Exact<'a> {
 impl<'a> Node for Exact<'a> {
     type Key = Key<'a>;
 
-    #[inline]
+    // Where it is called, most of what a view can be is known to be another.
+    #[inline(always)]
     fn view(&self) -> Result<View<'_>> {
         if self.is(&raw mut ffi::PyUnicode_Type) {
             return self.utf8().map(View::Str).ok_or_else(declined);

@@ -72,10 +72,8 @@ pub fn encode<'py>(
 
 /// The blob of some fields, with no options; None if they are not for the lane.
 #[pyfunction]
-pub fn encode_plain<'py>(py: Python<'py>, fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
-    let mut out = Vec::with_capacity(512);
-    let accepted = lane::encode(fields, &Options::default(), &mut out);
-    accepted.then(|| PyBytes::new(py, &out))
+pub fn encode_plain<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    lane::encode_one(fields)
 }
 
 /// Checks a blob: its header, the type's 1.2 name (None if opaque), and warnings.

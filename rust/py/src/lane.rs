@@ -7,6 +7,7 @@ use omsgrain_core::encode::Options;
 use omsgrain_core::fields::Side;
 use omsgrain_core::lane::{Cache, Plan, write};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::borrowed::Exact;
 
@@ -19,7 +20,14 @@ struct Keys {
 
 /// The plans of the shapes seen last by this thread. (PyO3 lets no second interpreter in.)
 #[derive(Default)]
-struct Lane(Cache<Keys>);
+struct Lane {
+    cache: Cache<Keys>,
+    /// Where one blob is written before its length is known.
+    scratch: Vec<u8>,
+}
+
+/// Bytes that the scratch keeps from one grain to the next.
+const KEPT: usize = 4096;
 
 thread_local! {
     static LANE: RefCell<Lane> = RefCell::default();
@@ -29,6 +37,19 @@ thread_local! {
 /// runs here, so that nothing else can ask for the lane of this thread meanwhile.
 pub fn encode(fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
     LANE.with_borrow_mut(|lane| lane.encode(fields, options, out))
+}
+
+/// The blob of a dict, with no options; none if it was declined.
+pub fn encode_one<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    LANE.with_borrow_mut(|lane| {
+        let mut out = std::mem::take(&mut lane.scratch);
+        let accepted = lane.encode(fields, &Options::default(), &mut out);
+        let blob = accepted.then(|| PyBytes::new(fields.py(), &out));
+        out.clear();
+        out.shrink_to(KEPT);
+        lane.scratch = out;
+        blob
+    })
 }
 
 impl Lane {
@@ -48,23 +69,23 @@ impl Lane {
         }
         let (keys, nodes, places) = (&keys[..count], &nodes[..count], &places[..count]);
         let text = |place: usize| nodes[place].text();
-        if let Some(plan) = self.0.find(|held, plan| held.places == places && plan.has_texts(text)) {
+        if let Some(plan) = self.cache.find(|held, plan| held.places == places && plan.has_texts(text)) {
             return write(plan, nodes, options, out);
         }
         // Other objects with the same text, such as a parser makes for each line.
         let named = |plan: &Plan, i: usize| keys[i].text().is_some_and(|name| name == &*plan.names[i]);
         let same = |plan: &Plan| plan.names.len() == count && (0..count).all(|i| named(plan, i));
-        if let Some(plan) = self.0.find(|_, plan| same(plan) && plan.has_texts(text)) {
+        if let Some(plan) = self.cache.find(|_, plan| same(plan) && plan.has_texts(text)) {
             return write(plan, nodes, options, out);
         }
-        if !self.0.is_worth_learning() {
+        if !self.cache.is_worth_learning() {
             return false;
         }
         let names: Option<Vec<&str>> = keys.iter().map(|key| key.text()).collect();
         let plan = names.and_then(|names| Plan::learn(Side::Write, &names, text));
         let written = plan.as_ref().is_some_and(|plan| write(plan, nodes, options, out));
         let owned = keys.iter().map(|key| key.owned(fields.py())).collect();
-        self.0.hold(Keys { places: places.to_vec(), _owned: owned }, plan);
+        self.cache.hold(Keys { places: places.to_vec(), _owned: owned }, plan);
         written
     }
 }

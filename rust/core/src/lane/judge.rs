@@ -66,11 +66,15 @@ pub fn is_word(word: Word, text: &str) -> bool {
 /// The sensitivity that a tag asks for; none for tags that declare a profile or could be warned of.
 #[inline]
 pub fn tag_level(tag: &str) -> Option<u8> {
+    // Most tags are short and have no prefix: to look at their bytes is less than to set out a search.
+    if !tag.bytes().any(|b| b == b':') {
+        return Some(0);
+    }
     match tag.split_once(':') {
-        None => Some(0),
         Some(("profile", _)) => None,
         Some(("phi", name)) if !PHI_TAGS.contains(&name) => None,
         Some((prefix, _)) => Some(profiles::level(prefix)),
+        None => Some(0),
     }
 }
 

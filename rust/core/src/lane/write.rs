@@ -87,15 +87,11 @@ impl Writer<'_> {
         }
         match view {
             View::Str(text) => return self.text::<W>(step, text, out),
-            View::Int(i) => {
-                if step.id == id::CREATED_AT {
-                    self.facts.created_at = seconds(*i)?;
-                }
-                match step.rule {
-                    Rule::Float(..) => W::float(out, *i as f64),
-                    _ => W::int(out, *i),
-                }
-            }
+            View::Int(i) => match step.rule {
+                Rule::Float(..) => W::float(out, *i as f64),
+                Rule::Datetime(..) => self.time::<W>(step, *i, out)?,
+                _ => W::int(out, *i),
+            },
             View::Float(f) => W::float(out, *f),
             View::Bool(b) => W::bool(out, *b),
             View::UInt(u) => W::uint(out, *u),
@@ -108,25 +104,29 @@ impl Writer<'_> {
     #[inline]
     fn text<W: Wire>(&mut self, step: &Step, value: &str, out: &mut Vec<u8>) -> Option<()> {
         match step.rule {
-            Rule::Datetime(..) => {
-                let ms = check::millis(&View::Str(value)).ok()?;
-                if step.id == id::CREATED_AT {
-                    self.facts.created_at = seconds(ms)?;
-                }
-                W::int(out, ms);
+            Rule::Datetime(..) => self.time::<W>(step, check::millis(&View::Str(value)).ok()?, out)?,
+            Rule::Fixed(_) if step.id == id::TYPE && !self.options.keep_type_name => {
+                W::str(out, self.plan.grain_type.name);
             }
-            _ if step.id == id::TYPE && !self.options.keep_type_name => {
-                W::str(out, self.plan.grain_type.name)
-            }
-            _ => {
+            _ if step.id == id::NAMESPACE => {
                 let value = &*text::nfc(value).ok()?;
-                if step.id == id::NAMESPACE && !value.is_empty() {
+                if !value.is_empty() {
                     self.facts.no_namespace = false;
                     self.facts.ns_hash = ns_hash(value);
                 }
                 W::str(out, value);
             }
+            _ => composed::<W>(value, out)?,
         }
+        Some(())
+    }
+
+    #[inline]
+    fn time<W: Wire>(&mut self, step: &Step, ms: i64, out: &mut Vec<u8>) -> Option<()> {
+        if step.id == id::CREATED_AT {
+            self.facts.created_at = seconds(ms)?;
+        }
+        W::int(out, ms);
         Some(())
     }
 
@@ -169,6 +169,16 @@ impl Writer<'_> {
     }
 }
 
+#[inline]
+fn composed<W: Wire>(value: &str, out: &mut Vec<u8>) -> Option<()> {
+    if value.is_ascii() {
+        W::str(out, value);
+    } else {
+        W::str(out, &text::nfc(value).ok()?);
+    }
+    Some(())
+}
+
 fn texts<W: Wire, N: Node>(node: &N, out: &mut Vec<u8>, mut good: impl FnMut(&str) -> bool) -> Option<()> {
     let (len, mut seen, mut all) = (node.list_len(), 0, true);
     if !matches!(node.view(), Ok(View::List)) {
@@ -179,10 +189,7 @@ fn texts<W: Wire, N: Node>(node: &N, out: &mut Vec<u8>, mut good: impl FnMut(&st
         seen += 1;
         all = all
             && match item.view()? {
-                View::Str(text) if good(text) => {
-                    W::str(out, &text::nfc(text)?);
-                    true
-                }
+                View::Str(text) => good(text) && composed::<W>(text, out).is_some(),
                 _ => false,
             };
         Ok(())
