@@ -134,8 +134,10 @@ fn digests_on_all_cores<'m>(
     count: usize,
     message: impl Fn(usize) -> &'m [u8] + Sync,
 ) -> Vec<Digest> {
-    match pool() {
-        Some(pool) if bytes >= PARALLEL_FROM && count > PART => pool.install(|| {
+    // The pool is not asked for if it is not needed: that takes as long as ten short messages.
+    let many = bytes >= PARALLEL_FROM && count > PART;
+    match many.then(pool).flatten() {
+        Some(pool) => pool.install(|| {
             let parts = (0..count.div_ceil(PART)).into_par_iter();
             let each = |part: usize| {
                 let (start, end) = (part * PART, count.min((part + 1) * PART));
@@ -143,7 +145,7 @@ fn digests_on_all_cores<'m>(
             };
             parts.flat_map_iter(each).collect()
         }),
-        _ => sha256::digests(count, message),
+        None => sha256::digests(count, message),
     }
 }
 
@@ -171,11 +173,9 @@ pub fn total(blobs: &[&[u8]]) -> usize {
 
 /// Calls `work` for 0..count; in parallel if there are enough bytes to share.
 pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    match pool() {
-        Some(pool) if bytes >= PARALLEL_FROM => {
-            pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect())
-        }
-        _ => (0..count).map(work).collect(),
+    match (bytes >= PARALLEL_FROM).then(pool).flatten() {
+        Some(pool) => pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect()),
+        None => (0..count).map(work).collect(),
     }
 }
 

@@ -163,12 +163,25 @@ pub fn parse_address<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, Py
     hash::parse(text).map(|digest| PyBytes::new(py, &digest)).map_err(|e| raise(py, &e))
 }
 
+/// Blobs that are taken at once: so many stay in the processor's cache until all is done with them.
+const PART: usize = 4096;
+
 /// The addresses of many blobs.
 #[pyfunction]
-pub fn address_many<'py>(py: Python<'py>, blobs: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
-    let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
-    let digests = py.detach(|| batch::address_many(&views));
-    PyList::new(py, digests.iter().map(|digest| hex(py, digest)))
+pub fn address_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+    let count = blobs.len();
+    let mut texts = Vec::with_capacity(count);
+    let mut held: Vec<Bound<'py, PyBytes>> = Vec::with_capacity(PART.min(count));
+    for start in (0..count).step_by(PART) {
+        held.clear();
+        for i in start..count.min(start + PART) {
+            held.push(blobs.get_item(i)?.cast_into()?);
+        }
+        let views: Vec<&[u8]> = held.iter().map(|blob| blob.as_bytes()).collect();
+        let digests = py.detach(|| batch::address_many(&views));
+        texts.extend(digests.iter().map(|digest| hex(py, digest)));
+    }
+    PyList::new(py, texts)
 }
 
 /// Checks a blob in full, and its address if one is given.
