@@ -11,8 +11,12 @@
 
 mod judge;
 mod plan;
+mod read;
+mod reader;
 mod rules;
 
 pub use judge::{passes, tag_level};
 pub use plan::{KeyBytes, Plan, Step};
+pub use read::{Last, takes};
+pub use reader::{Reader, learn_one, takes_one};
 pub use rules::{Need, Rule, Word};
