@@ -3,9 +3,11 @@
 
 mod batch;
 mod blind;
+mod borrowed;
 mod container;
 mod error;
 mod functions;
+mod lane;
 mod nearest;
 mod node;
 mod object;
@@ -25,8 +27,8 @@ mod _core {
     use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
     use crate::functions::{
-        address, address_many, check, check_many, decode, decode_many, encode, fingerprint, header,
-        parse_address, registry_json, verify, verify_many,
+        address, address_many, check, check_many, decode, decode_many, encode, encode_plain, fingerprint,
+        header, parse_address, registry_json, verify, verify_many,
     };
 
     #[pymodule_export]

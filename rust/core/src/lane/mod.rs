@@ -9,14 +9,18 @@
 //! accepts too, with the same bytes and without warnings. Whatever is unusual it declines, and
 //! leaves nothing behind; the general way then treats the grain from the start.
 
+mod cache;
 mod judge;
 mod plan;
 mod read;
 mod reader;
 mod rules;
+mod write;
 
-pub use judge::{passes, tag_level};
+pub use cache::{Cache, Lane};
+pub use judge::{is_word, passes, tag_level};
 pub use plan::{KeyBytes, Plan, Step};
 pub use read::{Last, takes};
 pub use reader::{Reader, learn_one, takes_one};
 pub use rules::{Need, Rule, Word};
+pub use write::write;

@@ -10,9 +10,7 @@ use crate::warn;
 
 use super::rules::{Need, Rule, Shape};
 
-/// A shape with more keys is none that comes again and again.
-const MAX_KEYS: usize = 64;
-/// Nor is one with longer names.
+/// A shape with longer names is none that comes again and again.
 const MAX_NAME: usize = 128;
 
 /// A key as it is written, head and text.
@@ -87,10 +85,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A shape with more keys is none for the lane.
+    pub const MAX_KEYS: usize = 32;
+
     /// The plan for grains with these names in this order; `text` gives the value at a place if it
     /// is text. None for shapes that the lane does not take.
     pub fn learn<'t>(side: Side, names: &[&str], text: impl Fn(usize) -> Option<&'t str>) -> Option<Plan> {
-        if names.len() > MAX_KEYS || names.iter().any(|name| name.len() > MAX_NAME || !name.is_ascii()) {
+        if names.len() > Self::MAX_KEYS || names.iter().any(|name| name.len() > MAX_NAME || !name.is_ascii())
+        {
             return None;
         }
         let of_type = &FIELDS[usize::from(id::TYPE)];
@@ -135,6 +137,23 @@ impl Plan {
             steps: [steps(Encoding::Msgpack), steps(Encoding::Cbor)],
             fixed: shape.fixed,
         })
+    }
+
+    /// Whether a grain with these names in this order is of this shape.
+    pub fn is_of<'k, 't>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'k str>,
+        text: impl Fn(usize) -> Option<&'t str>,
+    ) -> bool {
+        names.len() == self.names.len()
+            && names.zip(&self.names).all(|(name, own)| *name == **own)
+            && self.has_texts(text)
+    }
+
+    /// Whether the texts that the rules hang on are those of this shape.
+    #[inline]
+    pub fn has_texts<'t>(&self, text: impl Fn(usize) -> Option<&'t str>) -> bool {
+        self.fixed.iter().all(|(place, own)| text(*place) == Some(&**own))
     }
 
     /// The steps, in the order in which this wire has the keys.
