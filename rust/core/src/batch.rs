@@ -79,7 +79,19 @@ impl Batch {
         encode: impl FnOnce(&mut Vec<u8>, &mut Vec<String>) -> Result<()>,
     ) {
         let mut messages = Vec::new();
-        match encode(&mut self.bytes, &mut messages) {
+        let written = encode(&mut self.bytes, &mut messages);
+        self.took(index, line, written, messages);
+    }
+
+    /// Takes note of an item that was appended to the bytes, or refused.
+    pub(crate) fn took(
+        &mut self,
+        index: usize,
+        line: Option<usize>,
+        written: Result<()>,
+        messages: Vec<String>,
+    ) {
+        match written {
             Ok(()) => {
                 self.ends.push(self.bytes.len());
                 self.indices.push(index);

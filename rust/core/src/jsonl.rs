@@ -2,10 +2,12 @@
 //! JSON lines straight to blobs: no objects of any other language in between.
 
 use rayon::prelude::*;
+use simdutf8::basic::from_utf8;
 
 use crate::batch::{Batch, pool};
 use crate::encode::{Options, encode_into};
-use crate::{Error, json};
+use crate::lane::Lines;
+use crate::{Result, json};
 
 /// Lines go to a thread in pieces of about this many bytes.
 const PIECE: usize = 128 << 10;
@@ -41,11 +43,16 @@ fn split(text: &[u8]) -> Vec<(usize, &[u8])> {
     let (mut pieces, mut from) = (Vec::new(), 0);
     while from < text.len() {
         let at_least = text.len().min(from + PIECE);
-        let end = text[at_least..].iter().position(|b| *b == b'\n').map_or(text.len(), |n| at_least + n + 1);
+        let end = line_end(text, at_least);
         pieces.push((from, &text[from..end]));
         from = end;
     }
     pieces
+}
+
+/// Behind the next line feed.
+fn line_end(text: &[u8], from: usize) -> usize {
+    text[from..].iter().position(|b| *b == b'\n').map_or(text.len(), |n| from + n + 1)
 }
 
 struct Piece {
@@ -55,20 +62,41 @@ struct Piece {
 }
 
 fn encode_piece(piece: &[u8], offset: usize, options: &Options) -> Piece {
-    let (mut batch, mut items, mut lines, mut at) = (Batch::default(), 0, 0, offset);
+    let (mut batch, mut items, mut lines, mut at) = (Batch::default(), 0, 0, 0);
     batch.bytes.reserve(piece.len());
-    for line in piece.split_inclusive(|b| *b == b'\n') {
+    let mut lane = Lines::default();
+    // Seen to once for all lines. Where it does not hold, the parser says which line is at fault.
+    let text = from_utf8(piece).ok();
+    while at < piece.len() {
         lines += 1;
-        if !line.trim_ascii().is_empty() {
-            let inside = |e: Error| e.shifted(at);
-            batch.add(items, Some(lines), |out, warnings| {
-                let value = json::parse(line).map_err(inside)?;
-                encode_into(&&value, options, out, warnings)
-            });
+        let mut messages = Vec::new();
+        let read = text.and_then(|text| lane.encode(text, at, options, &mut batch.bytes, &mut messages));
+        let (end, written) = match read {
+            Some((end, written)) => (end, Some(written)),
+            None => {
+                let end = line_end(piece, at);
+                let line = Some(&piece[at..end]).filter(|line| !line.trim_ascii().is_empty());
+                (end, line.map(|line| parsed(line, offset + at, options, &mut batch.bytes, &mut messages)))
+            }
+        };
+        if let Some(written) = written {
+            batch.took(items, Some(lines), written, messages);
             items += 1;
         }
-        at += line.len();
+        at = end;
     }
     batch.hash_here();
     Piece { batch, items, lines }
+}
+
+/// Encodes a line by way of a tree.
+fn parsed(
+    line: &[u8],
+    offset: usize,
+    options: &Options,
+    out: &mut Vec<u8>,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let value = json::parse(line).map_err(|e| e.shifted(offset))?;
+    encode_into(&&value, options, out, warnings)
 }
