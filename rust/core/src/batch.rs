@@ -101,6 +101,17 @@ impl Batch {
         self.warned.extend(messages.into_iter().map(|message| Warned { index, line, message }));
     }
 
+    /// Takes one item that a lane appends to the bytes it is given, unless it declines.
+    #[inline]
+    pub fn put(&mut self, index: usize, encode: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let accepted = encode(&mut self.bytes);
+        if accepted {
+            self.ends.push(self.bytes.len());
+            self.indices.push(index);
+        }
+        accepted
+    }
+
     /// Computes the addresses.
     pub fn hash(&mut self) {
         let this = &*self;

@@ -6,6 +6,7 @@ mod blind;
 mod container;
 mod error;
 mod functions;
+mod lane;
 mod nearest;
 mod node;
 mod object;
