@@ -22,6 +22,7 @@ __all__ = [
     "encode",
     "encode_jsonl",
     "encode_many",
+    "encode_plain",
     "envelope_blob",
     "extent",
     "fingerprint",
@@ -55,6 +56,7 @@ _Header = tuple[int, int, int, int, int]
 _Options = tuple[str, bool, int, bool, int | None, str]
 
 def encode(fields: Mapping[str, Any], options: _Options) -> tuple[bytes, list[str]]: ...
+def encode_plain(fields: Mapping[str, Any]) -> bytes | None: ...
 def check(blob: bytes) -> tuple[_Header, str | None, list[str]]: ...
 def decode(blob: bytes) -> dict[str, Any]: ...
 def decode_many(

@@ -76,6 +76,8 @@ def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
 
     What looks like a mistake, such as a field name one edit off, is given as an `OmsWarning`.
     """
+    if not kwargs and (plain := _core.encode_plain(fields)) is not None:
+        return plain
     blob, notes = _core.encode(fields, options(**kwargs))
     for note in notes:
         warnings.warn(note, OmsWarning, stacklevel=2)
@@ -84,13 +86,15 @@ def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
 
 def make(fields: Mapping[str, Any], **kwargs: Any) -> Grain:
     """Encode fields and give the grain; options as for `encode`. Warnings stay on the grain."""
+    if not kwargs and (plain := _core.encode_plain(fields)) is not None:
+        return Grain(plain)
     blob, _ = _core.encode(fields, options(**kwargs))
     return Grain(blob)
 
 
 def address(blob: bytes) -> str:
     """The content address of a blob: SHA-256 as 64 lower-case hex digits. Spec: OMS §5."""
-    return _core.address(as_bytes(blob))
+    return _core.address(blob if type(blob) is bytes else as_bytes(blob))
 
 
 def verify(blob: bytes, address: str | None = None) -> Header:

@@ -2,7 +2,7 @@
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
 use omsgrain_core::batch::Batch as Core;
-use omsgrain_core::encode::{Options, encode_into};
+use omsgrain_core::encode::encode_into;
 use omsgrain_core::jsonl;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::error::{exception, interrupt};
 use crate::functions::{PyOptions, hex};
-use crate::lane::Lane;
+use crate::lane;
 use crate::node::Object;
 
 /// (position, line, exception)
@@ -72,20 +72,14 @@ pub fn encode_many(
     stop: bool,
 ) -> PyResult<Batch> {
     let options = options.options()?;
-    let mut batch = Lane::lend(|lane| encoded(lane, items, &options, stop))?;
-    py.detach(|| batch.hash());
-    Ok(Batch(batch))
-}
-
-fn encoded(lane: &mut Lane, items: &Bound<'_, PyAny>, options: &Options, stop: bool) -> PyResult<Core> {
     let mut batch = Core::default();
     for (i, item) in items.try_iter()?.enumerate() {
         let item = item?;
-        if batch.put(i, |out| lane.encode(&item, options, out)) {
+        if batch.put(i, |out| lane::encode(&item, &options, out)) {
             continue;
         }
         let node = Object(item);
-        batch.add(i, None, |out, warnings| encode_into(&node, options, out, warnings));
+        batch.add(i, None, |out, warnings| encode_into(&node, &options, out, warnings));
         if let Some(interrupt) = interrupt() {
             return Err(interrupt);
         }
@@ -93,7 +87,8 @@ fn encoded(lane: &mut Lane, items: &Bound<'_, PyAny>, options: &Options, stop: b
             break;
         }
     }
-    Ok(batch)
+    py.detach(|| batch.hash());
+    Ok(Batch(batch))
 }
 
 /// Encodes JSON lines, without the GIL.

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::error::{exception, raise};
+use crate::lane;
 use crate::node::Object;
 use crate::object;
 
@@ -67,6 +68,14 @@ pub fn encode<'py>(
     let (mut out, mut warnings) = (Vec::with_capacity(512), Vec::new());
     encode_into(&Object(fields), &options.options()?, &mut out, &mut warnings).map_err(|e| raise(py, &e))?;
     Ok((PyBytes::new(py, &out), warnings))
+}
+
+/// The blob of some fields, with no options; None if they are not for the lane.
+#[pyfunction]
+pub fn encode_plain<'py>(py: Python<'py>, fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    let mut out = Vec::with_capacity(512);
+    let accepted = lane::encode(fields, &Options::default(), &mut out);
+    accepted.then(|| PyBytes::new(py, &out))
 }
 
 /// Checks a blob: its header, the type's 1.2 name (None if opaque), and warnings.

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 /// The plans of the shapes seen last, known by their very key objects. The keys are owned, so that
 /// their place in memory cannot come to mean other keys.
 #[derive(Default)]
-pub struct Lane(Cache<Vec<Py<PyString>>>);
+struct Lane(Cache<Vec<Py<PyString>>>);
 
 thread_local! {
     static LANE: RefCell<Lane> = RefCell::default();
@@ -22,19 +22,14 @@ thread_local! {
 
 type Row<T> = SmallVec<[T; 24]>;
 
-impl Lane {
-    /// Lends the lane of this thread. Python code may run in `work` and come here again: it gets a
-    /// lane of its own then.
-    pub fn lend<T>(work: impl FnOnce(&mut Lane) -> T) -> T {
-        let mut lane = LANE.take();
-        let done = work(&mut lane);
-        LANE.set(lane);
-        done
-    }
+/// Appends the blob of a dict; on false it was declined, and `out` is as it was. No Python code
+/// runs here, so that nothing else can ask for the lane of this thread meanwhile.
+pub fn encode(fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
+    LANE.with_borrow_mut(|lane| lane.encode(fields, options, out))
+}
 
-    /// Appends the blob of a dict; on false it was declined, and `out` is as it was. No Python code
-    /// runs here.
-    pub fn encode(&mut self, fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
+impl Lane {
+    fn encode(&mut self, fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
         let Ok(dict) = fields.cast_exact::<PyDict>() else { return false };
         if dict.len() > Plan::MAX_KEYS {
             return false;
