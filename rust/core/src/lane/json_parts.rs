@@ -145,7 +145,8 @@ pub(super) fn number(text: &str, at: usize) -> Read<Number> {
         let float = mantissa as f64 / POWERS[stop - end - 1];
         return Some((Number::Float(if negative { -float } else { float }), stop));
     }
-    let float = text.get(at..stop).filter(|t| t.len() <= LONGEST)?.parse().ok().filter(|f: &f64| f.is_finite())?;
+    let float =
+        text.get(at..stop).filter(|t| t.len() <= LONGEST)?.parse().ok().filter(|f: &f64| f.is_finite())?;
     Some((Number::Float(float), stop))
 }
 

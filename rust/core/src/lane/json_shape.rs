@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
+use crate::Result;
 use crate::encode::{Options, encode_into};
 use crate::fields::Side;
-use crate::Result;
 
 use super::cache::Cache;
 use super::json::{Scan, Slot};
