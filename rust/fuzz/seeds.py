@@ -45,6 +45,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             given = json.dumps(vector["input"], ensure_ascii=False)
         if given is not None:
             yield "json_encode", _choice(vector.get("options", {})) + given.encode()
+            yield "lane_json", given.replace("\n", " ").encode()
 
 
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:

@@ -81,7 +81,19 @@ impl Batch {
         encode: impl FnOnce(&mut Vec<u8>, &mut Vec<String>) -> Result<()>,
     ) {
         let mut messages = Vec::new();
-        match encode(&mut self.bytes, &mut messages) {
+        let written = encode(&mut self.bytes, &mut messages);
+        self.took(index, line, written, messages);
+    }
+
+    /// Takes note of an item that was appended to the bytes, or refused.
+    pub(crate) fn took(
+        &mut self,
+        index: usize,
+        line: Option<usize>,
+        written: Result<()>,
+        messages: Vec<String>,
+    ) {
+        match written {
             Ok(()) => {
                 self.ends.push(self.bytes.len());
                 self.indices.push(index);
@@ -109,10 +121,20 @@ impl Batch {
         self.digests = digests;
     }
 
-    /// Computes the addresses on this thread alone.
+    /// Computes the addresses that are not known yet, on this thread alone.
     pub(crate) fn hash_here(&mut self) {
-        let digests = sha256::digests(self.len(), |i| self.blob(i));
-        self.digests = digests;
+        let known = self.digests.len();
+        let digests = sha256::digests(self.len() - known, |i| self.blob(known + i));
+        self.digests.extend(digests);
+    }
+
+    /// Makes room for the good grains of these.
+    pub(crate) fn reserve<'b>(&mut self, parts: impl Iterator<Item = &'b Batch> + Clone) {
+        self.bytes.reserve(parts.clone().map(|part| part.bytes.len()).sum());
+        let count = parts.map(Batch::len).sum();
+        self.ends.reserve(count);
+        self.indices.reserve(count);
+        self.digests.reserve(count);
     }
 
     /// Appends a batch whose items come after these.

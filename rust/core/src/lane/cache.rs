@@ -53,6 +53,12 @@ impl<K> Cache<K> {
         Some(&held.plan)
     }
 
+    /// The keys of the shape found last, which most often is the next one too.
+    #[inline]
+    pub fn expected(&self) -> Option<&K> {
+        self.held.get(self.last).map(|held| &held.keys)
+    }
+
     /// Whether a shape that was not found is worth making a plan of. Where shapes do not come
     /// again, most are not.
     pub fn is_worth_learning(&mut self) -> bool {

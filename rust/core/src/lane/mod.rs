@@ -10,6 +10,14 @@
 //! leaves nothing behind; the general way then treats the grain from the start.
 
 mod cache;
+#[cfg(feature = "json")]
+mod json;
+#[cfg(feature = "json")]
+mod json_node;
+#[cfg(feature = "json")]
+mod json_parts;
+#[cfg(feature = "json")]
+mod json_shape;
 mod judge;
 mod plan;
 mod read;
@@ -18,6 +26,8 @@ mod rules;
 mod write;
 
 pub use cache::{Cache, Lane};
+#[cfg(feature = "json")]
+pub use json_shape::Lines;
 pub use judge::{is_word, passes, tag_level};
 pub use plan::{KeyBytes, Plan, Step};
 pub use read::{Last, takes};
