@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From a blob to its fields: what is accepted is exactly what the writer writes. Spec: OMS §4.10
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::{string::String, string::ToString as _, vec::Vec};
 
 use crate::codec::{EXTENDED, Profile, RawEntry, WireKey};
 use crate::fields::{Entry, Fields, Side};
 use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN, SIGNED};
+use crate::lane::{self, Plan};
 use crate::registry::{self, Field, GrainType, UNKNOWN};
 use crate::value::Value;
-use crate::lane::{self, Plan};
 use crate::{Code, Error, Result, compress, validate};
 
 /// One field of a grain that was read.

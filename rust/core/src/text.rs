@@ -5,7 +5,7 @@
 //! it. So text of settled letters is in NFC, and whatever stands between two of them can be judged,
 //! and composed, by itself. Which letters are settled, build/letters.rs writes down as masks.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 

@@ -11,7 +11,8 @@ pub mod msgpack;
 mod read;
 mod write;
 
-use std::cmp::Ordering;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::{Code, Error, Result};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A few plans, found by the shape of a grain.
 
+use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use crate::encode::Options;
@@ -80,7 +81,7 @@ impl<K> Cache<K> {
                     self.held.push(held);
                     return;
                 }
-                let out = std::mem::replace(&mut self.held[self.next], held);
+                let out = core::mem::replace(&mut self.held[self.next], held);
                 self.next = (self.next + 1) % SHAPES;
                 out.used
             }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which plan a payload is read by, and how plans are learned from grains that were read.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+#[cfg(feature = "std")]
+use core::cell::RefCell;
 
 use crate::decode::Decoded;
 use crate::fields::Side;
@@ -18,6 +20,7 @@ const PLANS: usize = 16;
 /// a plan each.
 const LESSONS: usize = 64;
 /// The same for the plans of a thread, which live as long as it does.
+#[cfg(feature = "std")]
 const LESSONS_OF_THREAD: usize = 4096;
 
 /// Reads grains that lie side by side in memory.
@@ -64,12 +67,14 @@ impl<'p> Reader<'p> {
     }
 }
 
+#[cfg(feature = "std")]
 thread_local! {
     static HERE: RefCell<(Vec<Arc<Plan>>, usize)> = const { RefCell::new((Vec::new(), LESSONS_OF_THREAD)) };
 }
 
 /// As [`Reader::takes`], for a blob that comes alone: by the plans of this thread. They hold names
 /// of fields and nothing of what stood in them.
+#[cfg(feature = "std")]
 pub fn takes_one(header: Header, blob: &[u8]) -> Option<Arc<Plan>> {
     if header.has(COMPRESSED) {
         return None;
@@ -84,6 +89,7 @@ pub fn takes_one(header: Header, blob: &[u8]) -> Option<Arc<Plan>> {
 }
 
 /// As [`Reader::learn`], for [`takes_one`].
+#[cfg(feature = "std")]
 pub fn learn_one(grain: &Decoded<'_>) {
     HERE.with_borrow_mut(|(plans, lessons)| {
         if *lessons > 0 {
@@ -94,6 +100,16 @@ pub fn learn_one(grain: &Decoded<'_>) {
         }
     });
 }
+
+/// Nothing is remembered where there are no threads.
+#[cfg(not(feature = "std"))]
+pub fn takes_one(_: Header, _: &[u8]) -> Option<Arc<Plan>> {
+    None
+}
+
+/// As [`takes_one`].
+#[cfg(not(feature = "std"))]
+pub fn learn_one(_: &Decoded<'_>) {}
 
 /// Where a new plan stands.
 fn place<T>(held: &mut Vec<T>, new: T, lesson: usize) -> usize {
