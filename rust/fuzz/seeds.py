@@ -46,6 +46,8 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         if given is not None:
             for target in ("json_encode", "lane_write"):
                 yield target, _choice(vector.get("options", {})) + given.encode()
+            yield "lane_json", given.replace("
+", " ").encode()
 
 
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:

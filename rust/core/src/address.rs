@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Content addresses: SHA-256 of the whole blob, as 64 lower-case hex digits. Spec: OMS §5
 
+use alloc::{string::String, string::ToString as _};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 

@@ -8,7 +8,9 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::address::{self, Digest};
-use crate::{Error, Header, Result, decode, sha256};
+use crate::decode::{self, Grain, Opened};
+use crate::lane::Reader;
+use crate::{Error, Header, Result, sha256};
 
 /// Below this many bytes of work, threads cost more than they bring.
 const PARALLEL_FROM: usize = 64 << 10;
@@ -79,7 +81,19 @@ impl Batch {
         encode: impl FnOnce(&mut Vec<u8>, &mut Vec<String>) -> Result<()>,
     ) {
         let mut messages = Vec::new();
-        match encode(&mut self.bytes, &mut messages) {
+        let written = encode(&mut self.bytes, &mut messages);
+        self.took(index, line, written, messages);
+    }
+
+    /// Takes note of an item that was appended to the bytes, or refused.
+    pub(crate) fn took(
+        &mut self,
+        index: usize,
+        line: Option<usize>,
+        written: Result<()>,
+        messages: Vec<String>,
+    ) {
+        match written {
             Ok(()) => {
                 self.ends.push(self.bytes.len());
                 self.indices.push(index);
@@ -107,10 +121,20 @@ impl Batch {
         self.digests = digests;
     }
 
-    /// Computes the addresses on this thread alone.
+    /// Computes the addresses that are not known yet, on this thread alone.
     pub(crate) fn hash_here(&mut self) {
-        let digests = sha256::digests(self.len(), |i| self.blob(i));
-        self.digests = digests;
+        let known = self.digests.len();
+        let digests = sha256::digests(self.len() - known, |i| self.blob(known + i));
+        self.digests.extend(digests);
+    }
+
+    /// Makes room for the good grains of these.
+    pub(crate) fn reserve<'b>(&mut self, parts: impl Iterator<Item = &'b Batch> + Clone) {
+        self.bytes.reserve(parts.clone().map(|part| part.bytes.len()).sum());
+        let count = parts.map(Batch::len).sum();
+        self.ends.reserve(count);
+        self.indices.reserve(count);
+        self.digests.reserve(count);
     }
 
     /// Appends a batch whose items come after these.
@@ -145,8 +169,10 @@ fn digests_on_all_cores<'m>(
     count: usize,
     message: impl Fn(usize) -> &'m [u8] + Sync,
 ) -> Vec<Digest> {
-    match pool() {
-        Some(pool) if bytes >= PARALLEL_FROM && count > PART => pool.install(|| {
+    // The pool is not asked for if it is not needed: that takes as long as ten short messages.
+    let many = bytes >= PARALLEL_FROM && count > PART;
+    match many.then(pool).flatten() {
+        Some(pool) => pool.install(|| {
             let parts = (0..count.div_ceil(PART)).into_par_iter();
             let each = |part: usize| {
                 let (start, end) = (part * PART, count.min((part + 1) * PART));
@@ -154,25 +180,45 @@ fn digests_on_all_cores<'m>(
             };
             parts.flat_map_iter(each).collect()
         }),
-        _ => sha256::digests(count, message),
+        None => sha256::digests(count, message),
     }
 }
 
 /// Checks each blob in full, and that it has the address beside it.
 pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
     let size = pairs.iter().map(|(blob, _)| blob.len()).sum();
-    let digests = digests_on_all_cores(size, pairs.len(), |i| pairs[i].0);
-    on_all_cores(size, pairs.len(), |i| {
-        let (blob, expected) = &pairs[i];
-        address::same(&digests[i], expected)?;
-        decode::verify(blob)
+    in_parts(size, pairs, |part| {
+        let digests = sha256::digests(part.len(), |i| part[i].0);
+        let mut reader = Reader::default();
+        let each = part.iter().zip(&digests).map(|((blob, expected), digest)| {
+            address::same(digest, expected)?;
+            decode::verify_by(&mut reader, blob)
+        });
+        each.collect()
     })
 }
 
 /// The address of each blob, and whether it is good.
 pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
-    let verdicts = on_all_cores(total(blobs), blobs.len(), |i| decode::verify(blobs[i]));
-    address_many(blobs).into_iter().zip(verdicts).collect()
+    in_parts(total(blobs), blobs, |part| {
+        let digests = sha256::digests(part.len(), |i| part[i]);
+        let mut reader = Reader::default();
+        let verdicts = part.iter().map(|blob| decode::verify_by(&mut reader, blob));
+        digests.into_iter().zip(verdicts).collect()
+    })
+}
+
+/// Reads blobs that were opened.
+pub fn read_many<'p>(blobs: &[&'p [u8]], opened: &'p [Result<Opened<'p>>]) -> Vec<Result<Grain<'p>>> {
+    let pairs: Vec<_> = blobs.iter().copied().zip(opened).collect();
+    in_parts(total(blobs), &pairs, |part| {
+        let mut reader = Reader::default();
+        let read = part.iter().map(|(blob, opened)| match opened {
+            Ok((header, payload)) => decode::read_by(&mut reader, *header, blob, payload),
+            Err(refused) => Err(refused.clone()),
+        });
+        read.collect()
+    })
 }
 
 /// Bytes in all.
@@ -182,11 +228,19 @@ pub fn total(blobs: &[&[u8]]) -> usize {
 
 /// Calls `work` for 0..count; in parallel if there are enough bytes to share.
 pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    match (bytes >= PARALLEL_FROM).then(pool).flatten() {
+        Some(pool) => pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect()),
+        None => (0..count).map(work).collect(),
+    }
+}
+
+/// Calls `work` for the items part by part; in parallel if there are enough bytes to share.
+fn in_parts<I: Sync, T: Send>(bytes: usize, items: &[I], work: impl Fn(&[I]) -> Vec<T> + Sync) -> Vec<T> {
     match pool() {
-        Some(pool) if bytes >= PARALLEL_FROM => {
-            pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect())
+        Some(pool) if bytes >= PARALLEL_FROM && items.len() > PART => {
+            pool.install(|| items.par_chunks(PART).flat_map_iter(&work).collect())
         }
-        _ => (0..count).map(work).collect(),
+        _ => work(items),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::fields::{Side, full_name, short_key, wrong_kind};
 use crate::registry::{Field, Kind, Nested, OBSERVATION};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, address, datetime};
+use alloc::{string::String, string::ToString as _};
 
 /// What a check must know of the grain around the value.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compressed payloads: one zstd frame that states its content size. Spec: OMS §3.2, bit 2
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
 
 use crate::{Code, Error, Result};
 

@@ -2,6 +2,7 @@
 //! From fields to the one blob that says them: gather, validate, compact, write, head.
 //! Spec: OMS §4.9
 
+use alloc::{string::String, vec::Vec};
 use smallvec::SmallVec;
 
 use crate::check;

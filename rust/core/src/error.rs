@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One error, with a stable code and the place where it happened.
 
-use std::borrow::Cow;
-use std::fmt;
+use alloc::borrow::Cow;
+use alloc::{borrow::ToOwned as _, boxed::Box, string::String, string::ToString as _, vec::Vec};
+use core::fmt;
 
 /// What a fallible function of this crate returns.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = core::result::Result<T, Error>;
 
 macro_rules! codes {
     ($($name:ident = $text:literal),+ $(,)?) => {
@@ -183,4 +184,4 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}

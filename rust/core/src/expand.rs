@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A grain that was read, as fields by full name again. Spec: OMS §4.3
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
 
 use crate::decode::{Decoded, Item};
 use crate::registry::Nested;

@@ -13,6 +13,7 @@ use crate::codec::{self, EXTENDED, Encoding, RawEntry, Wire};
 use crate::header::{ENCRYPTED, Header};
 use crate::registry::{self, id};
 use crate::{Result, decode, extent};
+use alloc::vec::Vec;
 
 /// A fingerprint.
 pub type Fingerprint = [u8; 16];

@@ -7,6 +7,7 @@ use crate::codec::{Cursor, Encoding, Head, Wire};
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, ENCRYPTED, Facts, Header, ns_hash};
 use crate::registry::{self, id};
 use crate::{Code, Error, Result, decode, extent};
+use alloc::{borrow::ToOwned as _, string::String};
 
 /// What was seen. A field of another kind than it should have counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +114,7 @@ fn skip<W: Wire>(cursor: &mut Cursor<'_>, head: Head) -> Result<()> {
 /// The string of some bytes that ends at `end`.
 fn text(payload: &[u8], end: usize, len: usize) -> Result<&str> {
     let wrong = |_| Error::new(Code::Corrupt, "a string is not UTF-8").at(end - len);
-    std::str::from_utf8(&payload[end - len..end]).map_err(wrong)
+    core::str::from_utf8(&payload[end - len..end]).map_err(wrong)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 use crate::codec::Encoding;
 use crate::{Code, Error, Result, address};
+use alloc::string::ToString as _;
 
 /// The only version there is.
 pub const VERSION: u8 = 1;
@@ -122,8 +123,8 @@ impl Header {
         }
         // Other writers hash an absent namespace as "" or as "shared". Spec: OMS §3.3
         let absent = facts.ns_hash == 0 && facts.no_namespace;
-        let others = [ns_hash(""), ns_hash("shared")];
-        if self.ns_hash != facts.ns_hash && !(absent && others.contains(&self.ns_hash)) {
+        let others = || [ns_hash(""), ns_hash("shared")];
+        if self.ns_hash != facts.ns_hash && !(absent && others().contains(&self.ns_hash)) {
             return Err(Error::new(Code::Corrupt, "ns_hash is not that of the namespace")
                 .expected(format!("{:04x}", facts.ns_hash))
                 .found(format!("{:04x}", self.ns_hash))
@@ -167,16 +168,28 @@ impl Facts {
 /// The first two bytes of SHA-256 over a namespace in NFC. The last one is remembered: grains of a
 /// namespace come together, and hashing it costs as much as half of the rest of the encoding.
 pub fn ns_hash(namespace: &str) -> u16 {
+    #[cfg(not(feature = "std"))]
+    return hash(namespace);
+    #[cfg(feature = "std")]
+    remembered(namespace)
+}
+
+fn hash(namespace: &str) -> u16 {
+    let digest = address::sha256(namespace.as_bytes());
+    u16::from_be_bytes([digest[0], digest[1]])
+}
+
+#[cfg(feature = "std")]
+fn remembered(namespace: &str) -> u16 {
     thread_local! {
-        static LAST: std::cell::RefCell<(String, u16)> = const { std::cell::RefCell::new((String::new(), 0xe3b0)) };
+        static LAST: core::cell::RefCell<(String, u16)> = const { core::cell::RefCell::new((String::new(), 0xe3b0)) };
     }
-    LAST.with_borrow_mut(|(last, hash)| {
+    LAST.with_borrow_mut(|(last, known)| {
         if last != namespace {
-            let digest = address::sha256(namespace.as_bytes());
-            *hash = u16::from_be_bytes([digest[0], digest[1]]);
+            *known = hash(namespace);
             namespace.clone_into(last);
         }
-        *hash
+        *known
     })
 }
 

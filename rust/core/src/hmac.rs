@@ -5,7 +5,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::sha256::{BLOCK, Eight, LANES, START, Wide as _, digest, words};
+use crate::sha256::{BLOCK, Eight, LANES, START, Wide as _, digest};
 type States = crate::sha256::States<LANES>;
 use crate::{Code, Error, Result};
 
@@ -94,7 +94,7 @@ impl Starts {
     fn of(keys: [&[u8; KEY]; LANES], wide: Eight) -> Starts {
         let start = |pad| {
             let mut states = START.map(|word| [word; LANES]);
-            wide.compress(&mut states, &words(&keys.map(|key| padded(key, pad))));
+            wide.compress(&mut states, &keys.map(|key| padded(key, pad)).each_ref());
             states
         };
         Starts { inner: start(INNER), outer: start(OUTER) }
@@ -102,9 +102,9 @@ impl Starts {
 
     fn tokens(&self, terms: [&[u8]; LANES], wide: Eight) -> [Token; LANES] {
         let (mut inner, mut outer) = (self.inner, self.outer);
-        wide.compress(&mut inner, &words(&terms.map(last_block)));
-        let blocks = std::array::from_fn(|lane| last_block(&digest(&inner, lane)));
-        wide.compress(&mut outer, &words(&blocks));
+        wide.compress(&mut inner, &terms.map(last_block).each_ref());
+        let blocks: [_; LANES] = core::array::from_fn(|lane| last_block(&digest(&inner, lane)));
+        wide.compress(&mut outer, &blocks.each_ref());
         std::array::from_fn(|lane| cut(&digest(&outer, lane)))
     }
 }

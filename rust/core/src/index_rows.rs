@@ -12,6 +12,7 @@
 //! address. The value of a grain is the same under all its keys, so "is it under that term too?"
 //! is one look-up.
 
+use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use crate::address::Digest;

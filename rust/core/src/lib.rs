@@ -8,7 +8,13 @@
 //!            └───────────── encode / decode ─────────────┘
 //!                           batch · jsonl: many at once
 //! ```
+//! Without the feature `std` (`default-features = false`) one grain at a time is written, read and
+//! verified with `alloc` alone.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+#[macro_use]
+extern crate alloc;
 
 pub mod error;
 mod perfect;
@@ -33,6 +39,7 @@ pub mod header;
 mod hmac;
 pub mod index_rows;
 pub mod lane;
+#[cfg(feature = "std")]
 pub mod nearest;
 pub mod profiles;
 pub mod sealing;

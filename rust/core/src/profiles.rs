@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the tags of a grain ask for: sensitivity, and domain profiles. Spec: OMS §13, domain profiles
 
+use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
 use smallvec::SmallVec;
 
 use crate::fields::Fields;

@@ -14,6 +14,7 @@ use crate::header::{
     CBOR, COMPRESSED, CONTENT_REFS, EMBEDDING_REFS, ENCRYPTED, Header, LEN, SIGNED, VERSION,
 };
 use crate::{Code, Error, Result, compress, extent};
+use alloc::vec::Vec;
 
 const REFS: u8 = CONTENT_REFS | EMBEDDING_REFS;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rules of the ten grain types. Spec: OMS §6, §8
 
-use std::collections::HashSet;
+use alloc::collections::BTreeSet;
+use alloc::{string::String, string::ToString as _, vec::Vec};
 
 use crate::check::{self, Around};
 use crate::codec::Profile;
@@ -244,7 +245,7 @@ fn content_blocks<N: Node>(node: &N) -> Result<()> {
 /// The known fields that `_elided` stands for, after checking its hashes. None of it is shown too.
 fn elided<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Vec<u8>> {
     let Some(entry) = fields.get(id::ELIDED) else { return Ok(Vec::new()) };
-    let shown: HashSet<&str> = fields.entries.iter().map(Entry::name).collect();
+    let shown: BTreeSet<&str> = fields.entries.iter().map(Entry::name).collect();
     let mut out = Vec::new();
     entry
         .node

@@ -4,7 +4,8 @@
 //! The encoder is generic over [`Node`]: the core's own [`Value`], a parsed JSON value and a
 //! Python object all implement it, so there is one encoder and no tree in between.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
 
 use crate::Result;
 

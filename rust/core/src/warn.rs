@@ -6,6 +6,7 @@ use crate::fields::Fields;
 use crate::profiles::Tags;
 use crate::registry::{FIELDS, Field, MG_RELATIONS, OBSERVATION, id};
 use crate::value::{Node, View};
+use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
 
 /// Appends the warnings of a grain.
 ///

@@ -12,6 +12,7 @@ mod nearest;
 mod node;
 mod object;
 mod sealing;
+mod shape;
 mod signatures;
 mod tail;
 

@@ -2,7 +2,8 @@
 //! CBOR heads in deterministic encoding: shortest heads, definite lengths, shortest floats, no
 //! tags, no simple values but false, true and null. Spec: OMS §16, RFC 8949 §4.2.1
 
-use std::cmp::Ordering;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::{Cursor, Head, Wire, first_eight, not_shortest};
 use crate::{Code, Error, Result};
@@ -201,10 +202,10 @@ fn from_half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let mantissa = f64::from(bits & 0x3ff);
     sign * match bits >> 10 & 0x1f {
-        0 => mantissa * 2f64.powi(-24),
+        0 => mantissa / 16_777_216.0,
         31 if mantissa == 0.0 => f64::INFINITY,
         31 => f64::NAN,
-        exponent => (1.0 + mantissa / 1024.0) * 2f64.powi(i32::from(exponent) - 15),
+        exponent => (1.0 + mantissa / 1024.0) * f64::from_bits((u64::from(exponent) + 1023 - 15) << 52),
     }
 }
 

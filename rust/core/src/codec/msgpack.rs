@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MessagePack heads: the shortest form only, float64 only, no extension types. Spec: OMS §4
 
-use std::cmp::Ordering;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::{Cursor, Head, Wire, first_eight, not_shortest};
 use crate::{Code, Error, Result};

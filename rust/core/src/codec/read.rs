@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading a payload, refusing all that the writer would not write. Spec: OMS §4
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::{Cursor, Head, Wire, check_depth, twice};
 use crate::value::Value;
@@ -35,10 +36,21 @@ pub fn read_map<W: Wire>(payload: &[u8], max_depth: usize) -> Result<Vec<RawEntr
     Ok(entries)
 }
 
+/// Reads the value at the start of these bytes, and tells how long it is. `depth` is its depth if it
+/// is a container.
+///
+/// # Errors
+/// As [`read_map`].
+pub fn read_value<W: Wire>(bytes: &[u8], depth: usize, max_depth: usize) -> Result<(Value<'_>, usize)> {
+    let mut reader = Reader::<W> { cursor: Cursor::new(bytes), max_depth, wire: Default::default() };
+    let value = reader.value(depth)?;
+    Ok((value, reader.cursor.at))
+}
+
 struct Reader<'a, W> {
     cursor: Cursor<'a>,
     max_depth: usize,
-    wire: std::marker::PhantomData<W>,
+    wire: core::marker::PhantomData<W>,
 }
 
 impl<'a, W: Wire> Reader<'a, W> {
@@ -126,7 +138,7 @@ impl<'a, W: Wire> Reader<'a, W> {
     fn text(&mut self, len: usize) -> Result<&'a str> {
         let at = self.cursor.at;
         let bytes = self.cursor.take(len).map_err(|e| e.at(at))?;
-        let text = std::str::from_utf8(bytes)
+        let text = core::str::from_utf8(bytes)
             .map_err(|e| Error::new(Code::Corrupt, "a string is not UTF-8").at(at + e.valid_up_to()))?;
         text::check_nfc(text).map_err(|e| e.at(at))?;
         Ok(text)

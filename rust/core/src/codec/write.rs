@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writing any node in canonical form: NFC, sorted keys, no nulls in maps. Spec: OMS §4
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::{string::String, vec::Vec};
 
 use smallvec::SmallVec;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A few plans, found by the shape of a grain.
 
+use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use crate::encode::Options;
@@ -53,6 +54,12 @@ impl<K> Cache<K> {
         Some(&held.plan)
     }
 
+    /// The keys of the shape found last, which most often is the next one too.
+    #[inline]
+    pub fn expected(&self) -> Option<&K> {
+        self.held.get(self.last).map(|held| &held.keys)
+    }
+
     /// Whether a shape that was not found is worth making a plan of. Where shapes do not come
     /// again, most are not.
     pub fn is_worth_learning(&mut self) -> bool {
@@ -74,7 +81,7 @@ impl<K> Cache<K> {
                     self.held.push(held);
                     return;
                 }
-                let out = std::mem::replace(&mut self.held[self.next], held);
+                let out = core::mem::replace(&mut self.held[self.next], held);
                 self.next = (self.next + 1) % SHAPES;
                 out.used
             }

@@ -10,13 +10,27 @@
 //! leaves nothing behind; the general way then treats the grain from the start.
 
 mod cache;
+#[cfg(feature = "json")]
+mod json;
+#[cfg(feature = "json")]
+mod json_node;
+#[cfg(feature = "json")]
+mod json_parts;
+#[cfg(feature = "json")]
+mod json_shape;
 mod judge;
 mod plan;
+mod read;
+mod reader;
 mod rules;
 mod write;
 
 pub use cache::{Cache, Lane};
+#[cfg(feature = "json")]
+pub use json_shape::Lines;
 pub use judge::{is_word, passes, tag_level};
 pub use plan::{KeyBytes, Plan, Step};
+pub use read::{Last, takes};
+pub use reader::{Reader, learn_one, takes_one};
 pub use rules::{Need, Rule, Word};
 pub use write::write;

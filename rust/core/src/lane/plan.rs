@@ -7,6 +7,7 @@ use crate::codec::{Encoding, Wire};
 use crate::fields::Side;
 use crate::registry::{self, ACTION, COUNT, FIELDS, Field, GrainType, LIGHTWEIGHT, UNKNOWN, id};
 use crate::warn;
+use alloc::{boxed::Box, vec::Vec};
 
 use super::rules::{Need, Rule, Shape};
 

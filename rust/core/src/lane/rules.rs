@@ -4,6 +4,7 @@
 use crate::registry::{
     self, ACTION, COUNT, FIELDS, Field, GrainType, Kind, OBSERVATION, PHASES, Phase, UNKNOWN, id,
 };
+use alloc::{boxed::Box, vec::Vec};
 
 /// What text is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, LEN, ns_hash};
 use crate::registry::id;
 use crate::value::{Node, View};
 use crate::{check, text, validate};
+use alloc::vec::Vec;
 
 use super::judge::{is_word, passes, seconds, tag_level};
 use super::plan::{Plan, Step};

@@ -5,11 +5,14 @@
 //!
 //! ```text
 //! wide      the means that this processor has
-//! avx512    the rounds in its instructions; here and in `wide` stands all unsafe code
+//! avx2      the rounds in its instructions
+//! avx512    the same; in these three files stands all unsafe code
 //! rounds    the rounds in plain code, for any number of lanes
 //! many      messages of any lengths, lane by lane
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod many;
@@ -26,26 +29,8 @@ pub const BLOCK: usize = 64;
 /// The states of all messages, word by word.
 pub type States<const L: usize> = [[u32; L]; 8];
 
-/// A block of each message, word by word.
-pub type Blocks<const L: usize> = [[u32; L]; 16];
-
-/// Puts a message's block in its lane.
-///
-/// Compiled for any processor, word by word: what a compiler makes of it for AVX-512, scattering,
-/// takes as long as the rounds.
-#[inline(never)]
-pub fn load<const L: usize>(blocks: &mut Blocks<L>, lane: usize, block: &[u8; BLOCK]) {
-    for (words, bytes) in blocks.iter_mut().zip(block.as_chunks().0) {
-        words[lane] = u32::from_be_bytes(*bytes);
-    }
-}
-
-/// A block of each message, from their bytes.
-pub fn words<const L: usize>(blocks: &[[u8; BLOCK]; L]) -> Blocks<L> {
-    let mut out = [[0; L]; 16];
-    blocks.iter().enumerate().for_each(|(lane, block)| load(&mut out, lane, block));
-    out
-}
+/// A block of each message, as it stands in it.
+pub type Blocks<'b, const L: usize> = [&'b [u8; BLOCK]; L];
 
 /// The state before the first block.
 pub const START: [u32; 8] =
