@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 
 seconds=${1:-60}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(decode msgpack_map cbor_map json_encode header datetime sealed lanes)
+[ ${#targets[@]} -gt 0 ] || targets=(decode msgpack_map cbor_map json_encode header datetime sealed lanes lane_read)
 
 # cargo-fuzz asks rustc for flags that only nightlies take; this makes the stable one take them.
 export RUSTC_BOOTSTRAP=1

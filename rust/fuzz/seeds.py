@@ -49,6 +49,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
 
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
     yield "decode", blob
+    yield "lane_read", 2 * (len(blob).to_bytes(2, "big") + blob)
     yield "sealed", blob
     yield "header", blob[: HEADER + 1]
     if len(blob) > HEADER and not blob[1] & COMPRESSED:
