@@ -85,7 +85,7 @@ fn damaged(rng: &mut Rng, blob: &[u8]) -> Vec<u8> {
 #[test]
 fn whole_and_damaged_grains() {
     let mut rng = Rng(3);
-    for of in 0..TYPES.len() {
+    for (of, grain_type) in TYPES.iter().enumerate() {
         let (mut good, mut on_lane) = (0, 0);
         for _ in 0..120 {
             let good_ones = blobs(&mut rng, of, 6);
@@ -98,8 +98,8 @@ fn whole_and_damaged_grains() {
             }
             taken(&mixed);
         }
-        println!("{}: {on_lane} of {good}", TYPES[of].name);
-        assert!(on_lane * 3 > good && on_lane > 10, "{}: {on_lane} of {good}", TYPES[of].name);
+        println!("{}: {on_lane} of {good}", grain_type.name);
+        assert!(on_lane * 3 > good && on_lane > 10, "{}: {on_lane} of {good}", grain_type.name);
     }
 }
 

@@ -92,10 +92,11 @@ pub fn check<'py>(
     blob: &Bound<'py, PyBytes>,
 ) -> PyResult<(HeaderTuple, Option<&'static str>, Vec<String>)> {
     let mut payload = Cow::default();
-    let (header, name, warnings) = match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
-        Grain::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
-        Grain::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
-    };
+    let (header, name, warnings) =
+        match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
+            Grain::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
+            Grain::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
+        };
     Ok((header_tuple(header), name, warnings))
 }
 
@@ -248,10 +249,7 @@ pub fn verify_many<'py>(
 
 /// The address of each blob, as 32 bytes, and (position, exception) of each that is not good.
 #[pyfunction]
-pub fn check_many<'py>(
-    py: Python<'py>,
-    blobs: &Bound<'py, PyList>,
-) -> PyResult<(Bound<'py, PyList>, Wrong)> {
+pub fn check_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, Wrong)> {
     let blobs = all_bytes(blobs)?;
     let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
     let checked = py.detach(|| batch::check_many(&views));

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::check::{self, Around};
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{Cursor, Encoding, EXTENDED, Head, Wire, read_value};
+use crate::codec::{Cursor, EXTENDED, Encoding, Head, Wire, read_value};
 use crate::fields::Side;
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash};
 use crate::registry::id;
@@ -77,7 +77,7 @@ fn judge<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -
         Head::Bytes(len) => View::Bytes(cursor.take(len).ok()?.into()),
         Head::Nil => return None,
         Head::Array(len) => match step.rule {
-            Rule::Tags => return texts::<W>(step, cursor, len, |tag| tag_level(tag), facts),
+            Rule::Tags => return texts::<W>(step, cursor, len, tag_level, facts),
             Rule::Texts(word) => {
                 return texts::<W>(step, cursor, len, |text| is_word(word, text).then_some(0), facts);
             }
