@@ -190,8 +190,10 @@ def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
         OmsError: the first refusal, with errors="raise".
     """
     stop = stops(errors)
-    given = [(as_bytes(blob), address) for blob, address in pairs]
-    bad = [ItemError(i, None, error) for i, error in _core.verify_many(given)]
+    given = list(pairs)
+    blobs = [blob if type(blob) is bytes else as_bytes(blob) for blob, _ in given]
+    found = _core.verify_many(blobs, [address for _, address in given])
+    bad = [ItemError(i, None, error) for i, error in found]
     _raise_first(bad, stop)
     return VerifyReport(len(given) - len(bad), bad)
 

@@ -46,12 +46,12 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         if given is not None:
             for target in ("json_encode", "lane_write"):
                 yield target, _choice(vector.get("options", {})) + given.encode()
-            yield "lane_json", given.replace("
-", " ").encode()
+            yield "lane_json", given.replace("\n", " ").encode()
 
 
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
     yield "decode", blob
+    yield "lane_read", 2 * (len(blob).to_bytes(2, "big") + blob)
     yield "sealed", blob
     yield "header", blob[: HEADER + 1]
     if len(blob) > HEADER and not blob[1] & COMPRESSED:

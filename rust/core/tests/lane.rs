@@ -66,10 +66,10 @@ const TAGS: [&str; 9] = [
 ];
 
 /// A small generator: the same seed gives the same grains.
-struct Rng(u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % n
     }
@@ -134,7 +134,7 @@ impl Rng {
     }
 
     /// The names of a grain of a type, most of the time of a good one.
-    fn shape(&mut self, of: &'static GrainType) -> Vec<Cow<'static, str>> {
+    pub(crate) fn shape(&mut self, of: &'static GrainType) -> Vec<Cow<'static, str>> {
         let mut ids: Vec<u8> = of.required.to_vec();
         if !of.required_any.is_empty() {
             ids.extend(of.required_any[self.below(of.required_any.len())]);
@@ -169,7 +169,7 @@ impl Rng {
         names
     }
 
-    fn grain(&mut self, of: &'static GrainType, names: &[Cow<'static, str>]) -> Fields {
+    pub(crate) fn grain(&mut self, of: &'static GrainType, names: &[Cow<'static, str>]) -> Fields {
         let old = of.legacy.first().copied().unwrap_or(of.name);
         let type_name = if self.one_in(4) { old } else { of.name };
         let value = |rng: &mut Rng, name: &str| match FIELDS.iter().find(|f| f.name == name) {
@@ -204,7 +204,7 @@ fn same(lane: &mut Lane, grain: &Value<'_>, options: &Options) -> bool {
     true
 }
 
-fn options(rng: &mut Rng) -> Options {
+pub(crate) fn options(rng: &mut Rng) -> Options {
     let profiles: [Profile; 5] =
         [EXTENDED, EXTENDED, STANDARD, LIGHTWEIGHT, Profile { max_depth: 1, ..EXTENDED }];
     Options {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod lane;
+mod lane_read;
 mod lines;
 mod round_trip;
 mod tail;

@@ -117,8 +117,7 @@ type Read<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<(usize, Vec<String
 /// Reads blobs, by columns.
 #[pyfunction]
 pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Read<'py>> {
-    let blobs: Vec<Bound<'_, PyBytes>> =
-        blobs.iter().map(|blob| Ok(blob.cast_into()?)).collect::<PyResult<_>>()?;
+    let blobs = all_bytes(blobs)?;
     let (all, names, mut notes, mut wrong) = (PyList::empty(py), PyList::empty(py), Vec::new(), Vec::new());
     let types = registry::TYPES.iter().map(|t| PyString::intern(py, t.name)).collect::<Vec<_>>();
     // By the thousand, so that the trees of a large batch do not all stand in memory at once.
@@ -152,6 +151,11 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
         }
     }
     Ok((all, names, notes, wrong))
+}
+
+/// The blobs of a list, which are held while the GIL is not.
+fn all_bytes<'py>(blobs: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    blobs.iter().map(|blob| Ok(blob.cast_into()?)).collect()
 }
 
 /// The semantic fingerprint of a blob that was verified; None if it is sealed.
@@ -227,17 +231,19 @@ pub fn verify(py: Python<'_>, blob: &Bound<'_, PyBytes>, address: Option<&str>) 
     work().map(header_tuple).map_err(|e| raise(py, &e))
 }
 
-/// Checks (blob, address) pairs: (position, exception) of each that is not good.
+/// Checks blobs and the address of each: (position, exception) of each that is not good.
 #[pyfunction]
 pub fn verify_many<'py>(
     py: Python<'py>,
-    pairs: Vec<(Bound<'py, PyBytes>, String)>,
-) -> PyResult<Vec<(usize, Py<PyAny>)>> {
+    blobs: &Bound<'py, PyList>,
+    addresses: &Bound<'py, PyList>,
+) -> PyResult<Wrong> {
+    let blobs = all_bytes(blobs)?;
     let mut refused: Vec<(usize, Error)> = Vec::new();
-    let mut views: Vec<(&[u8], hash::Digest)> = Vec::with_capacity(pairs.len());
-    let mut places = Vec::with_capacity(pairs.len());
-    for (i, (blob, text)) in pairs.iter().enumerate() {
-        match hash::parse(text) {
+    let mut views: Vec<(&[u8], hash::Digest)> = Vec::with_capacity(blobs.len());
+    let mut places = Vec::with_capacity(blobs.len());
+    for (i, (blob, text)) in blobs.iter().zip(addresses.iter()).enumerate() {
+        match hash::parse(text.cast::<PyString>()?.to_str()?) {
             Ok(digest) => {
                 views.push((blob.as_bytes(), digest));
                 places.push(i);
@@ -254,10 +260,8 @@ pub fn verify_many<'py>(
 
 /// The address of each blob, as 32 bytes, and (position, exception) of each that is not good.
 #[pyfunction]
-pub fn check_many<'py>(
-    py: Python<'py>,
-    blobs: Vec<Bound<'py, PyBytes>>,
-) -> PyResult<(Bound<'py, PyList>, Wrong)> {
+pub fn check_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, Wrong)> {
+    let blobs = all_bytes(blobs)?;
     let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
     let checked = py.detach(|| batch::check_many(&views));
     let digests = PyList::new(py, checked.iter().map(|(digest, _)| PyBytes::new(py, digest)))?;
