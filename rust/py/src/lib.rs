@@ -20,7 +20,7 @@ mod tail;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::batch::{Batch, encode_jsonl, encode_many};
+    use crate::batch::{Batch, encode_jsonl, encode_many, perhaps_keyed};
     #[pymodule_export]
     use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
     #[pymodule_export]
