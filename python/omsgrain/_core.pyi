@@ -15,7 +15,9 @@ __all__ = [
     "address_many",
     "blind",
     "blind_rows",
+    "block_order",
     "check",
+    "check_block",
     "check_many",
     "decode",
     "decode_many",
@@ -31,12 +33,14 @@ __all__ = [
     "millis",
     "nearest",
     "pack_frame",
+    "pack_rows",
     "parse_address",
     "place_blocks",
     "plain_header",
     "prove_many",
     "registry_json",
     "sealed_header",
+    "split_block",
     "term",
     "tokens",
     "tokens_many",
@@ -74,6 +78,14 @@ def envelope_blob(bytes: bytes) -> bytes: ...
 def pack_frame(number: int, bytes: bytes) -> bytes: ...
 def measure_frame(number: int, bytes: bytes) -> tuple[int, int] | None: ...
 def unpack_frame(number: int, frame: bytes) -> bytes: ...
+def check_block(
+    bytes: bytes, sizes: bytes
+) -> tuple[bytes, list[int], list[tuple[int, OmsError]]]: ...
+def split_block(bytes: bytes, sizes: bytes) -> list[bytes]: ...
+def block_order(
+    bytes: bytes, sizes: bytes, last: int, skipped: list[int]
+) -> tuple[int | None, int]: ...
+def pack_rows(rows: list[bytes], mark: int) -> tuple[bytes, bytes, bytes, int] | None: ...
 def encode_many(items: Iterable[Any], options: _Options, stop: bool) -> Batch: ...
 def encode_jsonl(text: bytes, options: _Options) -> Batch: ...
 def millis(value: Any) -> int: ...

@@ -11,7 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.batch import OnError
-from omsgrain.container.check import ENVELOPE, addresses
+from omsgrain.container.check import ENVELOPE, address
 from omsgrain.container.files import os_errors
 from omsgrain.container.inside import Inside
 from omsgrain.container.layout import HEADER_SIZE, Codec, ContainerHeader
@@ -92,8 +92,8 @@ class Container:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for _, _, grains in self.inside.batches():
-                yield from grains
+            for _, _, block in self.inside.blocks():
+                yield from block.grains()
         except Broken as broken:
             raise broken.problem.error from None
 
@@ -111,7 +111,7 @@ class Container:
 
     def address(self, number: int) -> str:
         """The address of one grain, computed from its bytes."""
-        return addresses([self[number]])[0]
+        return address(self[number])
 
     @property
     def manifest(self) -> Mapping[str, Mapping[str, Any]]:

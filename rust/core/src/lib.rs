@@ -46,6 +46,8 @@ pub mod warn;
 pub mod batch;
 #[cfg(feature = "batch")]
 pub mod blind;
+#[cfg(feature = "batch")]
+pub mod block;
 #[cfg(feature = "json")]
 pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]

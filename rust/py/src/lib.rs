@@ -21,7 +21,10 @@ mod _core {
     #[pymodule_export]
     use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
     #[pymodule_export]
-    use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
+    use crate::container::{
+        block_order, check_block, envelope_blob, extent, measure_frame, pack_frame, pack_rows, split_block,
+        unpack_frame,
+    };
     #[pymodule_export]
     use crate::functions::{
         address, address_many, check, check_many, decode, decode_many, encode, fingerprint, header,
