@@ -82,8 +82,9 @@ class Container:
             IndexError: there is no grain of that number.
             OmsError: it cannot be read.
         """
-        place = number + len(self) if number < 0 else number
-        if not 0 <= place < len(self):
+        count = self.header.count
+        place = number + count if number < 0 else number
+        if not 0 <= place < count:
             raise IndexError("no grain of that number in the container")
         try:
             return self.inside.get(place)
