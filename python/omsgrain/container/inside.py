@@ -31,7 +31,7 @@ from omsgrain.container.problem import Broken, Problem, problem
 from omsgrain.container.region import Frames, Plain
 from omsgrain.errors import CorruptError, OmsError, StoreError
 
-_BLOCK = 4096  # index entries read at once
+_BLOCK = 1024  # grains read at once at the most: more would not stay in the processor's caches
 _TWO = Struct(">II")
 
 

@@ -109,7 +109,10 @@ def write_blocks(
     """Write grains that are known to be good; see `write`."""
     _check_codec(codec)
     target, states = Path(path), pack_states(manifest)
-    blocks = by_time(blocks, target.parent) if sort else even(blocks)
+    if sort:
+        blocks = by_time(blocks, target.parent)
+    elif codec != "none":
+        blocks = even(blocks)  # each becomes a frame
     return _write(target, blocks, states, CODECS.index(codec), SORTED * sort, MAX_BYTES)
 
 

@@ -24,7 +24,7 @@ __all__ = ["check", "told", "under_rules", "whole"]
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
 
-_PAGE = 1 << 20  # bytes of blobs that are read at once
+_PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
 _SIGNED = 1
 
 

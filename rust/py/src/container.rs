@@ -124,15 +124,18 @@ pub fn pack_rows<'py>(
     mark: usize,
 ) -> PyResult<Option<Packed<'py>>> {
     let rows: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
-    let packed = py.detach(|| {
-        let digests = block::sound(&rows, mark)?;
-        let blobs: Vec<&[u8]> = rows.iter().map(|row| &row[mark..]).collect();
-        let sizes: Vec<[u8; 4]> = blobs.iter().map(|blob| (blob.len() as u32).to_ne_bytes()).collect();
-        let flags = blobs.iter().fold(0, |all, blob| all | blob.get(1).unwrap_or(&0));
-        Some((blobs.concat(), sizes, digests, flags))
-    });
-    Ok(packed.map(|(bytes, sizes, digests, flags)| {
-        let python = |bytes: &[u8]| PyBytes::new(py, bytes);
-        (python(&bytes), python(sizes.as_flattened()), python(digests.as_flattened()), flags)
-    }))
+    let Some(digests) = py.detach(|| block::sound(&rows, mark)) else { return Ok(None) };
+    let blobs: Vec<&[u8]> = rows.iter().map(|row| &row[mark..]).collect();
+    let sizes: Vec<[u8; 4]> = blobs.iter().map(|blob| (blob.len() as u32).to_ne_bytes()).collect();
+    let flags = blobs.iter().fold(0, |all, blob| all | blob.get(1).unwrap_or(&0));
+    let bytes = PyBytes::new_with(py, blobs.iter().map(|blob| blob.len()).sum(), |mut left| {
+        for blob in &blobs {
+            let (here, behind) = left.split_at_mut(blob.len());
+            here.copy_from_slice(blob);
+            left = behind;
+        }
+        Ok(())
+    })?;
+    let python = |bytes: &[u8]| PyBytes::new(py, bytes);
+    Ok(Some((bytes, python(sizes.as_flattened()), python(digests.as_flattened()), flags)))
 }
