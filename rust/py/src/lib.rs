@@ -3,13 +3,16 @@
 
 mod batch;
 mod blind;
+mod borrowed;
 mod container;
 mod error;
 mod functions;
+mod lane;
 mod nearest;
 mod node;
 mod object;
 mod sealing;
+mod shape;
 mod signatures;
 mod tail;
 
@@ -27,8 +30,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::functions::{
-        address, address_many, check, check_many, decode, decode_many, encode, fingerprint, header,
-        parse_address, registry_json, verify, verify_many,
+        address, address_many, check, check_many, decode, decode_many, encode, encode_plain, fingerprint,
+        header, parse_address, registry_json, verify, verify_many,
     };
 
     #[pymodule_export]
