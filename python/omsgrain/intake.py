@@ -9,8 +9,7 @@ refused, since only superseding may do that, and so is a view of a grain of whic
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -34,7 +33,7 @@ Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 Pair: TypeAlias = tuple[bytes, bytes]
 """A digest and its blob."""
 
-_SIGNED, _SEALED, _COMPRESSED = 1, 2, 4  # bits of the second header byte
+_SIGNED, _SEALED = 1, 2  # bits of the second header byte
 _ENVELOPE = 0xD2  # its first byte; that of a blob is 1
 _LEAST_SEALED = 9 + 12 + 1 + 16  # header, nonce, an empty map, tag
 
@@ -234,13 +233,11 @@ def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int
         blobs: verified ones; sealed ones are passed over.
         views_only: find only views of other grains, and not what claims to supersede one.
     """
-    names, marked = _marks()
-    if not any(blob[1:2] and blob[1] & _COMPRESSED for blob in blobs):
-        if marked(b"".join(blobs)) is None:  # one fast search; nearly every batch ends here
-            return {}
+    names, marks = _marks()
     found = {}
-    for index, blob in enumerate(blobs):
-        if blob and not blob[1] & _SEALED and (blob[1] & _COMPRESSED or marked(blob)):
+    for index in _core.marked(blobs, marks):  # nearly every batch has none
+        blob = blobs[index]
+        if blob and not blob[1] & _SEALED:
             fields = _core.decode(bare(blob))
             if any(name in fields for name in _VIEW):
                 found[index] = SchemaError(
@@ -262,12 +259,10 @@ _VIEW = ("_disclosure_of", "_elided")
 
 
 @cache
-def _marks() -> tuple[tuple[str, ...], Callable[[bytes], object]]:
-    """The fields of a superseding grain, and a search for their keys as the codecs write them."""
+def _marks() -> tuple[tuple[str, ...], list[bytes]]:
+    """The fields of a superseding grain, and their keys as the codecs write them."""
     fields = [field for field in registry.FIELDS if field.supersede_only]
     keys = [field.short.encode() for field in (*fields, *map(registry.field, _VIEW))]
     # A string of up to 23 bytes is head plus length, then the bytes: MessagePack 0xA0, CBOR 0x60.
     marks = [bytes([head + len(key)]) + key for key in keys for head in (0xA0, 0x60)]
-    return tuple(field.name for field in fields), re.compile(
-        b"|".join(map(re.escape, marks))
-    ).search
+    return tuple(field.name for field in fields), marks

@@ -6,9 +6,11 @@ mod blind;
 mod container;
 mod error;
 mod functions;
+mod marks;
 mod nearest;
 mod node;
 mod object;
+mod rows;
 mod sealing;
 mod signatures;
 mod tail;
@@ -29,7 +31,11 @@ mod _core {
     };
 
     #[pymodule_export]
+    use crate::marks::marked;
+    #[pymodule_export]
     use crate::nearest::nearest;
+    #[pymodule_export]
+    use crate::rows::{Rows, address_rows};
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]
