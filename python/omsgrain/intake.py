@@ -56,6 +56,12 @@ class Intake:
     whole: set[int] = field(default_factory=set)
     signatures: dict[int, Signature] = field(default_factory=dict)
 
+    def good(self) -> Sequence[int]:
+        """The positions of those that were not refused."""
+        if None not in self.pairs:
+            return range(len(self.pairs))
+        return [i for i, pair in enumerate(self.pairs) if pair is not None]
+
 
 def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None = None) -> Intake:
     """Make one item a pair.
@@ -113,15 +119,18 @@ def intakes(
 def _take(items: Sequence[Item], first: int, resolver: Resolver | None) -> Intake:
     intake = Intake([None] * len(items), [], [])
     given: dict[int, bytes] = {}
-    fields: dict[int, Item] = {}
-    for index, item in enumerate(items):
-        blob = _blob_of(item)
-        if blob is None:
-            fields[index] = item
-        else:
-            given[index] = blob
-    if fields:
-        _encode(fields, intake, first)
+    if set(map(type, items)) == {dict}:
+        _encode(items, range(len(items)), intake, first)
+    else:
+        fields: dict[int, Item] = {}
+        for index, item in enumerate(items):
+            blob = _blob_of(item)
+            if blob is None:
+                fields[index] = item
+            else:
+                given[index] = blob
+        if fields:
+            _encode(fields.values(), list(fields), intake, first)
     if given:
         _verify(given, intake, first, resolver)
     _refuse(intake, first)
@@ -141,11 +150,14 @@ def _blob_of(item: object) -> bytes | None:
     return bytes(item) if isinstance(item, bytes | bytearray | memoryview) else None
 
 
-def _encode(fields: dict[int, Item], intake: Intake, first: int) -> None:
-    places = list(fields)
-    batch = encode_many(fields.values(), errors="collect")  # type: ignore[arg-type]
-    for index, digest, blob in zip(batch.indices, batch.digests, batch.blobs, strict=True):
-        intake.pairs[places[index]] = (digest, blob)
+def _encode(fields: Iterable[Item], places: Sequence[int], intake: Intake, first: int) -> None:
+    batch = encode_many(fields, errors="collect")  # type: ignore[arg-type]
+    pairs = zip(batch.digests, batch.blobs, strict=True)
+    if len(batch) == len(intake.pairs):
+        intake.pairs[:] = pairs
+    else:
+        for index, pair in zip(batch.indices, pairs, strict=True):
+            intake.pairs[places[index]] = pair
     intake.errors.extend(
         ItemError(first + places[bad.index], None, bad.error) for bad in batch.errors
     )

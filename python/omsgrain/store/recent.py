@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from omsgrain import _core
@@ -26,6 +27,7 @@ RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
 
 _PAGE = 256  # places taken from the tail at a time
+_LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
 _TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
 
@@ -117,14 +119,19 @@ class Recent:
             if follows:
                 self._held += added
                 self._held_to = self.last
-                if sum(len(one.blobs) for one in self._held) >= _TOGETHER:
-                    for one in self._held:
-                        self.tail.add_later(one.first, one.blobs, one.digests)
-                    self._all_made()
+                if self.last - self.rows_to >= _TOGETHER and self.last <= _LAST:
+                    self.tail.add_later(*self._take_held())
 
-    def _all_made(self) -> None:
-        self._held.clear()
+    def _take_held(self) -> tuple[list[int], list[bytes], list[bytes]]:
+        """The numbers, blobs and addresses of what is held; it is going to get its rows."""
+        held, self._held = self._held, []
         self.rows_to = self._held_to
+        numbers = [range(one.first, one.first + len(one.blobs)) for one in held]
+        return (
+            list(chain.from_iterable(numbers)),
+            list(chain.from_iterable(one.blobs for one in held)),
+            list(chain.from_iterable(one.digests for one in held)),
+        )
 
     def load(self, blobs: Blobs, last: int) -> None:
         """Read what others have committed, up to ``last``."""
@@ -158,9 +165,7 @@ class Recent:
         """Make the index rows up to ``last``."""
         if self._held:
             with self._lock:
-                for first, digests, held in self._held:
-                    self.tail.add(list(range(first, first + len(held))), held, digests)
-                self._all_made()
+                self.tail.add(*self._take_held())
         while self.rows_to < last:
             with self._lock:
                 page = [row for row in blobs.hashed_page(self.rows_to) if row[0] <= last]

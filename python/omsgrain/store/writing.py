@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
-from itertools import count, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain import _core
@@ -93,15 +93,12 @@ class LmdbWriter(LmdbReader):
 
     def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
         last, blob_bytes, grains, watermark = self.head
-        rows = [
-            (SEQUENCE.pack(seq), digest[:MARK] + blob)
-            for seq, digest, blob in zip(count(last + 1), digests, blobs, strict=False)
-        ]
-        if len(rows) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
-            self._txn.put(*rows[0], append=True, db=self._tables[BLOBS])
+        if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
+            key, row = SEQUENCE.pack(last + 1), digests[0][:MARK] + blobs[0]
+            self._txn.put(key, row, append=True, db=self._tables[BLOBS])
         else:
             with self._txn.cursor(self._tables[BLOBS]) as cursor:
-                cursor.putmulti(rows, append=True)
+                cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
         more, size = len(blobs), sum(map(len, blobs))
         self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
         self._session.own.append(Appended(last + 1, digests, blobs))

@@ -35,7 +35,7 @@ mod _core {
     #[pymodule_export]
     use crate::nearest::nearest;
     #[pymodule_export]
-    use crate::rows::{Rows, address_rows};
+    use crate::rows::{AddressRows, BlobRows, Rows, address_rows, blob_rows};
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]

@@ -68,6 +68,43 @@ impl RowsIterator {
     }
 }
 
+/// Rows of blobs, whose sequence numbers follow each other: the first bytes of the address, then
+/// the blob.
+#[pyclass(module = "omsgrain._core")]
+pub struct BlobRows {
+    next: u64,
+    mark: usize,
+    digests: std::vec::IntoIter<Py<PyBytes>>,
+    blobs: std::vec::IntoIter<Py<PyBytes>>,
+}
+
+/// The rows of the blobs under some addresses, from a sequence number on.
+#[pyfunction]
+pub fn blob_rows(first: u64, digests: Vec<Py<PyBytes>>, blobs: Vec<Py<PyBytes>>, mark: usize) -> BlobRows {
+    BlobRows { next: first, mark, digests: digests.into_iter(), blobs: blobs.into_iter() }
+}
+
+#[pymethods]
+impl BlobRows {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Row<'py>>> {
+        let (Some(digest), Some(blob)) = (self.digests.next(), self.blobs.next()) else { return Ok(None) };
+        let (digest, blob) = (digest.as_bytes(py), blob.as_bytes(py));
+        let mark = &digest[..self.mark.min(digest.len())];
+        let row = PyBytes::new_with(py, mark.len() + blob.len(), |out| {
+            out[..mark.len()].copy_from_slice(mark);
+            out[mark.len()..].copy_from_slice(blob);
+            Ok(())
+        })?;
+        let key = PyBytes::new(py, &self.next.to_be_bytes());
+        self.next += 1;
+        Ok(Some((key, row)))
+    }
+}
+
 /// Rows of addresses and their sequence numbers, sorted.
 #[pyfunction]
 pub fn address_rows<'py>(

@@ -80,7 +80,7 @@ struct State {
 
 /// Copies of blobs: the thread beside cannot hold Python's.
 struct Grains {
-    first: u64,
+    sequences: Vec<u64>,
     digests: Vec<Digest>,
     ends: Vec<usize>,
     bytes: Vec<u8>,
@@ -112,15 +112,15 @@ impl Tail {
             .map_err(|e| raise(py, &e))
     }
 
-    /// Adds grains whose sequence numbers follow each other, some time before the next question.
+    /// The same, some time before the next question.
     fn add_later(
         &self,
         py: Python<'_>,
-        first: u64,
+        sequences: Vec<u64>,
         blobs: Vec<Bound<'_, PyBytes>>,
         digests: Vec<Bound<'_, PyBytes>>,
     ) -> PyResult<()> {
-        tail::in_range(first.saturating_add(blobs.len() as u64)).map_err(|e| raise(py, &e))?;
+        tail::in_range(sequences.last().copied().unwrap_or_default()).map_err(|e| raise(py, &e))?;
         let size = blobs.iter().map(|blob| blob.as_bytes().len()).sum();
         let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(blobs.len()));
         for blob in &blobs {
@@ -128,7 +128,7 @@ impl Tail {
             ends.push(bytes.len());
         }
         let digests = digests.iter().map(|digest| whole(py, digest).copied()).collect::<PyResult<_>>()?;
-        self.0.lock().waiting.push_back(Arc::new(Grains { first, digests, ends, bytes }));
+        self.0.lock().waiting.push_back(Arc::new(Grains { sequences, digests, ends, bytes }));
         Shared::begin(&self.0);
         Ok(())
     }
@@ -273,12 +273,12 @@ impl Drop for Rest<'_> {
 impl Grains {
     fn rows(&self) -> Result<Made, Error> {
         let mut start = 0;
-        let numbered = (self.first..).zip(&self.digests).zip(&self.ends);
+        let numbered = self.sequences.iter().zip(&self.digests).zip(&self.ends);
         let grains: Vec<(u64, &Digest, &[u8])> = numbered
             .map(|((sequence, digest), end)| {
                 let blob = &self.bytes[start..*end];
                 start = *end;
-                (sequence, digest, blob)
+                (*sequence, digest, blob)
             })
             .collect();
         tail::make(&grains)
