@@ -238,7 +238,7 @@ def _refuse(intake: Intake, first: int, replacing: bool = False) -> None:
         intake.errors.append(ItemError(first + index, None, error))
 
 
-def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
+def superseding(blobs: list[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
     """Find the grains that cannot be put as they are, by position. Spec: OMS §10, §23.
 
     Args:
@@ -247,7 +247,7 @@ def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int
     """
     names, marks = _marks()
     found = {}
-    for index in _core.marked(blobs, marks):  # nearly every batch has none
+    for index in marks.find(blobs):  # nearly every batch has none
         blob = blobs[index]
         if blob and not blob[1] & _SEALED:
             fields = _core.decode(bare(blob))
@@ -271,10 +271,10 @@ _VIEW = ("_disclosure_of", "_elided")
 
 
 @cache
-def _marks() -> tuple[tuple[str, ...], list[bytes]]:
+def _marks() -> tuple[tuple[str, ...], _core.Marks]:
     """The fields of a superseding grain, and their keys as the codecs write them."""
     fields = [field for field in registry.FIELDS if field.supersede_only]
     keys = [field.short.encode() for field in (*fields, *map(registry.field, _VIEW))]
     # A string of up to 23 bytes is head plus length, then the bytes: MessagePack 0xA0, CBOR 0x60.
     marks = [bytes([head + len(key)]) + key for key in keys for head in (0xA0, 0x60)]
-    return tuple(field.name for field in fields), marks
+    return tuple(field.name for field in fields), _core.Marks(marks)

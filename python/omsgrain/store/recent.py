@@ -50,11 +50,22 @@ class Appended(NamedTuple):
         first: the number of the first.
         digests: their addresses.
         blobs: the grains.
+        coming: their index rows, which a thread beside makes; of few grains none.
     """
 
     first: int
     digests: Sequence[bytes]
     blobs: Sequence[bytes]
+    coming: _core.Coming | None = None
+
+    @classmethod
+    def of(cls, first: int, digests: Sequence[bytes], blobs: Sequence[bytes]) -> Appended:
+        """Begin to make the index rows of many at once: the disk is waited for meanwhile."""
+        last = first + len(blobs)
+        if len(blobs) < _TOGETHER or last > _LAST:
+            return cls(first, digests, blobs)
+        coming = _core.coming(list(range(first, last)), blobs, digests)
+        return cls(first, digests, blobs, coming)
 
 
 class Recent:
@@ -112,7 +123,7 @@ class Recent:
         """
         with self._lock:
             follows = self._held_to == self.last  # else a reader was faster, and has no blobs
-            for first, digests, _ in added:
+            for first, digests, *_ in added:
                 known = max(0, self.last + 1 - first)
                 self._learn(range(first + known, first + len(digests)), digests[known:])
             self.last = max(self.last, last)
@@ -120,17 +131,23 @@ class Recent:
                 self._held += added
                 self._held_to = self.last
                 if self.last - self.rows_to >= _TOGETHER and self.last <= _LAST:
-                    self.tail.add_later(*self._take_held())
+                    few = self._take_held()
+                    if few[0]:
+                        self.tail.add_later(_core.coming(*few))
 
     def _take_held(self) -> tuple[list[int], list[bytes], list[bytes]]:
-        """The numbers, blobs and addresses of what is held; it is going to get its rows."""
+        """Add what is held; gives the numbers, blobs and addresses whose rows are not coming."""
         held, self._held = self._held, []
         self.rows_to = self._held_to
-        numbers = [range(one.first, one.first + len(one.blobs)) for one in held]
+        for one in held:
+            if one.coming is not None:
+                self.tail.add_later(one.coming)
+        few = [one for one in held if one.coming is None]
+        numbers = [range(one.first, one.first + len(one.blobs)) for one in few]
         return (
             list(chain.from_iterable(numbers)),
-            list(chain.from_iterable(one.blobs for one in held)),
-            list(chain.from_iterable(one.digests for one in held)),
+            list(chain.from_iterable(one.blobs for one in few)),
+            list(chain.from_iterable(one.digests for one in few)),
         )
 
     def load(self, blobs: Blobs, last: int) -> None:
@@ -165,7 +182,9 @@ class Recent:
         """Make the index rows up to ``last``."""
         if self._held:
             with self._lock:
-                self.tail.add(*self._take_held())
+                few = self._take_held()
+                if few[0]:
+                    self.tail.add(*few)
         while self.rows_to < last:
             with self._lock:
                 page = [row for row in blobs.hashed_page(self.rows_to) if row[0] <= last]

@@ -93,6 +93,7 @@ class LmdbWriter(LmdbReader):
 
     def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
         last, blob_bytes, grains, watermark = self.head
+        self._session.own.append(Appended.of(last + 1, digests, blobs))
         if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
             key, row = SEQUENCE.pack(last + 1), digests[0][:MARK] + blobs[0]
             self._txn.put(key, row, append=True, db=self._tables[BLOBS])
@@ -101,7 +102,6 @@ class LmdbWriter(LmdbReader):
                 cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
         more, size = len(blobs), sum(map(len, blobs))
         self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
-        self._session.own.append(Appended(last + 1, digests, blobs))
         self._set_head(Head(last + more, blob_bytes + size, grains + more, watermark))
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:

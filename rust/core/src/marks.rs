@@ -3,19 +3,19 @@
 
 /// What is looked for.
 #[derive(Debug)]
-pub struct Marks<'m> {
-    marks: &'m [Vec<u8>],
+pub struct Marks {
+    marks: Vec<Vec<u8>>,
     /// A bit for each pair of bytes: whether a mark begins so.
     begins: Vec<u64>,
 }
 
 const PAIRS: usize = 1 << 16;
 
-impl<'m> Marks<'m> {
+impl Marks {
     /// Marks of fewer than two bytes are not found.
-    pub fn new(marks: &'m [Vec<u8>]) -> Self {
+    pub fn new(marks: Vec<Vec<u8>>) -> Self {
         let mut begins = vec![0; PAIRS / 64];
-        for mark in marks {
+        for mark in &marks {
             if let [first, second, ..] = mark[..] {
                 let pair = usize::from(u16::from_be_bytes([first, second]));
                 begins[pair / 64] |= 1 << (pair % 64);
@@ -40,8 +40,7 @@ mod tests {
 
     #[test]
     fn finds_what_stands_anywhere() {
-        let marks = [b"\xa2sj".to_vec(), b"\xa5itype".to_vec(), b"x".to_vec()];
-        let search = Marks::new(&marks);
+        let search = Marks::new(vec![b"\xa2sj".to_vec(), b"\xa5itype".to_vec(), b"x".to_vec()]);
         for bytes in [&b"\xa2sj"[..], b"..\xa2\xa2sj..", b"\xa5ity\xa5itype"] {
             assert!(search.are_in(bytes));
         }

@@ -51,13 +51,13 @@ impl Places {
 }
 
 impl Terms {
-    fn push(&mut self, key: Key, place: Place) {
-        if let Some(places) = self.places.get_mut(&key) {
+    fn push(&mut self, key: &Key, place: Place) {
+        if let Some(places) = self.places.get_mut(key) {
             return places.push(place);
         }
-        self.sorted = self.keys.is_empty() || self.sorted && self.keys.last() < Some(&key);
+        self.sorted = self.keys.is_empty() || self.sorted && self.keys.last() < Some(key);
         self.keys.push(key.clone());
-        self.places.entry(key).or_default().push(place);
+        self.places.entry(key.clone()).or_default().push(place);
     }
 
     /// The keys after one, in order.
@@ -136,17 +136,17 @@ impl Tail {
     /// # Errors
     /// As [`make`]; nothing is added then.
     pub fn add(&mut self, grains: &[(u64, &Digest, &[u8])]) -> Result<()> {
-        self.take(make(grains)?);
+        self.take(&make(grains)?);
         Ok(())
     }
 
     /// Takes rows that were made.
-    pub fn take(&mut self, made: Made) {
-        for (keys, place) in made.0 {
+    pub fn take(&mut self, made: &Made) {
+        for (keys, place) in &made.0 {
             self.rows += keys.len();
             for key in keys {
                 let kind = key.first().copied().unwrap_or_default();
-                self.kinds.entry(kind).or_default().push(key, place);
+                self.kinds.entry(kind).or_default().push(key, *place);
             }
         }
     }

@@ -31,7 +31,7 @@ mod _core {
     };
 
     #[pymodule_export]
-    use crate::marks::marked;
+    use crate::marks::Marks;
     #[pymodule_export]
     use crate::nearest::nearest;
     #[pymodule_export]
@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use crate::signatures::prove_many;
     #[pymodule_export]
-    use crate::tail::{Tail, millis, term};
+    use crate::tail::{Coming, Tail, coming, millis, term};
 
     /// The version, from Cargo.toml: the one place where it stands.
     #[pymodule_export]

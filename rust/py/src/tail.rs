@@ -2,7 +2,7 @@
 //! The tail of a store's index, and the keys of its terms.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use omsgrain_core::address::Digest;
 use omsgrain_core::index_rows::{self, Key, Kind, Place};
@@ -59,24 +59,26 @@ pub fn millis(py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<i64> {
 
 /// The rows beyond the watermark. All methods may be called from any thread.
 ///
-/// Grains that are added `later` get their rows in a thread beside, which lives while there are
-/// any; whatever is asked waits until it is done.
+/// Grains that are added `later` are taken in by a thread beside; whoever asks waits for it.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Tail(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    rested: Condvar,
+    /// Held by the one thread that takes in what waits.
+    turn: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     rows: Core,
     waiting: VecDeque<Arc<Grains>>,
-    /// A thread works on the first that waits.
-    busy: bool,
 }
+
+/// Grains whose rows are made by a thread beside, or else by whoever needs them first.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct Coming(Arc<Grains>);
 
 /// Copies of blobs: the thread beside cannot hold Python's.
 struct Grains {
@@ -84,6 +86,33 @@ struct Grains {
     digests: Vec<Digest>,
     ends: Vec<usize>,
     bytes: Vec<u8>,
+    made: OnceLock<Result<Made, Error>>,
+}
+
+/// Begins to make the rows of grains with rising sequence numbers.
+#[pyfunction]
+pub fn coming(
+    py: Python<'_>,
+    sequences: Vec<u64>,
+    blobs: Vec<Bound<'_, PyBytes>>,
+    digests: Vec<Bound<'_, PyBytes>>,
+) -> PyResult<Coming> {
+    let size = blobs.iter().map(|blob| blob.as_bytes().len()).sum();
+    let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(blobs.len()));
+    for blob in &blobs {
+        bytes.extend_from_slice(blob.as_bytes());
+        ends.push(bytes.len());
+    }
+    let digests = digests.iter().map(|digest| whole(py, digest).copied()).collect::<PyResult<_>>()?;
+    let grains = Arc::new(Grains { sequences, digests, ends, bytes, made: OnceLock::new() });
+    let own = Arc::clone(&grains);
+    beside(move || _ = own.made());
+    Ok(Coming(grains))
+}
+
+/// Has a thread do what is done by whoever waits for it, if there can be none.
+fn beside(work: impl FnOnce() + Send + 'static) {
+    drop(std::thread::Builder::new().name("omsgrain-rows".to_owned()).spawn(work));
 }
 
 #[pymethods]
@@ -108,29 +137,15 @@ impl Tail {
             .zip(&blobs)
             .map(|((sequence, digest), blob)| (sequence, digest, blob.as_bytes()))
             .collect();
-        py.detach(|| tail::make(&grains).map(|made| self.0.lock().rows.take(made)))
+        py.detach(|| tail::make(&grains).map(|made| self.0.lock().rows.take(&made)))
             .map_err(|e| raise(py, &e))
     }
 
-    /// The same, some time before the next question.
-    fn add_later(
-        &self,
-        py: Python<'_>,
-        sequences: Vec<u64>,
-        blobs: Vec<Bound<'_, PyBytes>>,
-        digests: Vec<Bound<'_, PyBytes>>,
-    ) -> PyResult<()> {
-        tail::in_range(sequences.last().copied().unwrap_or_default()).map_err(|e| raise(py, &e))?;
-        let size = blobs.iter().map(|blob| blob.as_bytes().len()).sum();
-        let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(blobs.len()));
-        for blob in &blobs {
-            bytes.extend_from_slice(blob.as_bytes());
-            ends.push(bytes.len());
-        }
-        let digests = digests.iter().map(|digest| whole(py, digest).copied()).collect::<PyResult<_>>()?;
-        self.0.lock().waiting.push_back(Arc::new(Grains { sequences, digests, ends, bytes }));
-        Shared::begin(&self.0);
-        Ok(())
+    /// Adds those whose rows are coming, some time before the next question.
+    fn add_later(&self, coming: &Coming) {
+        self.0.lock().waiting.push_back(Arc::clone(&coming.0));
+        let shared = Arc::clone(&self.0);
+        beside(move || shared.settle());
     }
 
     /// How many grains are under a key.
@@ -224,29 +239,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a thread work on what waits. Without one, whoever asks does it.
-    fn begin(this: &Arc<Self>) {
-        let shared = Arc::clone(this);
-        let work = move || shared.settle();
-        if !this.lock().busy {
-            drop(std::thread::Builder::new().name("omsgrain-rows".to_owned()).spawn(work));
-        }
-    }
-
-    /// Makes the rows of all that waits, or waits until another thread has.
+    /// Takes in all that waits.
     fn settle(&self) {
-        let mut state = self.lock();
-        while state.busy {
-            state = self.rested.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.waiting.is_empty() {
-            return;
-        }
-        state.busy = true;
-        drop(state);
-        let _rest = Rest(self); // even after a panic, lest others wait for ever
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(grains) = self.first() {
-            let made = grains.rows();
+            let made = grains.made();
             let mut state = self.lock();
             if let Ok(made) = made {
                 state.rows.take(made);
@@ -260,18 +257,12 @@ impl Shared {
     }
 }
 
-/// Says that a thread is done.
-struct Rest<'s>(&'s Shared);
-
-impl Drop for Rest<'_> {
-    fn drop(&mut self) {
-        self.0.lock().busy = false;
-        self.0.rested.notify_all();
-    }
-}
-
 impl Grains {
-    fn rows(&self) -> Result<Made, Error> {
+    fn made(&self) -> &Result<Made, Error> {
+        self.made.get_or_init(|| self.make())
+    }
+
+    fn make(&self) -> Result<Made, Error> {
         let mut start = 0;
         let numbered = self.sequences.iter().zip(&self.digests).zip(&self.ends);
         let grains: Vec<(u64, &Digest, &[u8])> = numbered
