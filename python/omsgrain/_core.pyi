@@ -19,6 +19,7 @@ __all__ = [
     "check",
     "check_block",
     "check_many",
+    "check_plain",
     "decode",
     "decode_many",
     "encode",
@@ -88,6 +89,7 @@ def unpack_frame(number: int, frame: bytes) -> bytes: ...
 def check_block(
     bytes: bytes, sizes: bytes
 ) -> tuple[bytes, list[int], list[tuple[int, OmsError]]]: ...
+def check_plain(blobs: list[bytes]) -> list[tuple[bytes, bytes]] | None: ...
 def split_block(bytes: bytes, sizes: bytes) -> list[bytes]: ...
 def block_order(
     bytes: bytes, sizes: bytes, last: int, skipped: list[int]

@@ -92,9 +92,14 @@ class Container:
             raise broken.problem.error from None
 
     def __iter__(self) -> Iterator[bytes]:
+        for grains in self.together():
+            yield from grains
+
+    def together(self) -> Iterator[list[bytes]]:
+        """The grains in turn, some at a time; for this package."""
         try:
             for _, _, block in self.inside.blocks():
-                yield from block.grains()
+                yield block.grains()
         except Broken as broken:
             raise broken.problem.error from None
 

@@ -33,6 +33,7 @@ pub mod header;
 mod hmac;
 pub mod index_rows;
 pub mod lane;
+pub mod marks;
 pub mod nearest;
 pub mod profiles;
 pub mod sealing;

@@ -84,6 +84,21 @@ pub fn check_block<'py>(
     Ok((PyBytes::new(py, checked.digests.as_flattened()), checked.special, wrong))
 }
 
+/// (address, blob) of each of some plain blobs that are all good; None if one is not.
+#[pyfunction]
+pub fn check_plain<'py>(
+    py: Python<'py>,
+    blobs: Vec<Bound<'py, PyBytes>>,
+) -> PyResult<Option<Bound<'py, PyList>>> {
+    let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
+    let checked = py.detach(|| block::check(&views));
+    if !(checked.special.is_empty() && checked.wrong.is_empty()) {
+        return Ok(None);
+    }
+    let digests = checked.digests.iter().map(|digest| PyBytes::new(py, digest));
+    PyList::new(py, digests.zip(blobs)).map(Some)
+}
+
 /// The grains of a block, each for itself.
 #[pyfunction]
 pub fn split_block<'py>(
