@@ -107,7 +107,9 @@ mod tests {
         let grains = [&b"one"[..], b"", b"three"];
         assert_eq!(split(b"onethree", &sizes(&grains)).unwrap(), grains);
         assert_eq!(split(b"", b"").unwrap(), Vec::<&[u8]>::new());
-        for (bytes, sizes) in [(&b"onethre"[..], &sizes(&grains)[..]), (b"onethree!", &sizes(&grains)), (b"", b"\0")] {
+        for (bytes, sizes) in
+            [(&b"onethre"[..], &sizes(&grains)[..]), (b"onethree!", &sizes(&grains)), (b"", b"\0")]
+        {
             assert_eq!(split(bytes, sizes).unwrap_err().code(), Code::Corrupt);
         }
     }
@@ -121,7 +123,10 @@ mod tests {
         let grains = [&good[..], &broken, &sealed, &envelope, b"\x01", &good];
         let checked = check(&grains);
         assert_eq!(checked.special, [2, 3, 4]);
-        assert_eq!(checked.wrong.iter().map(|(i, e)| (*i, e.code())).collect::<Vec<_>>(), [(1, Code::Corrupt)]);
+        assert_eq!(
+            checked.wrong.iter().map(|(i, e)| (*i, e.code())).collect::<Vec<_>>(),
+            [(1, Code::Corrupt)]
+        );
         let digests: Vec<Digest> = grains.iter().map(|grain| sha256(grain)).collect();
         assert_eq!(checked.digests, digests);
         let plain = check(&grains[..2]);

@@ -27,8 +27,8 @@ mod _core {
     use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
     #[pymodule_export]
     use crate::container::{
-        block_order, check_block, check_plain, envelope_blob, extent, measure_frame, pack_frame, pack_rows, split_block,
-        unpack_frame,
+        block_order, check_block, check_plain, envelope_blob, extent, measure_frame, pack_frame, pack_rows,
+        split_block, unpack_frame,
     };
     #[pymodule_export]
     use crate::functions::{
