@@ -102,6 +102,24 @@ def export_mg(plan: Plan) -> Case:
     return Case(timed(lambda: store.export_mg(file)), timed(lambda: _hash(file)), plan.count)
 
 
+def write_mg(plan: Plan) -> Case:
+    batch = og.encode_many(plan.grains())
+    blobs, file = batch.blobs, plan.directory / "grains.mg"
+    container.write(file, blobs)
+    with container.read(file) as source:
+        check(list(source) == blobs, "it holds the grains")
+    return Case(
+        timed(lambda: container.write(file, blobs)), timed(lambda: _hash(file)), plan.count
+    )
+
+
+def verify_mg(plan: Plan) -> Case:
+    file = plan.directory / "grains.mg"
+    container.write(file, og.encode_many(plan.grains()).blobs)
+    check(container.verify(file).verified == plan.count, "the grains are good")
+    return Case(timed(lambda: container.verify(file)), timed(lambda: _hash(file)), plan.count)
+
+
 def import_mg(plan: Plan) -> Case:
     batch = og.encode_many(plan.grains())
     file = plan.directory / "grains.mg"
@@ -202,6 +220,8 @@ ROWS = (
         count=100_000,
         unit="B",
     ),
+    Row("S9-write", "blobs to a .mg file, verified, durable", READ, 0.5, write_mg, count=200_000),
+    Row("S9-verify", "verify of a .mg file, every grain", READ, 0.5, verify_mg, count=200_000),
     Row("S9-export", "export to a .mg file, durable", READ, 0.5, export_mg, count=200_000),
     Row(
         "S9-import",

@@ -92,7 +92,7 @@ def test_a_frame_has_about_one_mebibyte(tmp_path: Path) -> None:
         path = tmp_path / "file.mg"
         container.write(path, [*grains, *grains], codec="lz4", dedupe=dedupe)
         with container.read(path) as opened:
-            sizes = [sum(map(len, batch)) for _, _, batch in opened.inside.batches()]
+            sizes = [len(block.data) for _, _, block in opened.inside.blocks()]
             assert len(sizes) == (5 if dedupe else 9)
             assert all(layout.BATCH <= size < layout.BATCH + 100_040 for size in sizes[:-1])
             assert opened[44] == grains[44]

@@ -15,8 +15,11 @@ __all__ = [
     "address_many",
     "blind",
     "blind_rows",
+    "block_order",
     "check",
+    "check_block",
     "check_many",
+    "check_plain",
     "decode",
     "decode_many",
     "encode",
@@ -32,13 +35,14 @@ __all__ = [
     "millis",
     "nearest",
     "pack_frame",
+    "pack_rows",
     "parse_address",
-    "perhaps_keyed",
     "place_blocks",
     "plain_header",
     "prove_many",
     "registry_json",
     "sealed_header",
+    "split_block",
     "term",
     "tokens",
     "tokens_many",
@@ -82,9 +86,17 @@ def envelope_blob(bytes: bytes) -> bytes: ...
 def pack_frame(number: int, bytes: bytes) -> bytes: ...
 def measure_frame(number: int, bytes: bytes) -> tuple[int, int] | None: ...
 def unpack_frame(number: int, frame: bytes) -> bytes: ...
+def check_block(
+    bytes: bytes, sizes: bytes
+) -> tuple[bytes, list[int], list[tuple[int, OmsError]]]: ...
+def check_plain(blobs: list[bytes]) -> list[tuple[bytes, bytes]] | None: ...
+def split_block(bytes: bytes, sizes: bytes) -> list[bytes]: ...
+def block_order(
+    bytes: bytes, sizes: bytes, last: int, skipped: list[int]
+) -> tuple[int | None, int]: ...
+def pack_rows(rows: list[bytes], mark: int) -> tuple[bytes, bytes, bytes, int] | None: ...
 def encode_many(items: Iterable[Any], options: _Options, stop: bool) -> Batch: ...
 def encode_jsonl(text: bytes, options: _Options) -> Batch: ...
-def perhaps_keyed(blobs: list[bytes], keys: list[bytes]) -> list[int]: ...
 def millis(value: Any) -> int: ...
 def nearest(
     query: bytes, rows: list[tuple[bytes, bytes]], floor: float

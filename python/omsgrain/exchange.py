@@ -7,13 +7,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, NamedTuple
 
 from omsgrain import container
 from omsgrain.batch import ItemError, OnError, stops
+from omsgrain.container.block import Block
 from omsgrain.container.check import blob_of
 from omsgrain.container.layout import Codec
+from omsgrain.container.write import write_blocks
 from omsgrain.errors import OmsError
 from omsgrain.intake import superseding
 from omsgrain.store.state import Verification
@@ -113,14 +115,14 @@ class ImportReport:
 
 def export_mg(
     path: str | os.PathLike[str],
-    grains: Iterable[bytes],
+    grains: Iterable[Block],
     states: Mapping[str, Mapping[str, Any]],
     *,
     codec: Codec,
     sort: bool,
 ) -> container.Written:
     """Write blobs and envelopes of a store to a .mg file, with what became of them."""
-    return container.write(path, grains, manifest=states, codec=codec, sort=sort, check=False)
+    return write_blocks(path, grains, states, codec=codec, sort=sort)
 
 
 def import_mg(
@@ -154,11 +156,12 @@ def import_mg(
             first += len(source)
     if stop and bad:
         raise bad[min(bad)]
-    named = {claim.get("superseded_by") for claim in claims.values()}
+    named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
     refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
     stored = duplicates = unproven = 0
-    for positions, grains in _batches(_good(files, bad)):
-        positions, grains = _set_apart(positions, grains, named, replacing)
+    for positions, grains in _batches(files, bad):
+        if named:
+            positions, grains = _set_apart(positions, grains, named, replacing)
         new, old, wrong, unknown = put(grains) if grains else Put(0, 0, [])
         stored, duplicates, unproven = stored + new, duplicates + old, unproven + unknown
         refused += [ItemError(positions[item.index], None, item.error) for item in wrong]
@@ -225,18 +228,27 @@ def _merge(
             return Merged(stored, taken, refused, waiting, unproven)
 
 
-def _good(
-    files: Iterable[os.PathLike[str]], bad: dict[int, OmsError]
-) -> Iterator[tuple[int, bytes]]:
+def _batches(
+    files: Iterable[os.PathLike[str]], bad: Mapping[int, OmsError]
+) -> Iterator[tuple[list[int], list[bytes]]]:
+    """The grains that are good, with their positions."""
+    positions: list[int] = []
+    grains: list[bytes] = []
     first = 0
     for file in files:
         with container.read(file) as source:
-            for number, grain in enumerate(source):
-                if first + number not in bad:
-                    yield first + number, grain
-            first += len(source)
-
-
-def _batches(grains: Iterator[tuple[int, bytes]]) -> Iterator[tuple[list[int], list[bytes]]]:
-    while batch := list(islice(grains, _BATCH)):
-        yield [position for position, _ in batch], [grain for _, grain in batch]
+            for found in source.together():
+                numbers = range(first, first + len(found))
+                first += len(found)
+                if bad:
+                    good = [i not in bad for i in numbers]
+                    positions.extend(compress(numbers, good))
+                    grains.extend(compress(found, good))
+                else:
+                    positions.extend(numbers)
+                    grains.extend(found)
+                while len(grains) >= _BATCH:
+                    yield positions[:_BATCH], grains[:_BATCH]
+                    del positions[:_BATCH], grains[:_BATCH]
+    if grains:
+        yield positions, grains

@@ -56,6 +56,12 @@ class Intake:
     whole: set[int] = field(default_factory=set)
     signatures: dict[int, Signature] = field(default_factory=dict)
 
+    def good(self) -> Sequence[int]:
+        """The positions of those that were not refused."""
+        if None not in self.pairs:
+            return range(len(self.pairs))
+        return [i for i, pair in enumerate(self.pairs) if pair is not None]
+
 
 def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None = None) -> Intake:
     """Make one item a pair.
@@ -113,15 +119,22 @@ def intakes(
 def _take(items: Sequence[Item], first: int, resolver: Resolver | None) -> Intake:
     intake = Intake([None] * len(items), [], [])
     given: dict[int, bytes] = {}
-    fields: dict[int, Item] = {}
-    for index, item in enumerate(items):
-        blob = _blob_of(item)
-        if blob is None:
-            fields[index] = item
-        else:
-            given[index] = blob
-    if fields:
-        _encode(fields, intake, first)
+    kinds = set(map(type, items))
+    if kinds == {bytes} and (pairs := _core.check_plain(items)) is not None:  # type: ignore[arg-type]
+        intake.pairs[:] = pairs
+        intake.whole.update(range(len(items)))
+    elif kinds == {dict}:
+        _encode(items, range(len(items)), intake, first)
+    else:
+        fields: dict[int, Item] = {}
+        for index, item in enumerate(items):
+            blob = _blob_of(item)
+            if blob is None:
+                fields[index] = item
+            else:
+                given[index] = blob
+        if fields:
+            _encode(fields.values(), list(fields), intake, first)
     if given:
         _verify(given, intake, first, resolver)
     _refuse(intake, first)
@@ -141,11 +154,14 @@ def _blob_of(item: object) -> bytes | None:
     return bytes(item) if isinstance(item, bytes | bytearray | memoryview) else None
 
 
-def _encode(fields: dict[int, Item], intake: Intake, first: int) -> None:
-    places = list(fields)
-    batch = encode_many(fields.values(), errors="collect")  # type: ignore[arg-type]
-    for index, digest, blob in zip(batch.indices, batch.digests, batch.blobs, strict=True):
-        intake.pairs[places[index]] = (digest, blob)
+def _encode(fields: Iterable[Item], places: Sequence[int], intake: Intake, first: int) -> None:
+    batch = encode_many(fields, errors="collect")  # type: ignore[arg-type]
+    pairs = zip(batch.digests, batch.blobs, strict=True)
+    if len(batch) == len(intake.pairs):
+        intake.pairs[:] = pairs
+    else:
+        for index, pair in zip(batch.indices, pairs, strict=True):
+            intake.pairs[places[index]] = pair
     intake.errors.extend(
         ItemError(first + places[bad.index], None, bad.error) for bad in batch.errors
     )
@@ -226,7 +242,7 @@ def _refuse(intake: Intake, first: int, replacing: bool = False) -> None:
         intake.errors.append(ItemError(first + index, None, error))
 
 
-def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
+def superseding(blobs: list[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
     """Find the grains that cannot be put as they are, by position. Spec: OMS §10, §23.
 
     Args:
@@ -235,9 +251,9 @@ def superseding(blobs: Sequence[bytes], *, views_only: bool = False) -> dict[int
     """
     names, marks = _marks()
     found = {}
-    for index in _core.perhaps_keyed(list(blobs), marks):
+    for index in marks.find(blobs):  # nearly every batch has none
         blob = blobs[index]
-        if not blob[1] & _SEALED:
+        if blob and not blob[1] & _SEALED:
             fields = _core.decode(bare(blob))
             if any(name in fields for name in _VIEW):
                 found[index] = SchemaError(
@@ -259,10 +275,10 @@ _VIEW = ("_disclosure_of", "_elided")
 
 
 @cache
-def _marks() -> tuple[tuple[str, ...], list[bytes]]:
+def _marks() -> tuple[tuple[str, ...], _core.Marks]:
     """The fields of a superseding grain, and their keys as the codecs write them."""
     fields = [field for field in registry.FIELDS if field.supersede_only]
     keys = [field.short.encode() for field in (*fields, *map(registry.field, _VIEW))]
     # A string of up to 23 bytes is head plus length, then the bytes: MessagePack 0xA0, CBOR 0x60.
     marks = [bytes([head + len(key)]) + key for key in keys for head in (0xA0, 0x60)]
-    return tuple(field.name for field in fields), marks
+    return tuple(field.name for field in fields), _core.Marks(marks)

@@ -7,17 +7,18 @@ import os
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from omsgrain import _core
-from omsgrain.container.check import addresses
+from omsgrain.container.block import Block, digest
+from omsgrain.container.check import addressed
 from omsgrain.container.files import os_errors, part, spool, sync_directory
+from omsgrain.container.hashing import PIECE, Hashing
 from omsgrain.container.layout import (
     BATCH,
     CODECS,
@@ -33,6 +34,8 @@ from omsgrain.container.manifest import HEAD_SIZE, entry_size, pack_manifest
 from omsgrain.errors import NotFoundError, StoreError, TooLargeError
 
 _BLOCK = 65536  # index entries written at once
+_SYNC = 8 << 20  # bytes after which the disk begins to write: while the rest is hashed
+_NONE = Block(b"", array("I"))
 
 
 class Files:
@@ -52,6 +55,7 @@ class Files:
         self._states = states
         self._max_bytes = max_bytes
         self._room = _room(max_bytes, codec)
+        self._names = {bytes.fromhex(address): address for address in states}
         self._missing = set(states)
         self._complete: list[Path] = []
         self.grains = 0
@@ -72,39 +76,45 @@ class Files:
         for path in self._complete:
             path.unlink(missing_ok=True)
 
-    def add(self, grains: list[bytes]) -> None:
+    def add(self, block: Block) -> None:
         """Take some more grains.
 
         Raises:
             TooLargeError: one does not fit into a file.
             StoreError: the disk is full.
         """
-        told: list[str | None] = [None] * len(grains)
-        if self._states:
-            told = [a if a in self._states else None for a in addresses(grains)]
-            self._missing.difference_update(a for a in told if a)
-        self.grains += len(grains)
-        while grains:
-            fit, cost = self._fitting(grains, told)
+        told = self._told_of(block)
+        self._missing.difference_update(told.values())
+        self.grains += len(block)
+        while block:
+            fit, cost = self._fitting(block, told)
             if not fit and self._part.empty:
-                limit, size = f"at most {self._max_bytes} bytes", f"{len(grains[0])} bytes"
+                limit, size = f"at most {self._max_bytes} bytes", f"{block.sizes[0]} bytes"
                 raise TooLargeError("a grain does not fit into a file", expected=limit, found=size)
+            here, rest = (block, _NONE) if fit == len(block) else block.cut(fit)
             with os_errors("write", self._target):
-                self._part.add(grains[:fit], told[:fit], cost)
-                if fit < len(grains):
+                self._part.add(here, {a for i, a in told.items() if i < fit}, cost)
+                if rest:
                     self._complete_part()
-            grains, told = grains[fit:], told[fit:]
+            told = {i - fit: address for i, address in told.items() if i >= fit}
+            block = rest
 
-    def _fitting(self, grains: list[bytes], told: list[str | None]) -> tuple[int, int]:
+    def _told_of(self, block: Block) -> dict[int, str]:
+        """By position, the addresses of those grains that the manifest speaks of."""
+        if not self._states:
+            return {}
+        found = addressed(block)
+        names = (self._names.get(digest(found, i)) for i in range(len(block)))
+        return {i: name for i, name in enumerate(names) if name is not None}
+
+    def _fitting(self, block: Block, told: Mapping[int, str]) -> tuple[int, int]:
         """How many of the grains the part has room for, and what they cost."""
-        states = sum(entry_size(self._states[a]) for a in told if a) if self._states else 0
-        cost = sum(map(len, grains)) + ENTRY_SIZE * len(grains) + states
+        states = {i: entry_size(self._states[address]) for i, address in told.items()}
+        cost = len(block.data) + ENTRY_SIZE * len(block) + sum(states.values())
         room = self._room - self._part.cost
         if cost <= room:
-            return len(grains), cost
-        costs = [len(grain) + ENTRY_SIZE for grain in grains]
-        for i, address in enumerate(told):
-            costs[i] += entry_size(self._states[address]) if address else 0
+            return len(block), cost
+        costs = [size + ENTRY_SIZE + states.get(i, 0) for i, size in enumerate(block.sizes)]
         ends = list(accumulate(costs, initial=0))
         fit = max(bisect_right(ends, room) - 1, 0)
         return fit, ends[fit]
@@ -164,8 +174,7 @@ class _Part:
         spool.truncate()
         self._spool = spool
         self._codec = codec
-        self._offsets = array("I")
-        self._size = 0
+        self._sizes = array("I")
         self._loose: list[bytes] = []  # not yet in a frame
         self._loose_size = 0
         self._last = b""
@@ -175,23 +184,21 @@ class _Part:
     @property
     def empty(self) -> bool:
         """Whether there are no grains yet."""
-        return not self._offsets
+        return not self._sizes
 
-    def add(self, grains: list[bytes], told: list[str | None], cost: int) -> None:
+    def add(self, block: Block, told: set[str], cost: int) -> None:
         """Take grains, with the addresses of those that the manifest speaks of."""
-        if not grains:
+        if not block:
             return
-        self._offsets.extend(accumulate(map(len, grains[:-1]), initial=self._size))
-        size = sum(map(len, grains))
-        self._size += size
-        self._last = grains[-1]
-        self._told.update(a for a in told if a)
+        self._sizes.extend(block.sizes)
+        self._last = block.data[-block.sizes[-1] :]
+        self._told |= told
         self.cost += cost
         if not self._codec:
-            self._spool.write(b"".join(grains))
+            self._spool.write(block.data)
             return
-        self._loose += grains
-        self._loose_size += size
+        self._loose.append(block.data)
+        self._loose_size += len(block.data)
         if self._loose_size >= BATCH // 2:
             self._pack()
 
@@ -205,31 +212,41 @@ class _Part:
         self._pack()
         manifest = pack_manifest({address: states[address] for address in self._told})
         flags |= PACKED * bool(self._codec) | MANIFEST * bool(manifest)
-        header = ContainerHeader(flags, len(self._offsets), CODECS[self._codec])
+        header = ContainerHeader(flags, len(self._sizes), CODECS[self._codec])
         if manifest and is_sealed(self._last):
             at = header.grains_at + self._spool.tell()
             header = ContainerHeader(flags, header.count, header.codec, at)
-        digest = sha256()
-        with path.open("xb") as out:
+        with path.open("xb") as out, Hashing() as hashing:
+            unsynced = 0
+            for data in self._pieces(header, manifest):
+                hashing.add(data)
+                unsynced += out.write(data)
+                if unsynced >= _SYNC:
+                    _sync(out)
+                    unsynced = 0
+            out.write(hashing.digest())
+            _sync(out)
 
-            def put(data: bytes) -> None:
-                digest.update(data)
-                out.write(data)
-
-            put(header.pack())
-            for i in range(0, len(self._offsets), _BLOCK):
-                put(_entries(self._offsets[i : i + _BLOCK], header.first_offset))
-            self._spool.seek(0)
-            while data := self._spool.read(BATCH):
-                put(data)
-            put(manifest)
-            out.write(digest.digest())
-            out.flush()
-            os.fsync(out.fileno())
+    def _pieces(self, header: ContainerHeader, manifest: bytes) -> Iterator[bytes]:
+        """All bytes before the footer."""
+        yield header.pack()
+        at = header.first_offset
+        for i in range(0, len(self._sizes), _BLOCK):
+            *starts, at = accumulate(self._sizes[i : i + _BLOCK], initial=at)
+            yield _entries(starts)
+        self._spool.seek(0)
+        while data := self._spool.read(PIECE):
+            yield data
+        yield manifest
 
 
-def _entries(offsets: array[int], base: int) -> bytes:
-    entries = array("I", [base + offset for offset in offsets]) if base else offsets
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _entries(offsets: list[int]) -> bytes:
+    entries = array("I", offsets)
     if sys.byteorder == "little":
         entries.byteswap()
     return entries.tobytes()

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from omsgrain import _core
+from omsgrain.container.block import DIGEST, Block
 from omsgrain.container.layout import BATCH, MAX_GRAIN, MIN_GRAIN
 from omsgrain.container.problem import problem
 from omsgrain.errors import (
@@ -26,14 +28,18 @@ _SIGNED, _ENCRYPTED = 1, 2
 ENVELOPE = b"\xd2"
 
 
-def gather(items: Iterable[Item]) -> Iterator[list[bytes]]:
-    """The bytes of the items, in batches of about `BATCH` bytes.
+def gather(items: Iterable[Item], before: int = 0) -> Iterator[Block]:
+    """The bytes of the items, in blocks of about `BATCH` bytes.
+
+    Args:
+        items: blobs, grains, or envelopes.
+        before: how many came before them.
 
     Raises:
         TooShortError, TooLargeError: an item has not the size of a grain.
     """
     batch: list[bytes] = []
-    size = before = 0
+    size = 0
     for item in items:
         grain = item if type(item) is bytes else grain_bytes(item)
         if not MIN_GRAIN <= len(grain) <= MAX_GRAIN:
@@ -41,11 +47,11 @@ def gather(items: Iterable[Item]) -> Iterator[list[bytes]]:
         batch.append(grain)
         size += len(grain)
         if size >= BATCH:
-            yield batch
+            yield Block.of(batch)
             before += len(batch)
             batch, size = [], 0
     if batch:
-        yield batch
+        yield Block.of(batch)
 
 
 def grain_bytes(item: Item) -> bytes:
@@ -69,13 +75,25 @@ def created_at(grain: bytes) -> int:
     return int.from_bytes(blob_of(grain)[5:9], "big")
 
 
-def addresses(grains: list[bytes]) -> list[str]:
-    """The address of each grain.
+def address(grain: bytes) -> str:
+    """The address of a grain.
+
+    Raises:
+        CorruptError: its envelope is broken.
+    """
+    return _core.address(blob_of(grain))
+
+
+def addressed(block: Block) -> bytes:
+    """The addresses of grains, 32 bytes each.
 
     Raises:
         CorruptError: an envelope is broken.
     """
-    return _core.address_many([blob_of(grain) for grain in grains])
+    if block.digests is not None:
+        return block.digests
+    found = _core.address_many([blob_of(grain) for grain in block.grains()])
+    return bytes.fromhex("".join(found))
 
 
 def check_grain(grain: bytes) -> bytes:
@@ -110,28 +128,27 @@ def _check_blob(blob: bytes) -> None:
         raise UnknownTypeError("type byte 0 means nothing", expected="1 to 255", offset=2)
 
 
-def examine(grains: list[bytes]) -> tuple[list[str], list[tuple[int, OmsError]]]:
+def examine(block: Block) -> tuple[bytes, list[tuple[int, OmsError]]]:
     """Check grains in full, as far as that is possible without keys.
 
     Of a sealed grain that is the header. Signatures are not verified here.
 
     Returns:
-        The address of each grain (of what cannot be opened, of the bytes as they stand), and
-        position and error of those that are not good.
+        The addresses of the grains, 32 bytes each (of what cannot be opened, that of the bytes as
+        they stand), and position and error of those that are not good.
     """
-    special = [i for i, g in enumerate(grains) if len(g) < 2 or g[0] != 1 or g[1] & 3]
+    digests, special, bad = _core.check_block(block.data, block.sizes.tobytes())
     if not special:
-        digests, wrong = _core.check_many(grains)
-        return [digest.hex() for digest in digests], wrong
-    blobs = list(grains)
-    bad: list[tuple[int, OmsError]] = []
+        return digests, bad
+    starts = list(accumulate(block.sizes, initial=0))
+    inside: dict[int, bytes] = {}
     for i in special:
+        grain = block.data[starts[i] : starts[i + 1]]
         try:
-            blobs[i] = check_grain(grains[i])
+            inside[i] = check_grain(grain)
         except OmsError as error:
             bad.append((i, error))
-    found = _core.address_many(blobs)
-    left_out = set(special)
-    plain = [i for i in range(len(grains)) if i not in left_out]
-    bad += [(plain[k], error) for k, error in _core.check_many([blobs[i] for i in plain])[1]]
-    return found, sorted(bad, key=lambda pair: pair[0])
+    found = bytearray(digests)
+    for i, name in zip(inside, _core.address_many(list(inside.values())), strict=True):
+        found[i * DIGEST : (i + 1) * DIGEST] = bytes.fromhex(name)
+    return bytes(found), sorted(bad, key=lambda pair: pair[0])

@@ -9,19 +9,20 @@ from itertools import accumulate
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
+from omsgrain.container.block import Block
 from omsgrain.container.check import created_at, gather
 from omsgrain.container.files import os_errors, spool
 
 
-def by_time(batches: Iterable[list[bytes]], directory: Path) -> Iterator[list[bytes]]:
+def by_time(blocks: Iterable[Block], directory: Path) -> Iterator[Block]:
     """The same grains, sorted by created_at; those of the same second in the order given."""
     with spool(directory) as file:
         starts, times = array("Q", [0]), array("I")
-        for grains in batches:
-            times.extend(map(created_at, grains))
-            starts.extend(accumulate(map(len, grains), initial=starts.pop()))
+        for block in blocks:
+            times.extend(map(created_at, block.grains()))
+            starts.extend(accumulate(block.sizes, initial=starts.pop()))
             with os_errors("write to", directory):
-                file.write(b"".join(grains))
+                file.write(block.data)
         if not times:
             return
         with os_errors("write to", directory):

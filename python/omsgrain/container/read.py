@@ -11,7 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.batch import OnError
-from omsgrain.container.check import ENVELOPE, addresses
+from omsgrain.container.check import ENVELOPE, address
 from omsgrain.container.files import os_errors
 from omsgrain.container.inside import Inside
 from omsgrain.container.layout import HEADER_SIZE, Codec, ContainerHeader
@@ -82,8 +82,9 @@ class Container:
             IndexError: there is no grain of that number.
             OmsError: it cannot be read.
         """
-        place = number + len(self) if number < 0 else number
-        if not 0 <= place < len(self):
+        count = self.header.count
+        place = number + count if number < 0 else number
+        if not 0 <= place < count:
             raise IndexError("no grain of that number in the container")
         try:
             return self.inside.get(place)
@@ -91,9 +92,14 @@ class Container:
             raise broken.problem.error from None
 
     def __iter__(self) -> Iterator[bytes]:
+        for grains in self.together():
+            yield from grains
+
+    def together(self) -> Iterator[list[bytes]]:
+        """The grains in turn, some at a time; for this package."""
         try:
-            for _, _, grains in self.inside.batches():
-                yield from grains
+            for _, _, block in self.inside.blocks():
+                yield block.grains()
         except Broken as broken:
             raise broken.problem.error from None
 
@@ -111,7 +117,7 @@ class Container:
 
     def address(self, number: int) -> str:
         """The address of one grain, computed from its bytes."""
-        return addresses([self[number]])[0]
+        return address(self[number])
 
     @property
     def manifest(self) -> Mapping[str, Mapping[str, Any]]:

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from omsgrain import _core
 from omsgrain.batch import OnError, stops
-from omsgrain.container.check import created_at, examine
+from omsgrain.container.block import DIGEST, Block, digest
+from omsgrain.container.check import examine
+from omsgrain.container.hashing import PIECE, Hashing
 from omsgrain.container.inside import Inside
-from omsgrain.container.layout import BATCH, ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
+from omsgrain.container.layout import ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
 from omsgrain.container.problem import Broken, Problem, problem
 from omsgrain.container.read import Container, open_file
 from omsgrain.errors import CorruptError, IntegrityError, OmsError
@@ -80,16 +83,21 @@ def verify_open(container: Container, errors: OnError) -> Report:
     """See `Container.verify`."""
     check = _Check(container.inside, stops(errors))
     try:
-        check.grains()
-        check.manifest()
-        check.footer()
+        with check.hashing:
+            check.grains()
+            check.manifest()
+            check.footer()
     except _Enough:
         return Report(check.verified, check.problems, complete=False)
     return Report(check.verified, check.problems)
 
 
 class _Check:
-    """One verification: what was found so far."""
+    """One verification: what was found so far.
+
+    Attributes:
+        hashing: of the file, as far as its grains were looked at.
+    """
 
     def __init__(self, inside: Inside, stop: bool) -> None:
         self._inside = inside
@@ -100,7 +108,9 @@ class _Check:
         self._in_order = inside.header.sorted  # as far as is known; said once if it is not so
         self._twins = _Twins() if inside.header.deduplicated else None
         self._blamed = -1  # a grain for which the index is wrong
-        self._missing: set[str] = set()
+        self._missing: set[bytes] = set()
+        self.hashing = Hashing()
+        self._hashed = 0
 
     def _add(self, found: Problem) -> None:
         if self._stop:
@@ -114,15 +124,17 @@ class _Check:
     def grains(self) -> None:
         """Index, frames and grains."""
         try:
-            self._missing = set(self._inside.states)
+            self._missing = set(map(bytes.fromhex, self._inside.states))
         except Broken:
             pass  # comes in its turn
         first = 0
         while first < self._inside.header.count:
             try:
-                for number, offsets, grains in self._inside.batches(first):
-                    self._batch(number, offsets, grains)
-                    first = number + len(grains)
+                for number, offsets, block in self._inside.blocks(first):
+                    self._block(number, offsets, block)
+                    first = number + len(block)
+                    # The file is hashed beside, as much of it as of its grains is done.
+                    self._hash(self._inside.limit * first // self._inside.header.count)
             except Broken as broken:
                 found = broken.problem
                 if found.part == "index" and found.number is not None:
@@ -132,21 +144,28 @@ class _Check:
         if self._twins is not None and (suspects := self._twins.suspects()):
             self._name_twin(suspects)
 
-    def _batch(self, first: int, offsets: list[int], grains: list[bytes]) -> None:
-        addresses, bad = examine(grains)
+    def _hash(self, end: int) -> None:
+        while self._hashed < end:
+            start, self._hashed = self._hashed, min(self._hashed + PIECE, end)
+            self.hashing.add(self._inside.data[start : self._hashed])
+
+    def _block(self, first: int, offsets: list[int], block: Block) -> None:
+        digests, bad = examine(block)
         for i, error in bad:
             number = first + i
             if number == self._blamed:
                 continue
             start = offsets[i] + self._base()
-            found = problem("grain", number, error, start=start, address=addresses[i])
+            address = digest(digests, i).hex()
+            found = problem("grain", number, error, start=start, address=address)
             self._add(self._wrong_entry(number) or found)
-        self.verified += len(grains) - len(bad)
-        self._missing.difference_update(addresses)
+        self.verified += len(block) - len(bad)
+        if self._missing:
+            self._missing.difference_update(digest(digests, i) for i in range(len(block)))
         if self._twins is not None:
-            self._twins.add(addresses)
+            self._twins.add(digests)
         if self._in_order:
-            self._check_order(first, offsets, grains, {i for i, _ in bad})
+            self._check_order(first, offsets, block, [i for i, _ in bad])
 
     def _base(self) -> int:
         """What makes an offset among packed grains one in the file, as if they were unpacked."""
@@ -164,7 +183,8 @@ class _Check:
             if length is None or start + length == said:
                 return None
             meet, end = start + length, inside.span(number + 1)[1]
-            if examine([inside.slice(start, meet), inside.slice(meet, end)])[1]:
+            pair = [inside.slice(start, meet), inside.slice(meet, end)]
+            if examine(Block.of(pair))[1]:
                 return None
         except (OmsError, Broken):
             return None
@@ -175,34 +195,32 @@ class _Check:
         at = HEADER_SIZE + ENTRY_SIZE * (number + 1)
         return problem("index", number + 1, error, start=at)
 
-    def _check_order(
-        self, first: int, offsets: list[int], grains: list[bytes], bad: set[int]
-    ) -> None:
-        for i, grain in enumerate(grains):
-            if i in bad:
-                continue
-            time = created_at(grain)
-            if time < self._last_time:
-                error = CorruptError("earlier than the grain before it, in a sorted container")
-                start = offsets[i] + self._base()
-                self._in_order = False
-                self._add(problem("grain", first + i, error, start=start))
-                return
-            self._last_time = time
+    def _check_order(self, first: int, offsets: list[int], block: Block, bad: list[int]) -> None:
+        sizes = block.sizes.tobytes()
+        i, self._last_time = _core.block_order(block.data, sizes, self._last_time, bad)
+        if i is not None:
+            error = CorruptError("earlier than the grain before it, in a sorted container")
+            start = offsets[i] + self._base()
+            self._in_order = False
+            self._add(problem("grain", first + i, error, start=start))
 
-    def _name_twin(self, suspects: set[str]) -> None:
+    def _name_twin(self, suspects: set[int]) -> None:
         """Find the first grain that is there twice; what began alike may differ after all."""
-        known: set[str] = set()
+        known: set[bytes] = set()
         try:
-            for first, offsets, grains in self._inside.batches():
-                for i, address in enumerate(examine(grains)[0]):
-                    if address in known:
-                        error = CorruptError("is there twice, in a deduplicated container")
-                        start = offsets[i] + self._base()
-                        found = problem("grain", first + i, error, start=start, address=address)
-                        return self._add(found)
-                    if address[:_PREFIX] in suspects:
-                        known.add(address)
+            for first, offsets, block in self._inside.blocks():
+                digests = examine(block)[0]
+                for i, prefix in enumerate(_prefixes(digests)):
+                    if prefix not in suspects:
+                        continue
+                    if (found := digest(digests, i)) not in known:
+                        known.add(found)
+                        continue
+                    error = CorruptError("is there twice, in a deduplicated container")
+                    start, address = offsets[i] + self._base(), found.hex()
+                    return self._add(
+                        problem("grain", first + i, error, start=start, address=address)
+                    )
         except Broken:
             pass  # was said already
 
@@ -210,35 +228,39 @@ class _Check:
         """Whether the manifest is canonical, and speaks of grains that are here."""
         try:
             at = self._inside.rest_at
-            self._missing &= self._inside.states.keys()
+            states = self._inside.states
         except Broken as broken:
             self._add(broken.problem)
             return
-        if self._missing:
+        missing = {address.hex() for address in self._missing} & states.keys()
+        if missing:
             message = "speaks of grains that are not in the container"
-            error = CorruptError(message, found=str(len(self._missing)))
-            missing = min(self._missing)
-            self._add(problem("manifest", None, error, start=at, address=missing))
+            error = CorruptError(message, found=str(len(missing)))
+            self._add(problem("manifest", None, error, start=at, address=min(missing)))
 
     def footer(self) -> None:
         """Whether the file hashes to its footer."""
         data, limit = self._inside.data, self._inside.limit
-        digest = sha256()
-        with memoryview(data) as view:
-            for start in range(0, limit, BATCH):
-                digest.update(view[start : min(start + BATCH, limit)])
-        found = data[limit : limit + FOOTER_SIZE]
-        if digest.digest() == found:
+        self._hash(limit)
+        made, found = self.hashing.digest(), data[limit : limit + FOOTER_SIZE]
+        if made == found:
             return
         message = "the file has another hash than its footer"
         if not self.problems:
             message = f"every part is well-formed by itself, but {message}"
-        error = IntegrityError(message, expected=found.hex(), found=digest.hexdigest())
+        error = IntegrityError(message, expected=found.hex(), found=made.hex())
         self._add(problem("footer", None, error, start=limit))
 
 
-_PREFIX = 16  # hex digits of an address: 64 bits
 _SUSPECTS = 65536  # enough to name one, without holding all of a hostile file's
+
+
+def _prefixes(digests: bytes) -> array[int]:
+    """The first 64 bits of each digest."""
+    words = array("Q", digests)
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words[:: DIGEST // words.itemsize]
 
 
 class _Twins:
@@ -247,18 +269,16 @@ class _Twins:
     def __init__(self) -> None:
         self._lots = [array("Q") for _ in range(256)]
 
-    def add(self, addresses: list[str]) -> None:
-        for address in addresses:
-            prefix = int(address[:_PREFIX], 16)
+    def add(self, digests: bytes) -> None:
+        for prefix in _prefixes(digests):
             self._lots[prefix >> 56].append(prefix)
 
-    def suspects(self) -> set[str]:
+    def suspects(self) -> set[int]:
         """The beginnings that occur more than once."""
-        found: set[str] = set()
+        found: set[int] = set()
         for lot in self._lots:
             if len(set(lot)) < len(lot):
-                counts = Counter(lot)
-                found |= {f"{prefix:016x}" for prefix, n in counts.items() if n > 1}
+                found |= {prefix for prefix, n in Counter(lot).items() if n > 1}
             if len(found) >= _SUSPECTS:
                 break
         return found

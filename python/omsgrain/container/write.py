@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omsgrain.container.assemble import Files
-from omsgrain.container.check import Item, addresses, examine, gather
+from omsgrain.container.block import Block, digest, even
+from omsgrain.container.check import Item, addressed, examine, gather
 from omsgrain.container.layout import (
     CODECS,
     DEDUPLICATED,
@@ -84,21 +85,55 @@ def write(
         OmsError: an item is not a grain.
     """
     target = Path(path)
-    if codec not in CODECS:
-        raise SchemaError("unknown codec", expected='"none", "zstd" or "lz4"')
+    _check_codec(codec)
     if not HEADER_SIZE + FOOTER_SIZE <= max_bytes <= MAX_BYTES:
         raise SchemaError("max_bytes is out of range", expected=f"48 to {MAX_BYTES}")
     states = pack_states(manifest or {})
     intake = _Intake(check, dedupe)
-    batches = intake.batches(items)
-    if sort:
-        batches = by_time(batches, target.parent)
     flags = SORTED * sort | DEDUPLICATED * dedupe
-    with Files(target, CODECS.index(codec), flags, states, max_bytes) as files:
-        for grains in batches:
-            files.add(grains)
+    blocks = intake.blocks(items)
+    if sort:
+        blocks = by_time(blocks, target.parent)
+    written = _write(target, blocks, states, CODECS.index(codec), flags, max_bytes)
+    return replace(written, duplicates=intake.duplicates)
+
+
+def write_blocks(
+    path: str | os.PathLike[str],
+    blocks: Iterable[Block],
+    manifest: Manifest,
+    *,
+    codec: Codec,
+    sort: bool,
+) -> Written:
+    """Write grains that are known to be good; see `write`."""
+    _check_codec(codec)
+    target, states = Path(path), pack_states(manifest)
+    if sort:
+        blocks = by_time(blocks, target.parent)
+    elif codec != "none":
+        blocks = even(blocks)  # each becomes a frame
+    return _write(target, blocks, states, CODECS.index(codec), SORTED * sort, MAX_BYTES)
+
+
+def _check_codec(codec: Codec) -> None:
+    if codec not in CODECS:
+        raise SchemaError("unknown codec", expected='"none", "zstd" or "lz4"')
+
+
+def _write(
+    target: Path,
+    blocks: Iterable[Block],
+    states: Mapping[str, bytes],
+    codec: int,
+    flags: int,
+    max_bytes: int,
+) -> Written:
+    with Files(target, codec, flags, states, max_bytes) as files:
+        for block in blocks:
+            files.add(block)
         paths, size = files.finish()
-    return Written(tuple(paths), files.grains, intake.duplicates, size)
+    return Written(tuple(paths), files.grains, 0, size)
 
 
 class _Intake:
@@ -110,25 +145,27 @@ class _Intake:
         self._seen: set[bytes] = set()
         self.duplicates = 0
 
-    def batches(self, items: Iterable[Item]) -> Iterator[list[bytes]]:
+    def blocks(self, items: Iterable[Item]) -> Iterator[Block]:
         first = 0
-        for grains in gather(items):
-            found: list[str] = []
+        for block in gather(items):
             if self._check:
-                found, bad = examine(grains)
+                digests, bad = examine(block)
                 if bad:
                     raise problem("grain", first + bad[0][0], bad[0][1]).error
-            elif self._dedupe:
-                found = addresses(grains)
-            first += len(grains)
-            yield self._new(grains, found) if self._dedupe else grains
+                block = Block(block.data, block.sizes, digests)
+            first += len(block)
+            yield self._new(block) if self._dedupe else block
 
-    def _new(self, grains: list[bytes], found: list[str]) -> list[bytes]:
+    def _new(self, block: Block) -> Block:
+        found = addressed(block)
         kept = []
-        for grain, address in zip(grains, found, strict=True):
-            digest = bytes.fromhex(address)
-            if digest not in self._seen:
-                self._seen.add(digest)
-                kept.append(grain)
-        self.duplicates += len(grains) - len(kept)
-        return kept
+        for number in range(len(block)):
+            address = digest(found, number)
+            if address not in self._seen:
+                self._seen.add(address)
+                kept.append(number)
+        self.duplicates += len(block) - len(kept)
+        if len(kept) == len(block):
+            return block
+        grains = block.grains()
+        return Block.of([grains[number] for number in kept])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,13 @@ def admit(
     if not allow_erased:
         found.refused.update(erased(writer, given))
     below: Writer = getattr(writer, "inner", writer)
-    for i, (digest, blob) in enumerate(given.pairs):
-        if i in found.refused or not (asked or blob[2] == _GOAL):
+    looked_at: Iterable[int] = range(len(given.pairs))
+    if not asked:
+        looked_at = [i for i, (_, blob) in enumerate(given.pairs) if blob[2] == _GOAL]
+    for i in looked_at:
+        if i in found.refused:
             continue
+        digest, blob = given.pairs[i]
         if below.find([digest])[0] is None and known(writer, given, i) is None:
             try:
                 if rules := _rules(writer, settings, given, i):

@@ -125,7 +125,7 @@ def incoming(settings: Settings, intake: Intake, erased: Collection[int] = ()) -
         intake: what came in.
         erased: positions of those that were erased before and may not come back.
     """
-    good = [i for i, pair in enumerate(intake.pairs) if pair is not None]
+    good = intake.good()
     pairs = [pair for pair in intake.pairs if pair is not None]
     if settings.keys is None and not intake.signatures:
         return Incoming(pairs)

@@ -3,22 +3,29 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
-from omsgrain.store.base import Reader
+from omsgrain.store.base import Entry, Reader, Store, pages
 from omsgrain.store.state import State
+from omsgrain.store.tables import MARK
 
 if TYPE_CHECKING:
+    from omsgrain.container.block import Block
     from omsgrain.engine.base import Settings
     from omsgrain.privacy import Purpose
 
-__all__ = ["check", "told", "under_rules"]
+__all__ = ["check", "told", "under_rules", "whole"]
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
+
+_PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
+_SIGNED = 1
 
 
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
@@ -57,3 +64,49 @@ def under_rules(reader: Reader) -> set[int]:
         for name in _PROFILES
         for place in reader.places(_core.term("tag", f"profile:{name}"), None, False)
     }
+
+
+def whole(store: Store, *, singly: bool) -> Iterator[Block | list[Entry]]:
+    """All blobs that are there now, in order of arrival.
+
+    Args:
+        store: where they are.
+        singly: each is to have its number.
+
+    Yields:
+        Blocks of unsigned ones that are what was put; else pages, as ``pages`` does.
+    """
+    with store.read() as reader:
+        last = reader.last_seq()
+    after = 0
+    while after < last:
+        if not singly:
+            with store.read() as reader:
+                found = _block(reader, after, last)
+            if found is not None:
+                block, after = found
+                yield block
+                continue
+        page = [entry for entry in next(pages(store, after), ()) if entry.seq <= last]
+        if not page:
+            return
+        yield page
+        after = page[-1].seq
+
+
+def _block(reader: Reader, after: int, last: int) -> tuple[Block, int] | None:
+    """The next blobs and the last one's number; None if they are to be looked at one by one."""
+    from omsgrain.container.block import Block
+    from omsgrain.container.layout import MAX_GRAIN, MIN_GRAIN
+
+    rows_of = getattr(getattr(reader, "inner", reader), "marked_rows", None)
+    if rows_of is None:
+        return None
+    rows, end = rows_of(after, _PAGE)
+    packed = _core.pack_rows(rows, MARK) if rows and end <= last else None
+    if packed is None or packed[3] & _SIGNED:
+        return None
+    sizes = array("I", packed[1])
+    if min(sizes) < MIN_GRAIN or max(sizes) > MAX_GRAIN:
+        return None
+    return Block(packed[0], sizes, packed[2]), end

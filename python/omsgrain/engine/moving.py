@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.batch import OnError
@@ -17,12 +18,13 @@ from omsgrain.engine.putting import Putting
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.store import signatures
-from omsgrain.store.base import Reader, Writer, damaged, pages
+from omsgrain.store.base import Entry, Reader, Writer, damaged, pages
 from omsgrain.store.state import RESTRICTED
 from omsgrain.store.tables import SEQUENCE, STATES
 
 if TYPE_CHECKING:
     from omsgrain.container import Written
+    from omsgrain.container.block import Block
     from omsgrain.container.layout import Codec
     from omsgrain.exchange import Claim, ImportReport, Merged
     from omsgrain.privacy import Purpose
@@ -121,23 +123,34 @@ class Moving(Finding, Putting, Changing):
             rows = reader.rows(STATES)
             return frozenset(SEQUENCE.unpack(k)[0] for k, row in rows if row[0] & RESTRICTED)
 
-    def _packed(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[bytes]:
+    def _packed(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[Block]:
         """The chosen grains as they stand in a file."""
-        for page in self._chosen(filters):
+        from omsgrain.container.check import gather
+
+        count = 0
+        for page in self._chosen(filters) if filters else self._all(singly=bool(stays)):
+            if not isinstance(page, list):
+                count += len(page)
+                yield page
+                continue
             with self._store.read() as reader:
                 packed = [
                     _in_envelopes(reader, seq, blob) for seq, blob in page if seq not in stays
                 ]
-            for grains in packed:
-                yield from grains
+            for block in gather(chain.from_iterable(packed), count):
+                count += len(block)
+                yield block
+
+    def _all(self, *, singly: bool) -> Iterator[Block | list[Numbered]]:
+        for page in leaving.whole(self._store, singly=singly):
+            if isinstance(page, list):
+                yield _sound(page)
+            else:
+                yield page
 
     def _chosen(self, filters: dict[str, Any]) -> Iterator[list[Numbered]]:
         if not filters:
-            for entries in pages(self._store):
-                for entry in entries:
-                    if not entry.sound:
-                        raise damaged(entry)
-                yield [(entry.seq, entry.blob) for entry in entries]
+            yield from map(_sound, pages(self._store))
             return
         cursor = None
         while True:
@@ -227,6 +240,13 @@ class Moving(Finding, Putting, Changing):
                 if seq is not None
                 for one in signatures.signatures(reader, seq)
             )
+
+
+def _sound(entries: list[Entry]) -> list[Numbered]:
+    for entry in entries:
+        if not entry.sound:
+            raise damaged(entry)
+    return [(entry.seq, entry.blob) for entry in entries]
 
 
 def _in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:

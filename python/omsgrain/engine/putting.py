@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal, NamedTuple
 
 from omsgrain.batch import GrainBatch, ItemError, ItemWarning, OnError, stops
 from omsgrain.engine.admission import admit
 from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.incoming import Incoming
-from omsgrain.engine.placing import place
+from omsgrain.engine.placing import Placed, place
 from omsgrain.engine.reviewing import Review, add
 from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsError, OmsWarning, RangeError, SchemaError
@@ -28,17 +29,17 @@ BATCH = 1_000
 
 
 class Outcome(NamedTuple):
-    """What became of one grain.
+    """What became of some grains.
 
     Attributes:
-        digest: the address that it stands under.
-        new: whether it was not there before.
-        refusal: why it was refused, if it was.
+        digests: the address that each stands under.
+        new: of each, whether it was not there before.
+        refused: why some were refused, by position.
     """
 
-    digest: bytes
-    new: bool
-    refusal: OmsError | None = None
+    digests: Sequence[bytes]
+    new: Sequence[bool]
+    refused: Mapping[int, OmsError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Putting(Bringing):
                 same: str | None = find_same(reader, grain.blob)
                 if same is not None and not _signs(reader, given, same):
                     return stored_digest(reader, bytes.fromhex(same)).hex()
-            return self._take(writer, given, True, allow_erased)[0].digest.hex()
+            return self._take(writer, given, True, allow_erased).digests[0].hex()
 
         return self._bring(intake, work, allow_erased=allow_erased)
 
@@ -167,33 +168,41 @@ class Putting(Bringing):
     ) -> PutReport:
         """Store what was not refused in one transaction, and add to a report."""
         first = len(report.addresses)
-        report.addresses.extend([None] * len(intake.pairs))
-        good = [i for i, pair in enumerate(intake.pairs) if pair is not None]
+        good = intake.good()
         if not good:
+            report.addresses.extend([None] * len(intake.pairs))
             return report
-        outcomes = self._bring(
+        digests, new, refused = self._bring(
             intake,
             lambda writer, given: self._take(writer, given, stop, allow_erased),
             allow_erased=allow_erased,
         )
-        stored = duplicates = 0
-        for i, (digest, new, refusal) in zip(good, outcomes, strict=True):
-            if refusal is not None:
-                report.errors.append(ItemError(first + i, None, refusal))
-                continue
-            report.addresses[first + i] = digest.hex()
-            stored, duplicates = stored + new, duplicates + (not new)
+        if not refused and len(good) == len(intake.pairs):
+            report.addresses.extend(map(bytes.hex, digests))
+        else:
+            report.addresses.extend([None] * len(intake.pairs))
+            for n, i in enumerate(good):
+                if n in refused:
+                    report.errors.append(ItemError(first + i, None, refused[n]))
+                else:
+                    report.addresses[first + i] = digests[n].hex()
+        stored = sum(new)
         return replace(
-            report, stored=report.stored + stored, duplicates=report.duplicates + duplicates
+            report,
+            stored=report.stored + stored,
+            duplicates=report.duplicates + len(good) - len(refused) - stored,
         )
 
-    def _take(
-        self, writer: Writer, given: Incoming, stop: bool, allow_erased: bool
-    ) -> list[Outcome]:
+    def _take(self, writer: Writer, given: Incoming, stop: bool, allow_erased: bool) -> Outcome:
         """Put what is admitted, and note it."""
         pairs = given.pairs
         admission = admit(writer, self._settings, given, allow_erased)
         refused = admission.refused
+        if not (refused or admission.reviews or given.sealed or given.signatures):
+            digests, flags = [digest for digest, _ in pairs], writer.put(pairs)
+            if fresh := list(compress(digests, flags)):
+                self._note(writer, "put", fresh)
+            return Outcome(digests, flags, refused)
         if stop and refused:
             raise refused[min(refused)]
         admitted = [i for i in range(len(pairs)) if i not in refused]
@@ -210,12 +219,9 @@ class Putting(Bringing):
             self._note(writer, "put", fresh)
         if signed := [one.digest for one in placed if one.signed]:
             self._note(writer, "sign", signed)
-        return [
-            Outcome(found[i].digest, found[i].new, found[i].refusal)
-            if i in found
-            else Outcome(pairs[i][0], False, refused[i])
-            for i in range(len(pairs))
-        ]
+        refused.update((i, one.refusal) for i, one in found.items() if one.refusal is not None)
+        ends = [found.get(i) or Placed(pair[0], False) for i, pair in enumerate(pairs)]
+        return Outcome([one.digest for one in ends], [one.new for one in ends], refused)
 
 
 def _near(writer: Writer, grain: Grain) -> Reader:

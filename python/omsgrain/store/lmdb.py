@@ -193,7 +193,7 @@ class LmdbStore:
 
 
 def _committed(env: Environment, recent: Recent, session: Session, head: Head) -> None:
-    recent.extend(session.pending, head.last_seq)
+    recent.extend(session.added, head.last_seq)
     if env.durable:
         # The grains are safe; without this note only damage to the newest root goes unseen.
         with suppress(OSError):

@@ -14,18 +14,21 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Protocol
+from itertools import chain
+from typing import NamedTuple, Protocol
 
 from omsgrain import _core
 
-__all__ = ["RUN", "Recent"]
+__all__ = ["RUN", "Appended", "Recent"]
 
 RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
 
 _PAGE = 256  # places taken from the tail at a time
+_LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
+_TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
 
 class Blobs(Protocol):
@@ -38,6 +41,31 @@ class Blobs(Protocol):
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number, or None."""
         ...
+
+
+class Appended(NamedTuple):
+    """Grains that were put together, and have numbers that follow each other.
+
+    Attributes:
+        first: the number of the first.
+        digests: their addresses.
+        blobs: the grains.
+        coming: their index rows, which a thread beside makes; of few grains none.
+    """
+
+    first: int
+    digests: Sequence[bytes]
+    blobs: Sequence[bytes]
+    coming: _core.Coming | None = None
+
+    @classmethod
+    def of(cls, first: int, digests: Sequence[bytes], blobs: Sequence[bytes]) -> Appended:
+        """Begin to make the index rows of many at once: the disk is waited for meanwhile."""
+        last = first + len(blobs)
+        if len(blobs) < _TOGETHER or last > _LAST:
+            return cls(first, digests, blobs)
+        coming = _core.coming(list(range(first, last)), blobs, digests)
+        return cls(first, digests, blobs, coming)
 
 
 class Recent:
@@ -53,11 +81,14 @@ class Recent:
             grains here that were removed in between, unless it filled this itself.
         digests: sequence number by address; the last one, if a grain was removed and came again.
         numbers: of all grains that were ever known here, rising.
-        tail: the index rows up to ``rows_to``; made when a query or a flush needs them.
+        tail: the index rows up to ``rows_to``; made when a query or a flush needs them, or beside,
+            when many grains were put.
     """
 
     __slots__ = (
         "_earlier",
+        "_held",
+        "_held_to",
         "_lock",
         "_unmade",
         "_unmade_to",
@@ -79,33 +110,64 @@ class Recent:
         self.tail = _core.Tail()
         self._earlier: dict[bytes, list[int]] = {}
         self.numbers: list[int] = []
+        self._held: list[Appended] = []  # whose rows are to be made next, up to _held_to
+        self._held_to = watermark
         self._unmade: set[int] = set()  # those without rows: their blobs were gone already
         self._unmade_to = watermark  # snapshots before this number may still have them
         self._lock = threading.Lock()
 
-    def extend(self, fresh: dict[bytes, int], last: int) -> None:
-        """Take over what this process has committed: numbers by address, and the last number."""
+    def extend(self, added: Sequence[Appended], last: int) -> None:
+        """Take over what this process has committed, and the last number.
+
+        The blobs are held until they have rows, so that none is read and hashed again for them.
+        """
         with self._lock:
-            self._learn(sorted(zip(fresh.values(), fresh, strict=True)))
+            follows = self._held_to == self.last  # else a reader was faster, and has no blobs
+            for first, digests, *_ in added:
+                known = max(0, self.last + 1 - first)
+                self._learn(range(first + known, first + len(digests)), digests[known:])
             self.last = max(self.last, last)
+            if follows:
+                self._held += added
+                self._held_to = self.last
+                if self.last - self.rows_to >= _TOGETHER and self.last <= _LAST:
+                    few = self._take_held()
+                    if few[0]:
+                        self.tail.add_later(_core.coming(*few))
+
+    def _take_held(self) -> tuple[list[int], list[bytes], list[bytes]]:
+        """Add what is held; gives the numbers, blobs and addresses whose rows are not coming."""
+        held, self._held = self._held, []
+        self.rows_to = self._held_to
+        for one in held:
+            if one.coming is not None:
+                self.tail.add_later(one.coming)
+        few = [one for one in held if one.coming is None]
+        numbers = [range(one.first, one.first + len(one.blobs)) for one in few]
+        return (
+            list(chain.from_iterable(numbers)),
+            list(chain.from_iterable(one.blobs for one in few)),
+            list(chain.from_iterable(one.digests for one in few)),
+        )
 
     def load(self, blobs: Blobs, last: int) -> None:
         """Read what others have committed, up to ``last``."""
         while self.last < last:
             with self._lock:
                 page = [row for row in blobs.hashed_page(self.last) if row[0] <= last]
-                self._learn([(seq, digest) for seq, _, digest in page if digest])
+                good = [(seq, digest) for seq, _, digest in page if digest and seq > self.last]
+                self._learn([seq for seq, _ in good], [digest for _, digest in good])
                 self.filled = max(self.filled, last)
                 self.last = max(self.last, page[-1][0] if page else last)
 
-    def _learn(self, grains: Iterable[tuple[int, bytes]]) -> None:
-        for seq, digest in grains:
-            if seq > self.last:
+    def _learn(self, numbers: Sequence[int], digests: Sequence[bytes]) -> None:
+        if not self.digests.keys().isdisjoint(digests):
+            for digest in digests:
                 before = self.digests.get(digest)
                 if before is not None:
                     self._earlier.setdefault(digest, []).append(before)
-                self.digests[digest] = seq
-                self.numbers.append(seq)
+        self.digests.update(zip(digests, numbers, strict=True))
+        self.numbers += numbers
 
     def numbers_of(self, digest: bytes) -> list[int]:
         """Return the numbers that an address ever had here, the last one first."""
@@ -118,6 +180,11 @@ class Recent:
 
     def load_rows(self, blobs: Blobs, last: int) -> None:
         """Make the index rows up to ``last``."""
+        if self._held:
+            with self._lock:
+                few = self._take_held()
+                if few[0]:
+                    self.tail.add(*few)
         while self.rows_to < last:
             with self._lock:
                 page = [row for row in blobs.hashed_page(self.rows_to) if row[0] <= last]
@@ -128,7 +195,7 @@ class Recent:
                     self._unmade |= gone
                     self._unmade_to = max(self._unmade_to, last)
                 self.add_rows([(seq, blob, digest) for seq, blob, digest in page if digest])
-                self.rows_to = max(self.rows_to, upto)
+                self._held_to = self.rows_to = max(self.rows_to, upto)
         if last < self._unmade_to:
             with self._lock:
                 self._make_late(blobs, last)

@@ -21,7 +21,7 @@ from omsgrain.errors import StoreError
 if TYPE_CHECKING:
     from lmdb import Transaction
 
-    from omsgrain.store.recent import Recent
+    from omsgrain.store.recent import Appended, Recent
 
 try:
     import fcntl
@@ -43,16 +43,20 @@ class Session:
     Attributes:
         pending: sequence number by address, of the works before this one.
         fresh: the same, of this work.
+        added: the grains of the works before this one.
+        own: those of this work.
         base: the last sequence number that was committed before.
         rows: index rows of what all of them wrote; made when a work asks the index.
         after: what to do once it is committed; that of the last work counts.
     """
 
-    __slots__ = ("after", "base", "fresh", "pending", "rows")
+    __slots__ = ("added", "after", "base", "fresh", "own", "pending", "rows")
 
     def __init__(self) -> None:
         self.pending: dict[bytes, int] = {}
         self.fresh: dict[bytes, int] = {}
+        self.added: list[Appended] = []
+        self.own: list[Appended] = []
         self.base: int | None = None
         self.rows: Recent | None = None
         self.after: Callable[[], None] | None = None
@@ -60,11 +64,12 @@ class Session:
     def keep(self) -> None:
         """The work is done: what it added belongs to the commit."""
         self.pending.update(self.fresh)
-        self.fresh = {}
+        self.added += self.own
+        self.fresh, self.own = {}, []
 
     def drop(self) -> None:
         """The work failed: forget what it added."""
-        self.fresh = {}
+        self.fresh, self.own = {}, []
         self.rows = None
 
 

@@ -13,7 +13,7 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader
-from omsgrain.store.recent import Recent
+from omsgrain.store.recent import Appended, Recent
 from omsgrain.store.state import PAST, forget
 from omsgrain.store.tables import (
     ADDRESSES,
@@ -64,25 +64,45 @@ class LmdbWriter(LmdbReader):
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         """Append the blobs that are new; tell which those were."""
-        seq, blob_bytes, grains, watermark = self.head
-        flags, blobs = [], []
-        added: dict[bytes, int] = {}
-        for digest, blob in items:
-            new = digest not in added and self.seq_of(digest) is None
-            flags.append(new)
-            if new:
-                seq, blob_bytes, grains = seq + 1, blob_bytes + len(blob), grains + 1
-                added[digest] = seq
-                blobs.append((SEQUENCE.pack(seq), digest[:MARK] + blob))
-        if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
-            self._txn.put(*blobs[0], append=True, db=self._tables[BLOBS])
-        elif blobs:
-            with self._txn.cursor(self._tables[BLOBS]) as cursor:
-                cursor.putmulti(blobs, append=True)
-        if blobs:
-            self._session.fresh.update(added)
-            self._set_head(Head(seq, blob_bytes, grains, watermark))
+        digests = [digest for digest, _ in items]
+        if self._are_new(digests):
+            flags = [True] * len(items)
+        else:
+            flags, added = [], set[bytes]()
+            for digest in digests:
+                flags.append(digest not in added and self.seq_of(digest) is None)
+                added.add(digest)
+            items = [item for item, new in zip(items, flags, strict=True) if new]
+            digests = [digest for digest, _ in items]
+        if items:
+            self._add(digests, [blob for _, blob in items])
         return flags
+
+    def _are_new(self, digests: Sequence[bytes]) -> bool:
+        """Whether none is in the store, and none is there twice; without asking for each."""
+        session, unlike = self._session, set(digests)
+        if len(unlike) < len(digests):
+            return False
+        for known in (session.fresh, session.pending, self.recent.digests):
+            if not known.keys().isdisjoint(unlike):
+                return False
+        if len(digests) == 1:
+            return self.row_of(digests[0]) is None
+        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
+            return not cursor.getmulti(sorted(digests))  # neighbours share pages
+
+    def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
+        last, blob_bytes, grains, watermark = self.head
+        self._session.own.append(Appended.of(last + 1, digests, blobs))
+        if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
+            key, row = SEQUENCE.pack(last + 1), digests[0][:MARK] + blobs[0]
+            self._txn.put(key, row, append=True, db=self._tables[BLOBS])
+        else:
+            with self._txn.cursor(self._tables[BLOBS]) as cursor:
+                cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
+        more, size = len(blobs), sum(map(len, blobs))
+        self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
+        self._set_head(Head(last + more, blob_bytes + size, grains + more, watermark))
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
@@ -200,8 +220,14 @@ class LmdbWriter(LmdbReader):
         """Write the addresses and index rows of all grains beyond the watermark."""
         recent, head = self.recent, self.head
         recent.load_rows(self, head.last_seq)
-        removed = set(recent.numbers).difference(self._numbers(head.watermark, head.last_seq))
-        self.add_addresses({d: n for d, n in recent.digests.items() if n not in removed})
+        removed: set[int] = set()
+        if len(recent.numbers) != head.grains - self.entries(ADDRESSES):  # some, or damage
+            there = self._numbers(head.watermark, head.last_seq)
+            removed = set(recent.numbers).difference(there)
+        digests = recent.digests
+        if removed:
+            digests = {d: n for d, n in digests.items() if n not in removed}
+        self.add_addresses(digests)
         self.add_rows(recent, removed)
         self.set_watermark()
 
@@ -211,7 +237,7 @@ class LmdbWriter(LmdbReader):
 
     def add_addresses(self, digests: dict[bytes, int]) -> None:
         """Write addresses in order, since neighbours share pages."""
-        rows = sorted((digest, SEQUENCE.pack(seq)) for digest, seq in digests.items())
+        rows = _core.address_rows(list(digests), list(digests.values()))
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
             cursor.putmulti(rows)
 
@@ -219,37 +245,36 @@ class LmdbWriter(LmdbReader):
         """Write index rows in order, those of past grains apart, of removed ones none."""
         numbers = recent.digests.values()
         past = self._past_between(min(numbers, default=0), max(numbers, default=0))
-        apart = past | {SEQUENCE.pack(seq)[-4:] for seq in removed}
-        key: bytes | None = None
-        while part := recent.tail.rows_after(key, _ROWS_TOGETHER):
-            rows = [(key, place) for key, places in part for place in places]
-            if apart:
-                self._append(PAST_TERMS, [row for row in rows if row[1][12:] in past])
-                rows = [row for row in rows if row[1][12:] not in apart]
-            self._append(TERMS, rows)
-            key = part[-1][0]
+        if past:
+            self._append(PAST_TERMS, recent, past, True)
+        self._append(TERMS, recent, past | removed, False)
 
-    def _past_between(self, first: int, last: int) -> set[bytes]:
-        """The ends of the places of the past grains among some."""
+    def _past_between(self, first: int, last: int) -> set[int]:
+        """The numbers of the past grains among some."""
         end = SEQUENCE.pack(last)
-        found = set()
+        found: set[int] = set()
         for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
             if key > end:
                 break
             if row[0] & PAST:
-                found.add(key[-4:])
+                found.update(SEQUENCE.unpack(key))
         return found
 
-    def _append(self, table: Table, rows: list[tuple[bytes, bytes]]) -> None:
-        """Write index rows that are in order.
+    def _append(
+        self, table: Table, recent: Recent, numbers: AbstractSet[int], inside: bool
+    ) -> None:
+        """Write the index rows of some grains, or of all others.
 
         Appended behind the places that a term has, which fills LMDB's pages whole and not by half;
         what is older than a place already there goes between the others.
         """
         with self._txn.cursor(self._tables[table]) as cursor:
-            _, added = cursor.putmulti(rows, append=True)
-            if added < len(rows):
-                cursor.putmulti(rows, dupdata=False)
+            key: bytes | None = None
+            while part := recent.tail.part(key, _ROWS_TOGETHER, numbers, inside):
+                rows, key = part
+                _, added = cursor.putmulti(rows, append=True)
+                if added < len(rows):
+                    cursor.putmulti(rows, dupdata=False)
 
     def drop_terms(self) -> None:
         """Empty the index tables."""

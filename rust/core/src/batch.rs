@@ -9,7 +9,6 @@ use rayon::prelude::*;
 
 use crate::address::{self, Digest};
 use crate::decode::{self, Grain, Opened};
-use crate::header::COMPRESSED;
 use crate::lane::Reader;
 use crate::{Error, Header, Result, sha256};
 
@@ -220,26 +219,6 @@ pub fn read_many<'p>(blobs: &[&'p [u8]], opened: &'p [Result<Opened<'p>>]) -> Ve
         });
         read.collect()
     })
-}
-
-/// The positions of the blobs that may hold one of these keys, given as the codecs write them, head
-/// and text; in packed ones it does not show.
-pub fn perhaps_keyed(blobs: &[&[u8]], keys: &[&[u8]]) -> Vec<usize> {
-    // One look-up for each byte of a blob; the first two bytes of a key are rare together.
-    let mut pairs = vec![0u64; 1 << 10];
-    let at = |pair: &[u8]| (usize::from(pair[0]) << 2 | usize::from(pair[1] >> 6), pair[1] & 63);
-    for pair in keys.iter().filter_map(|key| key.get(..2)) {
-        let (word, bit) = at(pair);
-        pairs[word] |= 1 << bit;
-    }
-    let holds = |blob: &[u8]| {
-        blob.windows(2).enumerate().any(|(i, pair)| {
-            let (word, bit) = at(pair);
-            pairs[word] >> bit & 1 == 1 && keys.iter().any(|key| blob[i..].starts_with(key))
-        })
-    };
-    let packed = |blob: &[u8]| blob.get(1).is_some_and(|flags| flags & COMPRESSED != 0);
-    (0..blobs.len()).filter(|i| packed(blobs[*i]) || holds(blobs[*i])).collect()
 }
 
 /// Bytes in all.

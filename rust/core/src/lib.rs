@@ -39,6 +39,7 @@ pub mod header;
 mod hmac;
 pub mod index_rows;
 pub mod lane;
+pub mod marks;
 #[cfg(feature = "std")]
 pub mod nearest;
 pub mod profiles;
@@ -54,6 +55,8 @@ pub mod warn;
 pub mod batch;
 #[cfg(feature = "batch")]
 pub mod blind;
+#[cfg(feature = "batch")]
+pub mod block;
 #[cfg(feature = "json")]
 pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]

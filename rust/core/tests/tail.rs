@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Index rows and the tail, against the plainest way to say the same.
 
+use std::collections::HashSet;
+
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::index_rows::{Kind, of_all, of_type, pair, place};
-use omsgrain_core::tail::Tail;
+use omsgrain_core::tail::{Only, Tail};
 use omsgrain_core::{address, json};
 
 fn belief(i: u64) -> Vec<u8> {
@@ -44,16 +46,20 @@ fn the_tail_finds_what_was_added() {
         assert_eq!(tail.count(&key), 200, "{key:?}");
     }
     // Walking by pieces gives every row once, in order.
+    let none = HashSet::new();
+    let all = Only::Others(&none);
     let (mut seen, mut after, mut rows) = (Vec::new(), None, 0);
     loop {
-        let part = tail.rows_after(after.as_deref(), 50);
-        if part.is_empty() {
+        let part = tail.rows_after(after.as_deref(), 50, &all);
+        if part.keys.is_empty() {
             break;
         }
-        for (key, places) in part {
+        let mut start = 0;
+        for (key, end) in part.keys {
             seen.push(key.to_vec());
-            rows += places.len();
-            assert!(places.is_sorted());
+            rows += end - start;
+            assert!(part.places[start..end].is_sorted());
+            start = end;
         }
         after = seen.last().cloned();
     }
@@ -65,10 +71,17 @@ fn the_tail_finds_what_was_added() {
     for key in &seen {
         for after in [&key[..], &key[..key.len() - 1], &[key, &b"x"[..]].concat()] {
             let expected = seen.iter().find(|key| key[..] > *after);
-            let found = tail.rows_after(Some(after), 1);
+            let found = tail.rows_after(Some(after), 1, &all).keys;
             assert_eq!(found.first().map(|(key, _)| &key[..]), expected.map(|key| &key[..]));
         }
     }
+    // What stands apart and what does not is all there is.
+    let apart = HashSet::from([3, 4, 200]);
+    let some = tail.rows_after(None, usize::MAX, &Only::These(&apart)).places;
+    let others = tail.rows_after(None, usize::MAX, &Only::Others(&apart)).places;
+    assert!(some.iter().all(|place| [3, 4, 200].contains(&place[15])));
+    assert!(!others.iter().any(|place| [3, 4, 200].contains(&place[15])));
+    assert_eq!(some.len() + others.len(), rows);
 }
 
 #[test]

@@ -98,15 +98,3 @@ pub fn encode_jsonl(py: Python<'_>, text: &Bound<'_, PyBytes>, options: PyOption
     let text = text.as_bytes();
     Ok(Batch(py.detach(|| jsonl::encode_jsonl(text, &options))))
 }
-
-/// The positions of the blobs that may hold one of these keys, given as the codecs write them.
-#[pyfunction]
-pub fn perhaps_keyed(
-    py: Python<'_>,
-    blobs: Vec<Bound<'_, PyBytes>>,
-    keys: Vec<Bound<'_, PyBytes>>,
-) -> Vec<usize> {
-    let blobs: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-    py.detach(|| core::perhaps_keyed(&blobs, &keys))
-}

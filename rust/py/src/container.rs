@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parts of a container that are bytes: where grains end, and packed frames.
+//! The parts of a container that are bytes: blocks of grains, where a grain ends, packed frames.
 
 use omsgrain_core::frames::{self, Codec};
-use omsgrain_core::{Code, Error, extent as core};
+use omsgrain_core::{Code, Error, block, extent as core};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyList};
 
-use crate::error::raise;
+use crate::error::{exception, raise};
 
 fn codec(py: Python<'_>, number: u8) -> PyResult<Codec> {
     match number {
@@ -63,4 +63,94 @@ pub fn unpack_frame<'py>(
     let (codec, packed) = (codec(py, number)?, frame.as_bytes());
     let plain = py.detach(|| frames::unpack(codec, packed)).map_err(|e| raise(py, &e))?;
     Ok(PyBytes::new(py, &plain))
+}
+
+/// (digests, positions of those that are not plain blobs and were only hashed, (position,
+/// exception) of each plain one that is not good) of the grains in a block.
+type Checked<'py> = (Bound<'py, PyBytes>, Vec<usize>, Vec<(usize, Py<PyAny>)>);
+
+/// Checks the plain blobs in a block of grains with these sizes.
+#[pyfunction]
+pub fn check_block<'py>(
+    py: Python<'py>,
+    bytes: &Bound<'py, PyBytes>,
+    sizes: &Bound<'py, PyBytes>,
+) -> PyResult<Checked<'py>> {
+    let (bytes, sizes) = (bytes.as_bytes(), sizes.as_bytes());
+    let checked = py.detach(|| block::split(bytes, sizes).map(|grains| block::check(&grains)));
+    let checked = checked.map_err(|e| raise(py, &e))?;
+    let wrong = checked.wrong.iter().map(|(i, error)| Ok((*i, exception(py, error, None)?)));
+    let wrong = wrong.collect::<PyResult<_>>()?;
+    Ok((PyBytes::new(py, checked.digests.as_flattened()), checked.special, wrong))
+}
+
+/// (address, blob) of each of some plain blobs that are all good; None if one is not.
+#[pyfunction]
+pub fn check_plain<'py>(
+    py: Python<'py>,
+    blobs: Vec<Bound<'py, PyBytes>>,
+) -> PyResult<Option<Bound<'py, PyList>>> {
+    let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
+    let checked = py.detach(|| block::check(&views));
+    if !(checked.special.is_empty() && checked.wrong.is_empty()) {
+        return Ok(None);
+    }
+    let digests = checked.digests.iter().map(|digest| PyBytes::new(py, digest));
+    PyList::new(py, digests.zip(blobs)).map(Some)
+}
+
+/// The grains of a block, each for itself.
+#[pyfunction]
+pub fn split_block<'py>(
+    py: Python<'py>,
+    bytes: &Bound<'py, PyBytes>,
+    sizes: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyList>> {
+    let grains = block::split(bytes.as_bytes(), sizes.as_bytes()).map_err(|e| raise(py, &e))?;
+    PyList::new(py, grains.iter().map(|grain| PyBytes::new(py, grain)))
+}
+
+/// The first grain of a block that is earlier than the one before it, if there is one, and else
+/// the time of the last; those of `skipped`, which rise, do not count.
+#[pyfunction]
+pub fn block_order(
+    py: Python<'_>,
+    bytes: &Bound<'_, PyBytes>,
+    sizes: &Bound<'_, PyBytes>,
+    last: u32,
+    skipped: Vec<usize>,
+) -> PyResult<(Option<usize>, u32)> {
+    let grains = block::split(bytes.as_bytes(), sizes.as_bytes()).map_err(|e| raise(py, &e))?;
+    Ok(match block::out_of_order(&grains, last, &skipped) {
+        Ok(last) => (None, last),
+        Err(first) => (Some(first), last),
+    })
+}
+
+/// (bytes, sizes, digests, all flags that the blobs have together) of stored blobs.
+type Packed<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u8);
+
+/// Stored rows, each a blob behind the first bytes of its digest, as a block; None if one is
+/// damaged.
+#[pyfunction]
+pub fn pack_rows<'py>(
+    py: Python<'py>,
+    rows: Vec<Bound<'py, PyBytes>>,
+    mark: usize,
+) -> PyResult<Option<Packed<'py>>> {
+    let rows: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
+    let Some(digests) = py.detach(|| block::sound(&rows, mark)) else { return Ok(None) };
+    let blobs: Vec<&[u8]> = rows.iter().map(|row| &row[mark..]).collect();
+    let sizes: Vec<[u8; 4]> = blobs.iter().map(|blob| (blob.len() as u32).to_ne_bytes()).collect();
+    let flags = blobs.iter().fold(0, |all, blob| all | blob.get(1).unwrap_or(&0));
+    let bytes = PyBytes::new_with(py, blobs.iter().map(|blob| blob.len()).sum(), |mut left| {
+        for blob in &blobs {
+            let (here, behind) = left.split_at_mut(blob.len());
+            here.copy_from_slice(blob);
+            left = behind;
+        }
+        Ok(())
+    })?;
+    let python = |bytes: &[u8]| PyBytes::new(py, bytes);
+    Ok(Some((bytes, python(sizes.as_flattened()), python(digests.as_flattened()), flags)))
 }

@@ -8,9 +8,11 @@ mod container;
 mod error;
 mod functions;
 mod lane;
+mod marks;
 mod nearest;
 mod node;
 mod object;
+mod rows;
 mod sealing;
 mod shape;
 mod signatures;
@@ -20,11 +22,14 @@ mod tail;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::batch::{Batch, encode_jsonl, encode_many, perhaps_keyed};
+    use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
     use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
     #[pymodule_export]
-    use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
+    use crate::container::{
+        block_order, check_block, check_plain, envelope_blob, extent, measure_frame, pack_frame, pack_rows,
+        split_block, unpack_frame,
+    };
     #[pymodule_export]
     use crate::functions::{
         address, address_many, check, check_many, decode, decode_many, encode, encode_plain, fingerprint,
@@ -32,13 +37,17 @@ mod _core {
     };
 
     #[pymodule_export]
+    use crate::marks::Marks;
+    #[pymodule_export]
     use crate::nearest::nearest;
+    #[pymodule_export]
+    use crate::rows::{AddressRows, BlobRows, Rows, address_rows, blob_rows};
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]
     use crate::signatures::prove_many;
     #[pymodule_export]
-    use crate::tail::{Tail, millis, term};
+    use crate::tail::{Coming, Tail, coming, millis, term};
 
     /// The version, from Cargo.toml: the one place where it stands.
     #[pymodule_export]
