@@ -21,7 +21,9 @@ mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
-    use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
+    use crate::blind::{
+        blind, blind_rows, mask_times, place_blocks, tokens, tokens_each, tokens_many, user_ids,
+    };
     #[pymodule_export]
     use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
@@ -35,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::nearest::nearest;
     #[pymodule_export]
-    use crate::rows::{AddressRows, BlobRows, Rows, address_rows, blob_rows};
+    use crate::rows::{address_rows, blob_rows};
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]
