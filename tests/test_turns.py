@@ -81,13 +81,13 @@ def together(store: LmdbStore) -> Together:
 
 @pytest.fixture
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many works each commit had."""
+    """How many works each commit had, and each try of one."""
     sizes: list[int] = []
     inner = environment.Environment._commit
 
-    def commit(self: environment.Environment, members: list[Any]) -> None:
+    def commit(self: environment.Environment, members: list[Any], apart: bool) -> None:
         sizes.append(len(members))
-        inner(self, members)
+        inner(self, members, apart)
 
     monkeypatch.setattr(environment.Environment, "_commit", commit)
     return sizes
@@ -131,7 +131,7 @@ def test_one_that_fails_takes_nothing_along(
     said = together.go()
     assert said[::2] == [[True]] * 11
     assert {type(error) for error in said[1::2]} == {ZeroDivisionError}
-    assert commits == [1, 21]
+    assert commits == [1, 21, 21], "taken back, and begun again with each apart"
     with store.read() as reader:
         assert [reader.get(d) for d, _ in good] == [blob for _, blob in good]
         assert reader.find([d for d, _ in bad]) == [11, *[None] * 9]

@@ -50,7 +50,7 @@ def admit(
     for i in looked_at:
         if i in found.refused:
             continue
-        digest, blob = given.pairs[i]
+        digest = given.pairs[i][0]
         if below.find([digest])[0] is None and known(writer, given, i) is None:
             try:
                 if rules := _rules(writer, settings, given, i):
@@ -62,9 +62,11 @@ def admit(
 
 def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
     """Those that were erased before, by position, each with its refusal."""
-    digests = [digest for digest, _ in given.pairs]
-    for i in given.sealed:
-        digests[i] = given.plain(i)
+    digests = (
+        [given.plain(i) for i in range(len(given.pairs))]
+        if given.sealed
+        else [digest for digest, _ in given.pairs]
+    )
     below: Writer = getattr(writer, "inner", writer)
     gone = {
         i

@@ -96,7 +96,7 @@ class Incoming:
 
     def plain(self, i: int) -> bytes:
         """The digest of the grain before it was sealed."""
-        return sha256(self.sealed[i].plain).digest() if i in self.sealed else self.pairs[i][0]
+        return self.sealed[i].veil.digest if i in self.sealed else self.pairs[i][0]
 
     def consents(self) -> Consents:
         """The consents among them, and what withdraws one.

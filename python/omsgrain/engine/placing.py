@@ -44,12 +44,16 @@ def place(writer: Writer, given: Incoming, which: Sequence[int]) -> list[Placed]
         return [Placed(pairs[i][0], new) for i, new in zip(which, flags, strict=True)]
     below: Writer = getattr(writer, "inner", writer)
     first = _firsts(given, which)
-    digests = {i: known(writer, given, i) for i in which}
+    digests = _known(writer, given, which)
     fresh = [i for i in which if digests[i] is None and first[i] == i]
     news = dict(zip(fresh, writer.put([pairs[i] for i in fresh]), strict=True))
     stands = {i: digests[i] or pairs[first[i]][0] for i in which}
+    came = [i for i in fresh if news[i]]
+    last = writer.last_seq()
+    _add_rows(writer, given, list(zip(came, range(last + 1 - len(came), last + 1), strict=True)))
+    if not given.signatures:
+        return [Placed(stands[i], news.get(i, False)) for i in which]
     seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))
-    _add_rows(writer, given, [(i, seq) for i in fresh if news[i] and (seq := seqs[i])])
     placed = []
     for i in which:
         new = news.get(i, False)
@@ -74,6 +78,18 @@ def known(writer: Writer, given: Incoming, i: int) -> bytes | None:
         return plain if below.find([plain])[0] is not None else None
     blob = writer.blob_at(SEQUENCE.unpack(row)[0])
     return None if blob is None else sha256(blob).digest()
+
+
+def _known(writer: Writer, given: Incoming, which: Sequence[int]) -> dict[int, bytes | None]:
+    """The same of many; nearly always none is there, and one question tells so."""
+    names = [one.veil.number + one.veil.plain for i in which if (one := given.sealed.get(i))]
+    below: Writer = getattr(writer, "inner", writer)
+    if any(writer.row(PLAIN, name) is not None for name in names):
+        return {i: known(writer, given, i) for i in which}
+    plain = [i for i in which if i in given.sealed]
+    found = below.find([given.plain(i) for i in plain])
+    there = {i: given.plain(i) for i, seq in zip(plain, found, strict=True) if seq is not None}
+    return {i: there.get(i) for i in which}
 
 
 def _firsts(given: Incoming, which: Sequence[int]) -> dict[int, int]:

@@ -15,7 +15,7 @@ Reading and writing happen in transactions, and only there:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import (
@@ -222,7 +222,7 @@ class Writer(Reader, Protocol):
         """
         ...
 
-    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Set many keys of a table of life STATE or BLIND, in any order.
 
         Of a table whose keys are cut, the two parts of each key, in order.

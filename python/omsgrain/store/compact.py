@@ -93,7 +93,7 @@ def _copy(env: Environment) -> None:
                 copy.compare(table, txn.stat(env.tables[table])["entries"])
         copy.end()
         with (part / DATA_FILE).open("rb+") as file:
-            extend(new, file.fileno())
+            extend(new, file.fileno(), int(new.stat()["psize"]))
         new.sync(True)
     finally:
         new.close()

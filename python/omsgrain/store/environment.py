@@ -27,6 +27,10 @@ __all__ = ["Environment"]
 T = TypeVar("T")
 
 
+class _WorkFailedError(Exception):
+    """One of several works has failed: begin again, each apart from the others."""
+
+
 class Environment(Files):
     """The open files of one store, and the works that wait to be written.
 
@@ -68,12 +72,15 @@ class Environment(Files):
         self._writer = threading.get_ident()
         members = self._queue.take()
         try:
+            apart = False
             while True:
                 try:
-                    self._commit(members)
+                    self._commit(members, apart)
                     return
                 except lmdb.MapFullError:
                     self._resize(grow=True)
+                except _WorkFailedError:
+                    apart = True
         except Exception as error:
             for member in members:
                 if not member.done:
@@ -83,16 +90,20 @@ class Environment(Files):
             self._queue.give_back([m for m in members if not m.done and m is not own])
             self._writer = None
 
-    def _commit(self, members: list[Member]) -> None:
+    def _commit(self, members: list[Member], apart: bool) -> None:
         session = Session()
+        settled: list[tuple[Member, object, Exception | None]]
         with self._lock:
             txn = self.begin(write=True)
             try:
                 with txn:  # committed on the way out
-                    shared = len(members) > 1
-                    settled = [(m, *self._run(txn, session, m, shared)) for m in members]
+                    if apart:
+                        settled = [(m, *self._apart(txn, session, m)) for m in members]
+                    else:
+                        one = len(members) == 1
+                        settled = [(m, self._run(txn, session, m, one), None) for m in members]
                 with suppress(OSError):
-                    extend(self.file.env, self.file.fd)
+                    extend(self.file.env, self.file.fd, self.file.page_size)
             except lmdb.MapFullError:
                 raise
             except lmdb.Error as error:
@@ -105,13 +116,24 @@ class Environment(Files):
             member.settle(result, refusal)
 
     def _run(
-        self, txn: Transaction[bytes], session: Session, member: Member, nested: bool
-    ) -> tuple[object, Exception | None]:
-        """Run one work; one of several in a transaction inside the common one."""
-        if not nested:
+        self, txn: Transaction[bytes], session: Session, member: Member, alone: bool
+    ) -> object:
+        """Run one work in the common transaction, which ends if it fails."""
+        try:
             result = member.work(txn, session)
-            session.keep()
-            return result, None
+        except lmdb.Error:
+            raise
+        except Exception as error:
+            if alone:
+                raise
+            raise _WorkFailedError from error
+        session.keep()
+        return result
+
+    def _apart(
+        self, txn: Transaction[bytes], session: Session, member: Member
+    ) -> tuple[object, Exception | None]:
+        """Run one work in a transaction inside the common one; what it costs is noticed."""
         try:
             with self.file.env.begin(parent=txn, write=True) as inner:
                 result = member.work(inner, session)

@@ -37,6 +37,7 @@ class DataFile:
         readonly: it was opened for reading only.
         format: the store's format.
         tables: LMDB's handles.
+        page_size: bytes of a page.
         closed: it can be used no more.
     """
 
@@ -45,6 +46,7 @@ class DataFile:
     readonly: bool
     format: int
     tables: dict[Table, lmdb._Database]
+    page_size: int
     closed: bool = False
 
     @classmethod
@@ -91,7 +93,7 @@ class DataFile:
             while True:
                 try:
                     number, tables = open_tables(env, path, readonly=readonly)
-                    return cls(env, fd, readonly, number, tables)
+                    return cls(env, fd, readonly, number, tables, int(env.stat()["psize"]))
                 except lmdb.MapResizedError:  # another process was growing the file just now
                     env.set_mapsize(0)
                 except lmdb.MapFullError:  # by the tables that an older format lacks
@@ -147,12 +149,12 @@ def _allocate(lock_file: Path) -> None:
         os.close(fd)
 
 
-def extend(env: lmdb.Environment, fd: int) -> None:
+def extend(env: lmdb.Environment, fd: int, page_size: int) -> None:
     """Make a data file as long as it says it is; nobody else writes meanwhile.
 
     LMDB does not write pages at the end that are free again already.
     """
-    whole = _whole_size(env)
+    whole = _whole_size(env, page_size)
     if os.fstat(fd).st_size < whole:
         os.ftruncate(fd, whole)
 
@@ -164,7 +166,7 @@ def _measure(env: lmdb.Environment, fd: int, path: Path) -> None:
     """
     page_size = env.stat()["psize"]
     for _ in range(_TRIES):
-        found, whole = os.fstat(fd).st_size, _whole_size(env)
+        found, whole = os.fstat(fd).st_size, _whole_size(env, page_size)
         if found >= whole:
             return
         with env.begin() as txn:  # keeps its pages from being used again
@@ -180,5 +182,5 @@ def _measure(env: lmdb.Environment, fd: int, path: Path) -> None:
     )
 
 
-def _whole_size(env: lmdb.Environment) -> int:
-    return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])
+def _whole_size(env: lmdb.Environment, page_size: int) -> int:
+    return int((env.info()["last_pgno"] + 1) * page_size)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from heapq import merge
@@ -299,7 +299,7 @@ class _MemoryWriter(_MemoryReader):
             raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
         self._set(table, key, value)
 
-    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         for key, value in rows:
             if table.split:
                 key, value = key + value, b""

@@ -16,7 +16,6 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import chain
 from typing import NamedTuple, Protocol
 
 from omsgrain import _core
@@ -54,12 +53,12 @@ class Appended(NamedTuple):
     """
 
     first: int
-    digests: Sequence[bytes]
-    blobs: Sequence[bytes]
+    digests: list[bytes]
+    blobs: list[bytes]
     coming: _core.Coming | None = None
 
     @classmethod
-    def of(cls, first: int, digests: Sequence[bytes], blobs: Sequence[bytes]) -> Appended:
+    def of(cls, first: int, digests: list[bytes], blobs: list[bytes]) -> Appended:
         """Begin to make the index rows of many at once: the disk is waited for meanwhile."""
         last = first + len(blobs)
         if len(blobs) < _TOGETHER or last > _LAST:
@@ -122,7 +121,8 @@ class Recent:
         The blobs are held until they have rows, so that none is read and hashed again for them.
         """
         with self._lock:
-            follows = self._held_to == self.last  # else a reader was faster, and has no blobs
+            # Else a reader was faster: it has the numbers without the blobs, or even the rows.
+            follows = self._held_to == self.last and all(self.last < one.first for one in added)
             for first, digests, *_ in added:
                 known = max(0, self.last + 1 - first)
                 self._learn(range(first + known, first + len(digests)), digests[known:])
@@ -131,24 +131,23 @@ class Recent:
                 self._held += added
                 self._held_to = self.last
                 if self.last - self.rows_to >= _TOGETHER and self.last <= _LAST:
-                    few = self._take_held()
-                    if few[0]:
-                        self.tail.add_later(_core.coming(*few))
+                    self._add_held(later=True)
 
-    def _take_held(self) -> tuple[list[int], list[bytes], list[bytes]]:
-        """Add what is held; gives the numbers, blobs and addresses whose rows are not coming."""
+    def _add_held(self, *, later: bool) -> None:
+        """Add the rows of what is held; ``rows_to`` says so only when they are there."""
         held, self._held = self._held, []
-        self.rows_to = self._held_to
         for one in held:
             if one.coming is not None:
                 self.tail.add_later(one.coming)
         few = [one for one in held if one.coming is None]
-        numbers = [range(one.first, one.first + len(one.blobs)) for one in few]
-        return (
-            list(chain.from_iterable(numbers)),
-            list(chain.from_iterable(one.blobs for one in few)),
-            list(chain.from_iterable(one.digests for one in few)),
-        )
+        numbers = [n for one in few for n in range(one.first, one.first + len(one.blobs))]
+        blobs = [blob for one in few for blob in one.blobs]
+        digests = [digest for one in few for digest in one.digests]
+        if few and later:
+            self.tail.add_later(_core.coming(numbers, blobs, digests))
+        elif few:
+            self.tail.add(numbers, blobs, digests)
+        self.rows_to = self._held_to
 
     def load(self, blobs: Blobs, last: int) -> None:
         """Read what others have committed, up to ``last``."""
@@ -180,13 +179,11 @@ class Recent:
 
     def load_rows(self, blobs: Blobs, last: int) -> None:
         """Make the index rows up to ``last``."""
-        if self._held:
-            with self._lock:
-                few = self._take_held()
-                if few[0]:
-                    self.tail.add(*few)
         while self.rows_to < last:
             with self._lock:
+                if self._held:
+                    self._add_held(later=False)
+                    continue
                 page = [row for row in blobs.hashed_page(self.rows_to) if row[0] <= last]
                 upto = page[-1][0] if page else last
                 numbers = self.numbers[self.known(self.rows_to) : self.known(upto)]

@@ -11,10 +11,9 @@ can make the token to ask for. The rows of a key stand together: they can all go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
 from omsgrain.grain import bare
@@ -56,12 +55,12 @@ WORD = b"w"
 _COMPLEMENT = bytes(range(255, -1, -1))
 
 
-@dataclass(frozen=True, slots=True)
-class Veil:
+class Veil(NamedTuple):
     """What is stored beside a sealed grain, made from what is in it.
 
     Attributes:
         number: of the key that seals it.
+        digest: its plain address.
         plain: token of its plain address.
         tokens: of its terms and words, 16 bytes each, together.
         created_at: ms, for its place.
@@ -69,6 +68,7 @@ class Veil:
     """
 
     number: bytes
+    digest: bytes
     plain: bytes
     tokens: bytes
     created_at: int
@@ -166,41 +166,26 @@ def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
     fields = [_core.decode(bare(blob)) for blob in blobs]
     words = [[word.encode() for word in words_of(one)] for one in fields]
     tokens = _core.blind(blobs, words, [one.token for one in keys])
-    plain = by_key(keys, _plain_tokens, [sha256(blob).digest() for blob in blobs])
-    found = []
-    for one, said, name, (together, created_at) in zip(keys, fields, plain, tokens, strict=True):
-        kept = not _KEEPING.isdisjoint(said)
-        found.append(Veil(one.number, name, together, created_at, kept))
-    return found
-
-
-def _plain_tokens(keys: UserKeys, digests: list[bytes]) -> list[bytes]:
-    return _core.tokens(keys.address, digests)
-
-
-def by_key(
-    keys: Sequence[UserKeys],
-    work: Callable[[UserKeys, list[bytes]], list[bytes]],
-    items: Sequence[bytes],
-) -> list[bytes]:
-    """Do a work once for each key instead of once for each item; the results are in order."""
-    groups: dict[bytes, list[int]] = {}
-    for i, one in enumerate(keys):
-        groups.setdefault(one.number, []).append(i)
-    found = [b""] * len(items)
-    for group in groups.values():
-        for i, result in zip(group, work(keys[group[0]], [items[i] for i in group]), strict=True):
-            found[i] = result
-    return found
+    digests = [sha256(blob).digest() for blob in blobs]
+    plain = _core.tokens_each([one.address for one in keys], digests)
+    return [
+        Veil(one.number, digest, name, together, created_at, not _KEEPING.isdisjoint(said))
+        for one, said, digest, name, (together, created_at) in zip(
+            keys, fields, digests, plain, tokens, strict=True
+        )
+    ]
 
 
 def masked(keys: Sequence[UserKeys], places: Sequence[bytes]) -> list[bytes]:
-    """Mask the times of places, each under the key of its user."""
-    return by_key(keys, _mask, places)
-
-
-def _mask(keys: UserKeys, places: list[bytes]) -> list[bytes]:
+    """Mask the times of places, each under the key of its user; once for each key."""
     from omsgrain.crypto.seal import mask
 
-    together = mask(keys.place, b"".join(places))
-    return [together[at : at + PLACE] for at in range(0, len(together), PLACE)]
+    groups: dict[bytes, list[int]] = {}
+    for i, one in enumerate(keys):
+        groups.setdefault(one.number, []).append(i)
+    found = [b""] * len(places)
+    for group in groups.values():
+        together = mask(keys[group[0]].place, b"".join([places[i] for i in group]))
+        for n, i in enumerate(group):
+            found[i] = together[n * PLACE : (n + 1) * PLACE]
+    return found

@@ -2,8 +2,9 @@
 """Writers take turns: the processes by a file lock with a time-out, the threads of one by a queue.
 
 LMDB has a lock of its own for writers, but waits for it without end. And a commit costs a sync of
-the disk whatever it holds: threads that wait for one another share a commit, each with its work in
-a nested transaction, so that one that fails takes nothing along.
+the disk whatever it holds: threads that wait for one another share a commit. If the work of one
+fails, all is taken back, and begun again with each work in a nested transaction, so that the one
+takes nothing along.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class SealedWriter(SealedReader):
         self._lists.clear()
         self.inner.set_row(table, key, value)
 
-    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Set many keys."""
         self._lists.clear()
         self.inner.set_rows(table, rows)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from itertools import islice
@@ -62,6 +62,12 @@ class LmdbWriter(LmdbReader):
                 return seq
         return super().seq_of(digest)
 
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; None where there is no such grain."""
+        if len(digests) > 1 and self._are_new(list(set(digests))):
+            return [None] * len(digests)
+        return super().find(digests)
+
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         """Append the blobs that are new; tell which those were."""
         digests = [digest for digest, _ in items]
@@ -118,12 +124,14 @@ class LmdbWriter(LmdbReader):
         else:
             self._txn.put(key, value, db=self._tables[table])
 
-    def set_rows(self, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Set many keys, in order, since neighbours share pages."""
         if not table.split:  # those of a cut one are many, all of one size, and in order
-            for key, _ in rows:
-                _check_key(key)
             rows = sorted(rows)
+            sizes = {len(key) for key, _ in rows}
+            if sizes and not 0 < min(sizes) <= max(sizes) <= LONGEST_KEY:
+                for key, _ in rows:
+                    _check_key(key)
         with self._txn.cursor(self._tables[table]) as cursor:
             cursor.putmulti(rows, dupdata=not table.split)
 
@@ -272,8 +280,8 @@ class LmdbWriter(LmdbReader):
             key: bytes | None = None
             while part := recent.tail.part(key, _ROWS_TOGETHER, numbers, inside):
                 rows, key = part
-                _, added = cursor.putmulti(rows, append=True)
-                if added < len(rows):
+                taken, added = cursor.putmulti(rows, append=True)
+                if added < taken:
                     cursor.putmulti(rows, dupdata=False)
 
     def drop_terms(self) -> None:

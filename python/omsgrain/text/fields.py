@@ -12,6 +12,7 @@ measured; numbers are not, they are for filters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import NoneType
 from typing import Any
 
 from omsgrain.text.words import GAP, for_index
@@ -75,6 +76,9 @@ _PLAIN_KEYS = frozenset({"content_blocks", "content_refs", "embedding_refs"})
 """Maps whose keys are of the format, the same in every grain."""
 
 
+_WITHOUT = frozenset({str, int, float, bool, NoneType})
+"""Values that have no texts inside."""
+
 _COLUMN = {name: None for name in UNSEARCHED} | dict.fromkeys(SAYS, 0) | dict.fromkeys(ABOUT, 1)
 
 
@@ -82,8 +86,10 @@ def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """All texts of a grain that are searched, each with the name of its field."""
     for name, value in fields.items():
         if name not in UNSEARCHED:
-            if type(value) is str:  # nearly all are
+            kind = type(value)
+            if kind is str:  # nearly all are
                 yield name, value
+            if kind in _WITHOUT:
                 continue
             for text in _inside(value, name not in _PLAIN_KEYS):
                 yield name, text

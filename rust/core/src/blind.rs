@@ -105,6 +105,27 @@ pub fn tokens(key: &[u8], terms: &[&[u8]]) -> Result<Vec<Token>> {
     Ok(on_all_cores(hashed, parts.len(), |i| hmac.tokens(parts[i])).concat())
 }
 
+/// The token of each term under the key beside it.
+///
+/// # Errors
+/// `ERR_KEY` for a key of another length.
+pub fn tokens_each(keys: &[&[u8]], terms: &[&[u8]]) -> Result<Vec<Token>> {
+    // A batch has many terms of few keys, and those of one are hashed side by side.
+    let mut order: Vec<usize> = (0..terms.len().min(keys.len())).collect();
+    order.sort_by_key(|i| keys[*i]);
+    let groups: Vec<&[usize]> = order.chunk_by(|a, b| keys[*a] == keys[*b]).collect();
+    let hashed = terms.iter().map(|term| term.len() + 2 * BLOCK).sum();
+    let made = on_all_cores(hashed, groups.len(), |n| {
+        let terms: Vec<&[u8]> = groups[n].iter().map(|i| terms[*i]).collect();
+        Ok(Hmac::new(keys[groups[n][0]])?.tokens(&terms))
+    });
+    let mut tokens = vec![Token::default(); order.len()];
+    for (group, made) in groups.iter().zip(made) {
+        group.iter().zip(made?).for_each(|(i, token)| tokens[*i] = token);
+    }
+    Ok(tokens)
+}
+
 /// The token of one term under each key: how it is asked for without saying whose it is.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
-use omsgrain_core::batch::{self as core, Batch as Core};
+use omsgrain_core::batch::Batch as Core;
 use omsgrain_core::encode::encode_into;
 use omsgrain_core::jsonl;
 use pyo3::exceptions::PyIndexError;

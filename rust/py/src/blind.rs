@@ -2,13 +2,15 @@
 //! Blind tokens, the times of their places, and whose a grain is.
 
 use omsgrain_core::batch::{on_all_cores, total};
-use omsgrain_core::blind::{self as core, Grain, Token};
+use omsgrain_core::blind::{self as core, Grain, TOKEN, Token};
+use omsgrain_core::index_rows::Place;
 use omsgrain_core::{Error, glance};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::error::raise;
+use crate::rows::Row;
 
 /// Bytes of Python, one after the other.
 type Parts<'py> = Vec<Bound<'py, PyBytes>>;
@@ -38,21 +40,41 @@ pub fn blind<'py>(
 /// The rows of grains in blind-0, in order: of each grain the number of its key, its tokens one
 /// behind the other, and its place.
 #[pyfunction]
-pub fn blind_rows<'py>(
-    py: Python<'py>,
-    grains: Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)>,
-) -> Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    let parts: Vec<_> = grains.iter().map(|(n, t, p)| (n.as_bytes(), t.as_bytes(), p.as_bytes())).collect();
-    let mut rows: Vec<(&[u8], &Token, usize)> = Vec::new();
-    for (i, (number, tokens, _)) in parts.iter().enumerate() {
-        rows.extend(tokens.as_chunks().0.iter().map(|token| (*number, token, i)));
+pub fn blind_rows(
+    py: Python<'_>,
+    grains: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>, Bound<'_, PyBytes>)>,
+) -> PyResult<BlindRows> {
+    let wrong = |_| PyValueError::new_err("a number has 8 bytes, a place 16");
+    let mut rows = Vec::new();
+    for (number, tokens, place) in &grains {
+        let number: [u8; NUMBER] = number.as_bytes().try_into().map_err(wrong)?;
+        let place: Place = place.as_bytes().try_into().map_err(wrong)?;
+        rows.extend(tokens.as_bytes().as_chunks().0.iter().map(|token| (number, *token, place)));
     }
-    py.detach(|| rows.sort_unstable_by_key(|(number, token, i)| (*number, *token, parts[*i].2)));
-    let row = |(number, token, i): (&[u8], &Token, usize)| {
-        let key = [number, token].concat();
-        (PyBytes::new(py, &key), grains[i].2.clone())
-    };
-    rows.into_iter().map(row).collect()
+    py.detach(|| rows.sort_unstable());
+    Ok(BlindRows(rows.into_iter()))
+}
+
+/// Bytes of the number of a key.
+const NUMBER: usize = 8;
+
+/// A walk over blind rows.
+#[pyclass(module = "omsgrain._core")]
+pub struct BlindRows(std::vec::IntoIter<([u8; NUMBER], Token, Place)>);
+
+#[pymethods]
+impl BlindRows {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> Option<Row<'py>> {
+        let (number, token, place) = self.0.next()?;
+        let mut key = [0; NUMBER + TOKEN];
+        key[..NUMBER].copy_from_slice(&number);
+        key[NUMBER..].copy_from_slice(&token);
+        Some((PyBytes::new(py, &key), PyBytes::new(py, &place)))
+    }
 }
 
 /// The token of each term under one key.
@@ -64,6 +86,17 @@ pub fn tokens<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let (key, terms) = (token_key.as_bytes(), views(&keys));
     list(py, py.detach(|| core::tokens(key, &terms)))
+}
+
+/// The token of each term under the key beside it.
+#[pyfunction]
+pub fn tokens_each<'py>(
+    py: Python<'py>,
+    token_keys: Parts<'py>,
+    keys: Parts<'py>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (secrets, terms) = (views(&token_keys), views(&keys));
+    list(py, py.detach(|| core::tokens_each(&secrets, &terms)))
 }
 
 /// The token of one term under each key.

@@ -24,7 +24,9 @@ mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
-    use crate::blind::{blind, blind_rows, mask_times, place_blocks, tokens, tokens_many, user_ids};
+    use crate::blind::{
+        blind, blind_rows, mask_times, place_blocks, tokens, tokens_each, tokens_many, user_ids,
+    };
     #[pymodule_export]
     use crate::container::{
         block_order, check_block, check_plain, envelope_blob, extent, measure_frame, pack_frame, pack_rows,
@@ -41,7 +43,7 @@ mod _core {
     #[pymodule_export]
     use crate::nearest::nearest;
     #[pymodule_export]
-    use crate::rows::{AddressRows, BlobRows, Rows, address_rows, blob_rows};
+    use crate::rows::{address_rows, blob_rows};
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]

@@ -12,7 +12,8 @@ use pyo3::types::PyBytes;
 
 use crate::error::raise;
 
-type Row<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+/// A key and its value.
+pub type Row<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// Index rows in order. It can be walked again.
 #[pyclass(frozen, module = "omsgrain._core")]
@@ -26,10 +27,6 @@ impl Rows {
 
 #[pymethods]
 impl Rows {
-    fn __len__(&self) -> usize {
-        self.0.places.len()
-    }
-
     fn __iter__(&self) -> RowsIterator {
         RowsIterator { part: Arc::clone(&self.0), at: 0, key: 0, made: None }
     }
