@@ -112,7 +112,7 @@ class Searching(Base):
                 )
                 lists.append([(one.seq, max(0.0, one.score)) for one in near])
             page = self._page(reader, lists, text, limit, asked.names)
-        self._count_reads(bytes.fromhex(hit.content_address) for hit in page.results)
+        self._count_reads([bytes.fromhex(hit.content_address) for hit in page.results])
         return page
 
     def add_vector(self, address: str, vector: Vector, *, model: str) -> None:

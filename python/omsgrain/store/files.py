@@ -34,6 +34,7 @@ from omsgrain.store.turns import WriterLock
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
 
+    from omsgrain.store.reading import Seen
     from omsgrain.store.tables import Table
 
 __all__ = ["Files"]
@@ -54,6 +55,7 @@ class Files:
         durable: every commit is synced to the disk before it returns.
         file: the data file. Opening again changes it, so look it up in each transaction.
         recent: what this process knows beyond the watermark.
+        seen: what the last snapshot made of its commit (``reading.py``); None if nothing.
         side: the note of how far the store had come.
         closed: nothing can be done with it any more.
     """
@@ -66,6 +68,7 @@ class Files:
         self.readonly = readonly
         self.durable = durable
         self.recent = Recent(0)
+        self.seen: Seen | None = None
         self.side = SideFile(path / HEAD_FILE)
         self.closed = False
         self._lock = WriterLock(path / WRITER_FILE, patience)
@@ -100,7 +103,7 @@ class Files:
             try:
                 self._check()
                 if not self._is_behind(write):
-                    return self.file.env.begin(write=write)
+                    return self.file.env.begin(None, None, write)
                 grown = False
             except lmdb.MapResizedError:
                 grown = True  # by another process
@@ -193,13 +196,14 @@ class Files:
         Raises:
             StoreError: to write, but the files are gone.
         """
-        if self.file.closed:
+        file = self.file
+        if file.closed:
             return True  # it could not be opened again; perhaps it can now
         # Where a compaction was killed, what is written to its old file would be lost. Asked for
         # first: another process may give the new file its name just now.
-        if write and (self.file.readonly or os.path.exists(self._next)):
+        if write and (file.readonly or os.path.exists(self._next)):
             return True
-        if self.file.has_name():
+        if file.has_name():
             return False
         if self._is_in_place() and (self.path / DATA_FILE).exists():
             return True

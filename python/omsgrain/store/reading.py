@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import islice, takewhile
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import lmdb
 
@@ -33,9 +33,29 @@ from omsgrain.store.turns import Session
 if TYPE_CHECKING:
     from lmdb import Cursor, Transaction
 
-__all__ = ["Head", "LmdbReader", "Snapshot"]
+    from omsgrain.store.file import DataFile
+
+__all__ = ["Head", "LmdbReader", "Seen", "Snapshot"]
 
 _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
+
+
+class Seen(NamedTuple):
+    """What a snapshot made of its commit; it holds for every other snapshot of the same commit.
+
+    Attributes:
+        file: the data file: each counts its commits.
+        commit: the number of the commit.
+        head: its head.
+        recent: what lies beyond the watermark, loaded up to this commit.
+        whole: whether all of that is still there.
+    """
+
+    file: DataFile
+    commit: int
+    head: Head
+    recent: Recent
+    whole: bool
 
 
 class LmdbReader(TermReader):
@@ -130,7 +150,7 @@ class LmdbReader(TermReader):
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number."""
-        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
+        row = self._txn.get(seq.to_bytes(8, "big"), None, self._tables[BLOBS])
         return None if row is None else row[MARK:]
 
     def grain(self, seq: int) -> Grain | None:
@@ -237,24 +257,46 @@ def _split_page(
     return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
 
 
-class Snapshot:
-    """Opens a reader, and ends its transaction."""
+class Snapshot(LmdbReader):
+    """A reader that opens its transaction, and ends it.
 
-    __slots__ = ("_env", "_txn")
+    Args:
+        env: the files. What lies beyond the watermark is kept with them, and so is what the last
+            snapshot found out: where nothing was written since, it need not be found out again.
+    """
+
+    __slots__ = ("_env",)
 
     def __init__(self, env: Environment) -> None:
         self._env = env
 
     def __enter__(self) -> LmdbReader:
+        env = self._env
         # Taken before the transaction begins: a run that is written in between is in the tables of
         # this snapshot, and still in this object.
-        recent = self._env.recent
-        self._txn = self._env.begin()
+        recent = env.recent
+        txn = self._txn = env.begin()
+        seen = env.seen
+        if (
+            seen is not None
+            and seen.recent is recent
+            and seen.commit == txn.id()
+            and seen.file is env.file
+        ):
+            self._tables = seen.file.tables
+            self._plain = None
+            self._whole = seen.whole
+            self.head = seen.head
+            self.recent = seen.recent
+            return self
         try:
-            return LmdbReader(self._env, self._txn, recent)
+            super().__init__(env, txn, recent)
+            if self.recent is env.recent:
+                env.seen = Seen(env.file, txn.id(), self.head, self.recent, self._is_whole())
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
+        return self
 
     def __exit__(
         self,
