@@ -218,6 +218,6 @@ def _read(reader: Reader, digest: bytes) -> Grain:
     address = digest.hex()
     if grain.address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain.sealed and isinstance(reader, Unsealing):
+    if grain.blob[1] & _SEALED and isinstance(reader, Unsealing):
         reader.keys_of(seq)  # says why it was not opened
     return grain

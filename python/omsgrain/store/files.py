@@ -102,8 +102,11 @@ class Files:
             self._gate.enter()
             try:
                 self._check()
+                file = self.file
+                if not write and not file.closed and file.has_name():
+                    return file.env.begin()  # what nearly every read finds
                 if not self._is_behind(write):
-                    return self.file.env.begin(None, None, write)
+                    return self.file.env.begin(write=write)
                 grown = False
             except lmdb.MapResizedError:
                 grown = True  # by another process
@@ -196,14 +199,13 @@ class Files:
         Raises:
             StoreError: to write, but the files are gone.
         """
-        file = self.file
-        if file.closed:
+        if self.file.closed:
             return True  # it could not be opened again; perhaps it can now
         # Where a compaction was killed, what is written to its old file would be lost. Asked for
         # first: another process may give the new file its name just now.
-        if write and (file.readonly or os.path.exists(self._next)):
+        if write and (self.file.readonly or os.path.exists(self._next)):
             return True
-        if file.has_name():
+        if self.file.has_name():
             return False
         if self._is_in_place() and (self.path / DATA_FILE).exists():
             return True

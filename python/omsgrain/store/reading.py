@@ -150,13 +150,13 @@ class LmdbReader(TermReader):
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number."""
-        row = self._txn.get(seq.to_bytes(8, "big"), None, self._tables[BLOBS])
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
         return None if row is None else row[MARK:]
 
     def grain(self, seq: int) -> Grain | None:
         """Return the grain with a sequence number; a sealed one stays so."""
-        blob = self.blob_at(seq)
-        return None if blob is None else stored(blob)
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
+        return None if row is None else stored(row[MARK:])
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
@@ -277,18 +277,12 @@ class Snapshot(LmdbReader):
         recent = env.recent
         txn = self._txn = env.begin()
         seen = env.seen
-        if (
-            seen is not None
-            and seen.recent is recent
-            and seen.commit == txn.id()
-            and seen.file is env.file
-        ):
-            self._tables = seen.file.tables
-            self._plain = None
-            self._whole = seen.whole
-            self.head = seen.head
-            self.recent = seen.recent
-            return self
+        if seen is not None:
+            file, commit, head, known, whole = seen
+            if known is recent and commit == txn.id() and file is env.file:
+                self._tables, self._plain, self._whole = file.tables, None, whole
+                self.head, self.recent = head, recent
+                return self
         try:
             super().__init__(env, txn, recent)
             if self.recent is env.recent:
@@ -297,6 +291,17 @@ class Snapshot(LmdbReader):
             self.__exit__(type(error), error, None)
             raise
         return self
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; None where there is no such grain."""
+        if self.recent.digests:
+            return super().find(digests)
+        get, table = self._txn.get, self._tables[ADDRESSES]
+        found: list[int | None] = []
+        for digest in digests:
+            row = get(digest, None, table)
+            found.append(None if row is None else SEQUENCE.unpack(row)[0])
+        return found
 
     def __exit__(
         self,
