@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import lmdb
 
+from omsgrain import _core
 from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, stored
 from omsgrain.store.environment import Environment
@@ -157,6 +158,15 @@ class LmdbReader(TermReader):
         """Return the grain with a sequence number; a sealed one stays so."""
         row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
         return None if row is None else stored(row[MARK:])
+
+    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
+        """Return the grains with some sequence numbers; their blobs are hashed together."""
+        get, table, pack = self._txn.get, self._tables[BLOBS], SEQUENCE.pack
+        rows = [get(pack(seq), None, table) for seq in seqs]
+        if None in rows:
+            return [None if row is None else stored(row[MARK:]) for row in rows]
+        make = Grain._stored
+        return [make(blob, address) for blob, address in _core.stored_blobs(rows, MARK)]
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES

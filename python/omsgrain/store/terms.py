@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain.store.base import Which
@@ -36,6 +36,8 @@ _WHERE: dict[Which, tuple[Table, ...]] = {
     "past": (PAST_TERMS,),
     "all": (TERMS, PAST_TERMS),
 }
+
+_PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
 
 class Head(NamedTuple):
@@ -93,8 +95,9 @@ class TermReader:
         """Walk the grains that have a term, in order, from behind a place."""
         walks = [self._disk_places(table, key, after, newest) for table in _WHERE[which]]
         for part, low, high in self._parts():
-            walks.append(self._seen(part.places(key, after, newest, low, high), which))
-        return merge(*walks, reverse=newest)
+            if part.tail.count(key):
+                walks.append(self._seen(part.places(key, after, newest, low, high), which))
+        return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
         """Walk the terms whose keys begin with a prefix, each once, sorted."""
@@ -116,9 +119,13 @@ class TermReader:
                 there = cursor.set_range_dup(key, after)
                 if there and cursor.value() == after:
                     there = cursor.next_dup()
-            while there:
-                yield cursor.value()
-                there = cursor.prev_dup() if newest else cursor.next_dup()
+            if not there:
+                return
+            walk = cursor.iterprev_dup() if newest else cursor.iternext_dup()
+            most, longest = _PLACES
+            while page := list(islice(walk, most)):
+                yield from page
+                most = min(4 * most, longest)
 
     def _disk_keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
         with self._txn.cursor(self._tables[table]) as cursor:

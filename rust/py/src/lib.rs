@@ -9,6 +9,7 @@ mod functions;
 mod nearest;
 mod node;
 mod object;
+mod placed;
 mod sealing;
 mod signatures;
 mod tail;
@@ -30,6 +31,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::nearest::nearest;
+    #[pymodule_export]
+    use crate::placed::{all_placed, stored_blobs};
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]
