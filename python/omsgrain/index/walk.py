@@ -177,7 +177,9 @@ class Walk:
             if not page:
                 break
             grains = self._terms.grains([int.from_bytes(place[12:], "big") for place in page])
-            there = [(at, grain) for at, grain in zip(page, grains, strict=True) if grain is not None]
+            there = [
+                (at, grain) for at, grain in zip(page, grains, strict=True) if grain is not None
+            ]
             self.blobs += len(there)
             if not _core.all_placed([at for at, _ in there], [g.address for _, g in there]):
                 raise IntegrityError("a stored grain or its index row is damaged")

@@ -18,9 +18,9 @@ PATIENCE = 30.0
 class Gate:
     """Counts who is inside. Moving or closing the map under a transaction would crash LMDB.
 
-    Who goes in leaves a mark and then looks whether the gate is shut; who shuts it does so and then
-    looks for marks: one of the two sees the other. A list's append and pop need no lock, and a read
-    of one grain would notice what a lock costs.
+    Who goes in leaves a mark and then looks whether the gate is shut; who shuts it does so and
+    then looks for marks: one of the two sees the other. A list's append and pop need no lock, and
+    a read of one grain would notice what a lock costs.
     """
 
     __slots__ = ("_changed", "_lock", "_marks", "_shut")

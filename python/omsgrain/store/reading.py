@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from itertools import islice, takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +17,7 @@ from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, stored
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import failure
 from omsgrain.store.recent import Recent
+from omsgrain.store.state import PAST
 from omsgrain.store.tables import (
     ADDRESSES,
     BLOBS,
@@ -26,6 +26,7 @@ from omsgrain.store.tables import (
     MARK,
     META,
     SEQUENCE,
+    STATES,
     Table,
 )
 from omsgrain.store.terms import Head, TermReader
@@ -162,11 +163,14 @@ class LmdbReader(TermReader):
     def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
         """Return the grains with some sequence numbers; their blobs are hashed together."""
         get, table, pack = self._txn.get, self._tables[BLOBS], SEQUENCE.pack
-        rows = [get(pack(seq), None, table) for seq in seqs]
-        if None in rows:
-            return [None if row is None else stored(row[MARK:]) for row in rows]
+        found = [get(pack(seq), None, table) for seq in seqs]
+        rows = [row for row in found if row is not None]
         make = Grain._stored
-        return [make(blob, address) for blob, address in _core.stored_blobs(rows, MARK)]
+        grains = [make(blob, address) for blob, address in _core.stored_blobs(rows, MARK)]
+        if len(grains) == len(found):
+            return [*grains]
+        there = iter(grains)
+        return [None if row is None else next(there) for row in found]
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
@@ -176,12 +180,13 @@ class LmdbReader(TermReader):
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
-        page = []
-        for seq, row in self._rows_from(after, PAGE_GRAINS, PAGE_BYTES):
-            blob = row[MARK:]
-            digest = sha256(blob).digest()
-            page.append((seq, blob, digest if row[:MARK] == digest[:MARK] else None))
-        return page
+        rows = list(self._rows_from(after, PAGE_GRAINS, PAGE_BYTES))
+        found = _core.stored_blobs([row for _, row in rows], MARK)
+        digests = [bytes.fromhex(address) for _, address in found]
+        return [
+            (seq, blob, digest if row.startswith(digest[:MARK]) else None)
+            for (seq, row), (blob, _), digest in zip(rows, found, digests, strict=True)
+        ]
 
     def _rows_from(self, after: int, grains: int, size: int) -> Iterator[tuple[int, bytes]]:
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
@@ -237,6 +242,17 @@ class LmdbReader(TermReader):
                 page.append(cursor.item())
                 there = cursor.next()
         return page
+
+    def past_between(self, first: int, last: int) -> set[bytes]:
+        """Return the ends of the places of the past grains among some."""
+        end = SEQUENCE.pack(last)
+        found: set[bytes] = set()
+        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
+            if key > end:
+                break
+            if row and row[0] & PAST and len(key) == len(end):
+                found.add(key[-4:])
+        return found
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key and its value; None if the table is empty."""

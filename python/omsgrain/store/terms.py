@@ -8,7 +8,7 @@ and what does its state say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,7 +27,7 @@ from omsgrain.store.tables import (
 )
 
 if TYPE_CHECKING:
-    from lmdb import Transaction, _Database
+    from lmdb import Cursor, Transaction, _Database
 
 __all__ = ["Head", "TermReader"]
 
@@ -185,6 +185,15 @@ class TermReader:
         """Tell whether there is a grain with a sequence number, without reading it."""
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             return cursor.set_key(SEQUENCE.pack(seq))
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        """Return a function that gives the value of a key, for passes over a whole table."""
+        get, handle = self._txn.get, self._tables[table]
+        return lambda key: get(key, None, handle)
+
+    def cursor(self, table: Table) -> Cursor[bytes]:
+        """Return a cursor on a table, for passes that would open thousands; close it."""
+        return self._txn.cursor(self._tables[table])
 
     def entries(self, table: Table) -> int:
         """Return the number of rows of a table."""

@@ -14,7 +14,7 @@ from omsgrain.errors import StoreError
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader
 from omsgrain.store.recent import Recent
-from omsgrain.store.state import PAST, forget
+from omsgrain.store.state import forget
 from omsgrain.store.tables import (
     ADDRESSES,
     BLOBS,
@@ -27,7 +27,6 @@ from omsgrain.store.tables import (
     META,
     PAST_TERMS,
     SEQUENCE,
-    STATES,
     TERMS,
     Kind,
     Table,
@@ -218,7 +217,7 @@ class LmdbWriter(LmdbReader):
     def add_rows(self, recent: Recent, removed: AbstractSet[int] = frozenset()) -> None:
         """Write index rows in order, those of past grains apart, of removed ones none."""
         numbers = recent.digests.values()
-        past = self._past_between(min(numbers, default=0), max(numbers, default=0))
+        past = self.past_between(min(numbers, default=0), max(numbers, default=0))
         apart = past | {SEQUENCE.pack(seq)[-4:] for seq in removed}
         key: bytes | None = None
         while part := recent.tail.rows_after(key, _ROWS_TOGETHER):
@@ -228,17 +227,6 @@ class LmdbWriter(LmdbReader):
                 rows = [row for row in rows if row[1][12:] not in apart]
             self._append(TERMS, rows)
             key = part[-1][0]
-
-    def _past_between(self, first: int, last: int) -> set[bytes]:
-        """The ends of the places of the past grains among some."""
-        end = SEQUENCE.pack(last)
-        found = set()
-        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
-            if key > end:
-                break
-            if row[0] & PAST:
-                found.add(key[-4:])
-        return found
 
     def _append(self, table: Table, rows: list[tuple[bytes, bytes]]) -> None:
         """Write index rows that are in order.
