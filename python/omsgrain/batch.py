@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from omsgrain import _core
 from omsgrain.errors import OmsError, SchemaError
@@ -166,16 +166,15 @@ def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeB
         OmsError: the first refusal, with errors="raise".
     """
     stop = stops(errors)
-    given = [as_bytes(blob) for blob in blobs]
-    batch = DecodeBatch([], [], [])
-    for i, parts in enumerate(_core.decode_many(given)):
-        if isinstance(parts, OmsError):
-            batch.errors.append(ItemError(i, None, parts))
-        else:
-            batch.grains.append(Grain._of(given[i], *parts))
-            batch.indices.append(i)
-    _raise_first(batch.errors, stop)
-    return batch
+    given = [blob if type(blob) is bytes else as_bytes(blob) for blob in blobs]
+    fields, names, notes, wrong = _core.decode_many(given)
+    errors_found = [ItemError(i, None, error) for i, error in wrong]
+    _raise_first(errors_found, stop)
+    grains = Grain._of_many(given, fields, names, notes)
+    if not wrong:
+        return DecodeBatch(cast("list[Grain]", grains), list(range(len(grains))), [])
+    good = [(i, grain) for i, grain in enumerate(grains) if grain is not None]
+    return DecodeBatch([grain for _, grain in good], [i for i, _ in good], errors_found)
 
 
 def address_many(blobs: Iterable[bytes]) -> list[str]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import base64
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from omsgrain import _core, registry
 from omsgrain.errors import OmsWarning, SchemaError
@@ -76,6 +76,8 @@ def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
 
     What looks like a mistake, such as a field name one edit off, is given as an `OmsWarning`.
     """
+    if not kwargs and (plain := _core.encode_plain(fields)) is not None:
+        return plain
     blob, notes = _core.encode(fields, options(**kwargs))
     for note in notes:
         warnings.warn(note, OmsWarning, stacklevel=2)
@@ -84,13 +86,15 @@ def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
 
 def make(fields: Mapping[str, Any], **kwargs: Any) -> Grain:
     """Encode fields and give the grain; options as for `encode`. Warnings stay on the grain."""
+    if not kwargs and (plain := _core.encode_plain(fields)) is not None:
+        return Grain(plain)
     blob, _ = _core.encode(fields, options(**kwargs))
     return Grain(blob)
 
 
 def address(blob: bytes) -> str:
     """The content address of a blob: SHA-256 as 64 lower-case hex digits. Spec: OMS §5."""
-    return _core.address(as_bytes(blob))
+    return _core.address(blob if type(blob) is bytes else as_bytes(blob))
 
 
 def verify(blob: bytes, address: str | None = None) -> Header:
@@ -118,14 +122,16 @@ class Grain(Mapping[str, Any]):
         warnings: what is allowed but looks like a mistake.
     """
 
-    __slots__ = ("_address", "_fields", "_header", "_type", "blob", "warnings")
+    # Public names are properties without a setter: that makes a grain immutable, and costs less to
+    # make than a `__setattr__` that every slot would have to go around.
+    __slots__ = ("_address", "_blob", "_fields", "_header", "_type", "_warnings")
 
-    blob: bytes
-    warnings: tuple[str, ...]
-    _header: HeaderTuple
-    _type: str | None
-    _fields: dict[str, Any] | None
+    _blob: bytes
     _address: str | None
+    _fields: Mapping[str, Any] | None
+    _header: HeaderTuple | None
+    _type: str | None
+    _warnings: tuple[str, ...] | None  # none before header, type and warnings were read
 
     def __init__(self, blob: bytes) -> None:
         """Read and check a blob.
@@ -133,23 +139,63 @@ class Grain(Mapping[str, Any]):
         Raises:
             OmsError: any refusal of the format.
         """
-        blob = as_bytes(blob)
-        header, name, notes = _core.check(blob)
-        self._fill(blob, header, name, notes, None)
+        self._blob = blob = as_bytes(blob)
+        self._header, self._type, notes = _core.check(blob)
+        self._warnings = tuple(notes)
+        self._fields = None
+        self._address = None
 
     @classmethod
     def _of(
         cls,
         blob: bytes,
-        header: HeaderTuple,
+        header: HeaderTuple | None,
         name: str | None,
-        notes: list[str],
+        notes: Sequence[str],
         fields: dict[str, Any] | None,
     ) -> Grain:
-        """A grain of parts that the core has checked (or that the lenient reader made)."""
+        """A grain of parts that the core has checked (or that the lenient reader made).
+
+        No header: that of the blob.
+        """
         grain = cls.__new__(cls)
-        grain._fill(blob, header, name, notes, fields)
+        grain._blob = blob
+        grain._header = header
+        grain._type = name
+        grain._warnings = tuple(notes)
+        grain._fields = None if fields is None else MappingProxyType(fields)
+        grain._address = None
         return grain
+
+    @classmethod
+    def _of_many(
+        cls,
+        blobs: Sequence[bytes],
+        read: Iterable[dict[str, Any] | None],
+        names: Iterable[str | None],
+        notes: Iterable[tuple[int, list[str]]],
+    ) -> list[Grain | None]:
+        """Grains of the columns of `_core.decode_many`; none in the place of what was refused.
+
+        Spelled out, since a call for each grain would cost more than all that is done here.
+        """
+        new, proxy = cls.__new__, MappingProxyType
+        grains: list[Grain | None] = []
+        add = grains.append
+        for blob, fields, name in zip(blobs, read, names, strict=True):
+            if fields is None:
+                add(None)
+                continue
+            grain = new(cls)
+            grain._blob = blob
+            grain._header = grain._address = None
+            grain._type = name
+            grain._warnings = ()
+            grain._fields = proxy(fields)
+            add(grain)
+        for at, said in notes:
+            grains[at]._warnings = tuple(said)  # type: ignore[union-attr]  # it was read
+        return grains
 
     @classmethod
     def _stored(cls, blob: bytes, address: str) -> Grain:
@@ -159,53 +205,39 @@ class Grain(Mapping[str, Any]):
         one has no fields. One that the store has opened keeps the address that it is stored under.
         """
         grain = cls.__new__(cls)
-        object.__setattr__(grain, "blob", blob)
-        object.__setattr__(grain, "_address", address)
+        grain._blob = blob
+        grain._address = address
+        grain._fields = grain._header = grain._type = grain._warnings = None
         return grain
 
-    if not TYPE_CHECKING:
+    def _look(self) -> tuple[str, ...]:
+        """Read what `_stored` left open: type and warnings."""
+        if self._blob[1] & _SEALED:
+            names = (kind.name for kind in registry.TYPES if kind.byte == self._blob[2])
+            self._type = next(names, None)
+            notes: Sequence[str] = ()
+        else:
+            _, self._type, notes = _core.check(bare(self._blob))
+        self._warnings = tuple(notes)
+        return self._warnings
 
-        def __getattr__(self, name: str) -> Any:
-            """Fill a slot that `_stored` left empty."""
-            put = object.__setattr__
-            if name not in ("_fields", "_header", "_type", "warnings"):
-                raise AttributeError(name)
-            if self.blob[1] & _SEALED:
-                put(self, "_fields", {})
-                put(self, "_header", _core.header(self.blob))
-                names = (kind.name for kind in registry.TYPES if kind.byte == self.blob[2])
-                put(self, "_type", next(names, None))
-                put(self, "warnings", ())
-            elif name == "_fields":
-                put(self, name, _core.decode(bare(self.blob)))
-            else:
-                _, type_name, notes = _core.check(bare(self.blob))
-                put(self, "_header", _core.header(self.blob))
-                put(self, "_type", type_name)
-                put(self, "warnings", tuple(notes))
-            return getattr(self, name)
+    @property
+    def blob(self) -> bytes:
+        """The bytes. Nothing ever re-encodes them."""
+        return self._blob
 
-    def _fill(
-        self,
-        blob: bytes,
-        header: HeaderTuple,
-        name: str | None,
-        notes: list[str],
-        fields: dict[str, Any] | None,
-    ) -> None:
-        put = object.__setattr__
-        put(self, "blob", blob)
-        put(self, "_header", header)
-        put(self, "_type", name)
-        put(self, "warnings", tuple(notes))
-        put(self, "_fields", fields)
-        put(self, "_address", None)
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed but looks like a mistake."""
+        notes = self._warnings
+        return self._look() if notes is None else notes
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a grain is immutable")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError("a grain is immutable")
+    @property
+    def _known_type(self) -> str | None:
+        """The type by its 1.2 name; none if the grain is opaque."""
+        if self._warnings is None:
+            self._look()
+        return self._type
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._address is None or self._address == _core.address(self.blob)
@@ -218,8 +250,7 @@ class Grain(Mapping[str, Any]):
         """The content address, 64 hex digits."""
         address = self._address
         if address is None:
-            address = _core.address(self.blob)
-            object.__setattr__(self, "_address", address)
+            self._address = address = _core.address(self.blob)
         return address
 
     @property
@@ -230,13 +261,19 @@ class Grain(Mapping[str, Any]):
     @property
     def header(self) -> Header:
         """The nine bytes before the payload."""
-        return Header(*self._header)
+        held = self._header
+        if held is None:
+            if self._warnings is None:
+                self._look()
+            self._header = held = _core.header(self._blob)
+        return Header(*held)
 
     @property
     def type(self) -> str:
         """The type by its 1.2 name; of an opaque grain its own name, or its byte in hex."""
-        if self._type is not None:
-            return self._type
+        known = self._known_type
+        if known is not None:
+            return known
         own = self.fields.get("type")
         return own if isinstance(own, str) else f"0x{self.header.type_byte:02x}"
 
@@ -245,9 +282,9 @@ class Grain(Mapping[str, Any]):
         """The fields by full name, read-only. ``type`` is the name that stands in the blob."""
         fields = self._fields
         if fields is None:
-            fields = _core.decode(bare(self.blob))
-            object.__setattr__(self, "_fields", fields)
-        return MappingProxyType(fields)
+            found = {} if self._blob[1] & _SEALED else _core.decode(bare(self._blob))
+            self._fields = fields = MappingProxyType(found)
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a fresh dict, which `encode(..., keep_type_name=True)` takes back."""
@@ -263,7 +300,7 @@ class Grain(Mapping[str, Any]):
         A grain that is not canonical, read with ``strict=False``, becomes canonical.
         """
         header = self.header
-        if self._type is None:
+        if self._known_type is None:
             return self
         return make(
             self.to_dict(),

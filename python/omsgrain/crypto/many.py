@@ -8,20 +8,20 @@ it leaves to `envelope.prove`, whose verdict is its own in every case. That is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, overload
 
 from omsgrain import _core
 from omsgrain.crypto.did import Resolver
 from omsgrain.crypto.envelope import Proof, Signed, prove
 from omsgrain.errors import OmsError, SchemaError, SignatureError
-from omsgrain.grain import Grain, HeaderTuple, bare
+from omsgrain.grain import Grain, bare
 from omsgrain.header import as_bytes
 
 _SIGNED = 1
 
-#: What the core reads of a blob: header, name of the type, warnings, fields.
-_Parts = tuple[HeaderTuple, str | None, list[str], dict[str, Any]]
+#: What the core reads of a blob: name of the type, warnings, fields.
+_Parts = tuple[str | None, list[str], dict[str, Any]]
 
 
 def prove_many(
@@ -98,7 +98,12 @@ def open_many(
     given = [as_bytes(envelope) for envelope in envelopes]
     proved = prove_many(given, resolver=resolver)
     blobs = [bare(one[0]) for one in proved if not isinstance(one, OmsError)]
-    read = iter(_core.decode_many(blobs))
+    fields, names, notes, wrong = _core.decode_many(blobs)
+    noted, refused = dict(notes), dict(wrong)
+    read: Iterator[_Parts | OmsError] = (
+        refused[i] if found is None else (name, noted.get(i, []), found)
+        for i, (name, found) in enumerate(zip(names, fields, strict=True))
+    )
     opened: list[Signed | OmsError] = [
         one if isinstance(one, OmsError) else _opened(envelope, *one, next(read))
         for envelope, one in zip(given, proved, strict=True)
@@ -121,8 +126,8 @@ def _opened(
         if parts.offset is not None:
             parts.offset += envelope.find(blob)
         return parts
-    (version, flags, *rest), name, notes, fields = parts
-    type_byte, ns_hash, created_at = rest
+    name, notes, fields = parts
+    version, flags, type_byte, ns_hash, created_at = _core.header(blob)
     header = (version, flags | _SIGNED, type_byte, ns_hash, created_at)
     grain = Grain._of(blob, header, name, notes, fields)
     author = grain.get("author_did")

@@ -17,7 +17,6 @@ from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import OmsError
 from omsgrain.grain import bare
 from omsgrain.search.database import transaction
 from omsgrain.store.base import Reader
@@ -212,10 +211,10 @@ def _wipe(db: sqlite3.Connection) -> None:
 
 def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[tuple[int, str, str, str]]:
     """The words of each grain; those that cannot be read are sealed or damaged, and have none."""
-    found = _core.decode_many([bare(blob) for _, blob in blobs])
-    for (seq, _), parts in zip(blobs, found, strict=True):
-        if not isinstance(parts, OmsError) and not parts[0][1] & _ENCRYPTED:
-            yield (seq, *columns(parts[3]))
+    found = _core.decode_many([bare(blob) for _, blob in blobs])[0]
+    for (seq, blob), fields in zip(blobs, found, strict=True):
+        if fields is not None and not blob[1] & _ENCRYPTED:
+            yield (seq, *columns(fields))
 
 
 def _knows(reader: Reader, before: State) -> bool:

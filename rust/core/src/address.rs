@@ -67,6 +67,13 @@ pub fn parse(text: &str) -> Result<Digest> {
     Ok(out)
 }
 
+/// Whether [`parse`] takes a text.
+#[inline]
+pub(crate) fn is_address(text: &str) -> bool {
+    let digit = |b: u8| b.is_ascii_digit() | (b'a'..=b'f').contains(&b);
+    text.len() == 64 && text.bytes().fold(true, |good, b| good & digit(b))
+}
+
 /// Checks that a blob has this address, in constant time, and returns its digest.
 ///
 /// # Errors
@@ -100,6 +107,10 @@ mod tests {
         let text = to_hex(&digest);
         assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(parse(&text).unwrap(), digest);
+        for c in 0..=255u8 {
+            let text = char::from(c).to_string() + &text[1..];
+            assert_eq!(is_address(&text), parse(&text).is_ok(), "{c}");
+        }
         assert_eq!(parse(&text.to_uppercase()).unwrap_err().code(), Code::HashFormat);
         assert_eq!(parse(&"é".repeat(64)).unwrap_err().code(), Code::HashFormat);
         assert_eq!(parse(&"é".repeat(32)).unwrap_err().code(), Code::HashLength);

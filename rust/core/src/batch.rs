@@ -8,7 +8,9 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::address::{self, Digest};
-use crate::{Error, Header, Result, decode, sha256};
+use crate::lane::Reader;
+use crate::decode::{self, Grain, Opened};
+use crate::{Error, Header, Result, sha256};
 
 /// Below this many bytes of work, threads cost more than they bring.
 const PARALLEL_FROM: usize = 64 << 10;
@@ -89,6 +91,17 @@ impl Batch {
         self.warned.extend(messages.into_iter().map(|message| Warned { index, line, message }));
     }
 
+    /// Takes one item that a lane appends to the bytes it is given, unless it declines.
+    #[inline]
+    pub fn put(&mut self, index: usize, encode: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let accepted = encode(&mut self.bytes);
+        if accepted {
+            self.ends.push(self.bytes.len());
+            self.indices.push(index);
+        }
+        accepted
+    }
+
     /// Computes the addresses.
     pub fn hash(&mut self) {
         let this = &*self;
@@ -150,18 +163,38 @@ fn digests_on_all_cores<'m>(
 /// Checks each blob in full, and that it has the address beside it.
 pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
     let size = pairs.iter().map(|(blob, _)| blob.len()).sum();
-    let digests = digests_on_all_cores(size, pairs.len(), |i| pairs[i].0);
-    on_all_cores(size, pairs.len(), |i| {
-        let (blob, expected) = &pairs[i];
-        address::same(&digests[i], expected)?;
-        decode::verify(blob)
+    in_parts(size, pairs, |part| {
+        let digests = sha256::digests(part.len(), |i| part[i].0);
+        let mut reader = Reader::default();
+        let each = part.iter().zip(&digests).map(|((blob, expected), digest)| {
+            address::same(digest, expected)?;
+            decode::verify_by(&mut reader, blob)
+        });
+        each.collect()
     })
 }
 
 /// The address of each blob, and whether it is good.
 pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
-    let verdicts = on_all_cores(total(blobs), blobs.len(), |i| decode::verify(blobs[i]));
-    address_many(blobs).into_iter().zip(verdicts).collect()
+    in_parts(total(blobs), blobs, |part| {
+        let digests = sha256::digests(part.len(), |i| part[i]);
+        let mut reader = Reader::default();
+        let verdicts = part.iter().map(|blob| decode::verify_by(&mut reader, blob));
+        digests.into_iter().zip(verdicts).collect()
+    })
+}
+
+/// Reads blobs that were opened.
+pub fn read_many<'p>(blobs: &[&'p [u8]], opened: &'p [Result<Opened<'p>>]) -> Vec<Result<Grain<'p>>> {
+    let pairs: Vec<_> = blobs.iter().copied().zip(opened).collect();
+    in_parts(total(blobs), &pairs, |part| {
+        let mut reader = Reader::default();
+        let read = part.iter().map(|(blob, opened)| match opened {
+            Ok((header, payload)) => decode::read_by(&mut reader, *header, blob, payload),
+            Err(refused) => Err(refused.clone()),
+        });
+        read.collect()
+    })
 }
 
 /// Bytes in all.
@@ -176,6 +209,16 @@ pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) ->
             pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect())
         }
         _ => (0..count).map(work).collect(),
+    }
+}
+
+/// Calls `work` for the items part by part; in parallel if there are enough bytes to share.
+fn in_parts<I: Sync, T: Send>(bytes: usize, items: &[I], work: impl Fn(&[I]) -> Vec<T> + Sync) -> Vec<T> {
+    match pool() {
+        Some(pool) if bytes >= PARALLEL_FROM && items.len() > PART => {
+            pool.install(|| items.par_chunks(PART).flat_map_iter(&work).collect())
+        }
+        _ => work(items),
     }
 }
 

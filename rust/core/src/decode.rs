@@ -2,12 +2,14 @@
 //! From a blob to its fields: what is accepted is exactly what the writer writes. Spec: OMS §4.10
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::codec::{EXTENDED, Profile, RawEntry, WireKey};
 use crate::fields::{Entry, Fields, Side};
 use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN, SIGNED};
 use crate::registry::{self, Field, GrainType, UNKNOWN};
 use crate::value::Value;
+use crate::lane::{self, Plan};
 use crate::{Code, Error, Result, compress, validate};
 
 /// One field of a grain that was read.
@@ -49,16 +51,19 @@ pub struct Decoded<'p> {
     pub warnings: Vec<String>,
 }
 
+/// A header, and the plain payload.
+pub type Opened<'p> = (Header, Cow<'p, [u8]>);
+
 /// Checks size, version and flags of a blob and gives its plain payload.
 ///
 /// # Errors
 /// `ERR_TOO_SHORT`, `ERR_TOO_LARGE`, `ERR_VERSION`, `ERR_UNKNOWN_TYPE`, `ERR_SIGNED_MISMATCH`
 /// (a signed grain comes in its envelope), `ERR_KEY` (a sealed grain), `ERR_CORRUPT`.
-pub fn open(blob: &[u8]) -> Result<(Header, Cow<'_, [u8]>)> {
+pub fn open(blob: &[u8]) -> Result<Opened<'_>> {
     open_within(blob, EXTENDED)
 }
 
-fn open_within(blob: &[u8], profile: Profile) -> Result<(Header, Cow<'_, [u8]>)> {
+fn open_within(blob: &[u8], profile: Profile) -> Result<Opened<'_>> {
     let header = Header::read(blob)?;
     if blob.len() > profile.max_size {
         return Err(Error::new(Code::TooLarge, "larger than a grain may be")
@@ -127,12 +132,69 @@ fn check(header: Header, raw: Vec<RawEntry<'_>>) -> Result<(Decoded<'_>, crate::
     Ok((Decoded { header, grain_type, items, warnings }, facts))
 }
 
+/// What a blob is once it was read and found good.
+#[derive(Debug)]
+pub enum Grain<'p> {
+    /// It is plain: its payload stands as it is in the blob, with the fields of this plan.
+    Plain(Header, Arc<Plan>),
+    /// Any other.
+    Other(Decoded<'p>),
+}
+
+/// Reads a blob: by the plans of this thread, or else in the general way. `payload` holds what was
+/// packed.
+///
+/// # Errors
+/// As [`open`] and [`read`].
+pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Grain<'p>> {
+    let header;
+    (header, *payload) = open(blob)?;
+    if let Some(plan) = lane::takes_one(header, blob) {
+        return Ok(Grain::Plain(header, plan));
+    }
+    let decoded = read(header, payload)?;
+    lane::learn_one(&decoded);
+    Ok(Grain::Other(decoded))
+}
+
+/// Reads one of many blobs, which was opened.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_by<'p>(
+    reader: &mut lane::Reader<'p>,
+    header: Header,
+    blob: &'p [u8],
+    payload: &'p [u8],
+) -> Result<Grain<'p>> {
+    if let Some(plan) = reader.takes(header, blob) {
+        return Ok(Grain::Plain(header, Arc::clone(plan)));
+    }
+    let decoded = read(header, payload)?;
+    reader.learn(&decoded);
+    Ok(Grain::Other(decoded))
+}
+
 /// Checks a blob in full, without keeping anything of it.
 ///
 /// # Errors
 /// As [`open`] and [`read`].
 pub fn verify(blob: &[u8]) -> Result<Header> {
     let (header, payload) = open(blob)?;
-    read(header, &payload)?;
+    if lane::takes_one(header, blob).is_none() {
+        lane::learn_one(&read(header, &payload)?);
+    }
+    Ok(header)
+}
+
+/// As [`verify`], for one of many blobs.
+///
+/// # Errors
+/// As [`open`] and [`read`].
+pub fn verify_by<'p>(reader: &mut lane::Reader<'p>, blob: &'p [u8]) -> Result<Header> {
+    let (header, payload) = open(blob)?;
+    if reader.takes(header, blob).is_none() {
+        reader.learn(&read(header, &payload)?);
+    }
     Ok(header)
 }

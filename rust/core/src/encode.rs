@@ -10,7 +10,7 @@ use crate::codec::msgpack::Msgpack;
 use crate::codec::{self, EXTENDED, Encoding, Nesting, Profile, Wire};
 use crate::fields::{Entry, Fields, gather};
 use crate::header::{COMPRESSED, LEN};
-use crate::registry::{Kind, id};
+use crate::registry::{Field, GrainType, Kind, id};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, compress, validate};
 
@@ -129,51 +129,55 @@ fn payload<W: Wire, N: Node>(
         }
         last = Some(key(*i));
         W::str(out, key(*i));
-        value::<W, N>(fields, entry, options, out).map_err(|e| entry.place(e))?;
+        let Entry { id, field, negate, .. } = *entry;
+        let what = What { id, field, negate, grain_type: fields.grain_type };
+        value::<W, N>(what, &entry.node, options, out).map_err(|e| entry.place(e))?;
         // What is too large is refused before all of it has been written.
         check_size(out.len() - start, options.profile)?;
     }
     Ok(())
 }
 
-fn value<W: Wire, N: Node>(
-    fields: &Fields<N::Key, N>,
-    entry: &Entry<N::Key, N>,
+/// What the writer knows of a value.
+#[derive(Clone, Copy)]
+pub(crate) struct What {
+    pub id: u8,
+    pub field: Option<&'static Field>,
+    pub negate: bool,
+    pub grain_type: Option<&'static GrainType>,
+}
+
+pub(crate) fn value<W: Wire, N: Node>(
+    what: What,
+    node: &N,
     options: &Options,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let max = options.profile.max_depth;
-    let Some(field) = entry.field else { return codec::write::<W, N>(out, &entry.node, 2, max) };
-    match (field.kind, entry.node.view()?) {
-        (_, View::Bool(b)) if entry.negate => W::bool(out, !b),
+    let Some(field) = what.field else { return codec::write::<W, N>(out, node, 2, max) };
+    match (field.kind, node.view()?) {
+        (_, View::Bool(b)) if what.negate => W::bool(out, !b),
         (_, View::Instant(ms)) if field.kind == Kind::Datetime => W::int(out, ms),
-        (_, View::List) if field.nested.is_some() => nested::<W, N>(fields, entry, out, max)?,
+        (_, View::List) if field.nested.is_some() => {
+            let coerce = what.grain_type.is_some();
+            let nesting = field.nested.map(|table| Nesting { table, coerce });
+            codec::write_list::<W, N>(out, node, 2, max, nesting)?;
+        }
         // An opaque grain has no schema: nothing but an instant is changed.
-        _ if fields.grain_type.is_none() => codec::write::<W, N>(out, &entry.node, 2, max)?,
+        _ if what.grain_type.is_none() => codec::write::<W, N>(out, node, 2, max)?,
         (Kind::Float64, View::Int(i)) => W::float(out, i as f64),
         (Kind::Float64, View::UInt(u)) => W::float(out, u as f64),
         (Kind::Datetime, view) => W::int(out, check::millis(&view)?),
-        (_, View::Str(name)) if entry.id == id::TYPE => {
+        (_, View::Str(name)) if what.id == id::TYPE => {
             W::str(
                 out,
-                match fields.grain_type {
+                match what.grain_type {
                     Some(t) if !options.keep_type_name => t.name,
                     _ => name,
                 },
             );
         }
-        _ => codec::write::<W, N>(out, &entry.node, 2, max)?,
+        _ => codec::write::<W, N>(out, node, 2, max)?,
     }
     Ok(())
-}
-
-fn nested<W: Wire, N: Node>(
-    fields: &Fields<N::Key, N>,
-    entry: &Entry<N::Key, N>,
-    out: &mut Vec<u8>,
-    max: usize,
-) -> Result<()> {
-    let coerce = fields.grain_type.is_some();
-    let nesting = entry.field.and_then(|f| f.nested).map(|table| Nesting { table, coerce });
-    codec::write_list::<W, N>(out, &entry.node, 2, max, nesting)
 }

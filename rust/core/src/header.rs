@@ -122,8 +122,8 @@ impl Header {
         }
         // Other writers hash an absent namespace as "" or as "shared". Spec: OMS §3.3
         let absent = facts.ns_hash == 0 && facts.no_namespace;
-        let others = [ns_hash(""), ns_hash("shared")];
-        if self.ns_hash != facts.ns_hash && !(absent && others.contains(&self.ns_hash)) {
+        let others = || [ns_hash(""), ns_hash("shared")];
+        if self.ns_hash != facts.ns_hash && !(absent && others().contains(&self.ns_hash)) {
             return Err(Error::new(Code::Corrupt, "ns_hash is not that of the namespace")
                 .expected(format!("{:04x}", facts.ns_hash))
                 .found(format!("{:04x}", self.ns_hash))

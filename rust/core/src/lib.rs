@@ -32,6 +32,7 @@ pub mod header;
 #[cfg(feature = "batch")]
 mod hmac;
 pub mod index_rows;
+pub mod lane;
 pub mod nearest;
 pub mod profiles;
 pub mod sealing;

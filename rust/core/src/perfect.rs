@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hash behind the field tables. build.rs searches the seed, the library looks up: both use
+//! The hash behind the field tables. build/registry.rs searches the seed, the library looks up: both use
 //! this one file, so that they cannot differ.
 
 #[allow(dead_code)] // the library has the tables already

@@ -41,16 +41,20 @@ pub fn read_tags<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Tags> 
     Ok(tags)
 }
 
+/// The sensitivity that a tag with this prefix asks for.
+pub(crate) fn level(prefix: &str) -> u8 {
+    match prefix {
+        "phi" => PHI,
+        "pii" | "sec" | "legal" => PII,
+        "reg" => 1,
+        _ => 0,
+    }
+}
+
 impl Tags {
     fn read(&mut self, tag: &str) {
         let Some((prefix, name)) = tag.split_once(':') else { return };
-        let level = match prefix {
-            "phi" => PHI,
-            "pii" | "sec" | "legal" => PII,
-            "reg" => 1,
-            _ => 0,
-        };
-        self.sensitivity = self.sensitivity.max(level);
+        self.sensitivity = self.sensitivity.max(level(prefix));
         if prefix == "phi" {
             self.phi = true;
             if !registry::PHI_TAGS.contains(&name) {

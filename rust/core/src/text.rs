@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unicode rules for every string and key: NFC, no leading byte order mark. Spec: OMS §4.4
+//!
+//! Nearly every letter is *settled*: it neither changes in NFC nor combines with what stands before
+//! it. So text of settled letters is in NFC, and whatever stands between two of them can be judged,
+//! and composed, by itself. Which letters are settled, build/letters.rs writes down as masks.
 
 use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::{Code, Error, Result};
+
+include!(concat!(env!("OUT_DIR"), "/letters.rs"));
 
 const BOM: char = '\u{feff}';
 
@@ -18,9 +24,9 @@ pub fn nfc(text: &str) -> Result<Cow<'_, str>> {
     if text.is_ascii() {
         return Ok(Cow::Borrowed(text));
     }
-    let out = match quick(text) {
-        IsNormalized::Yes => Cow::Borrowed(text),
-        _ => Cow::Owned(text.nfc().collect()),
+    let out = match in_order(text) {
+        good if good == text.len() => Cow::Borrowed(text),
+        good => Cow::Owned(text[..good].chars().chain(text[good..].nfc()).collect()),
     };
     if out.starts_with(BOM) { Err(bom()) } else { Ok(out) }
 }
@@ -37,34 +43,121 @@ pub fn check_nfc(text: &str) -> Result<()> {
     if text.starts_with(BOM) {
         return Err(bom());
     }
-    match quick(text) {
-        IsNormalized::Yes => Ok(()),
-        _ if text.nfc().eq(text.chars()) => Ok(()),
-        _ => Err(Error::new(Code::Corrupt, "a string is not in Unicode normal form C")),
+    if in_order(text) == text.len() {
+        return Ok(());
+    }
+    Err(Error::new(Code::Corrupt, "a string is not in Unicode normal form C"))
+}
+
+/// Whether all letters are settled: if so, the text is in NFC.
+#[inline]
+pub fn is_settled(text: &str) -> bool {
+    settled(text.as_bytes()) == text.len()
+}
+
+/// How many bytes at the start are in NFC, up to the letter before the first that changes.
+fn in_order(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    loop {
+        at += settled(&bytes[at..]);
+        let Some(mark) = Letter::first(&bytes[at..]) else { return at };
+        let behind = at + mark.len;
+        let next = Letter::first(&bytes[behind..]);
+        if mark.is(ALONE) && next.is_none_or(|next| next.is(SETTLED)) {
+            at = behind;
+            continue;
+        }
+        let start = text[..at].char_indices().next_back().map_or(0, |(start, _)| start);
+        let mut end = behind;
+        while let Some(letter) = Letter::first(&bytes[end..]).filter(|letter| !letter.is(SETTLED)) {
+            end += letter.len;
+        }
+        let part = &text[start..end];
+        if is_nfc_quick(part.chars()) != IsNormalized::Yes && !part.nfc().eq(part.chars()) {
+            return start;
+        }
+        at = end;
     }
 }
 
-/// Letters of the scripts in daily use that neither change in NFC nor combine: text of these alone
-/// is in NFC, and the tables of Unicode need not be asked.
-const SETTLED: [(char, char); 11] = [
-    ('\u{0}', '\u{2ff}'),
-    ('\u{391}', '\u{3c9}'),
-    ('\u{400}', '\u{482}'),
-    ('\u{5d0}', '\u{5ea}'),
-    ('\u{621}', '\u{64a}'),
-    ('\u{904}', '\u{939}'),
-    ('\u{2010}', '\u{2027}'),
-    ('\u{3041}', '\u{3096}'),
-    ('\u{30a1}', '\u{30fa}'),
-    ('\u{4e00}', '\u{9fff}'),
-    ('\u{ac00}', '\u{d7a3}'),
-];
+/// A settled letter.
+const SETTLED: usize = 0;
+/// A mark that is in order if a settled letter, or nothing, stands on either side.
+const ALONE: usize = 1;
 
+/// One letter that is not ASCII: where its masks are, its bit in them, and its bytes.
+struct Letter {
+    page: usize,
+    bit: u8,
+    len: usize,
+}
+
+impl Letter {
+    /// The first of these bytes, which are UTF-8.
+    #[inline(always)]
+    fn first(bytes: &[u8]) -> Option<Letter> {
+        let low = |byte: u8| usize::from(byte & 63);
+        Some(match *bytes {
+            [a, ..] if a < 0x80 => Letter { page: usize::from(a >> 6), bit: a & 63, len: 1 },
+            [a, b, ..] if a < 0xe0 => Letter { page: usize::from(a & 31), bit: b & 63, len: 2 },
+            [a, b, c, ..] if a < 0xf0 => {
+                Letter { page: usize::from(a & 15) << 6 | low(b), bit: c & 63, len: 3 }
+            }
+            [a, b, c, d, ..] => {
+                Letter { page: usize::from(a & 7) << 12 | low(b) << 6 | low(c), bit: d & 63, len: 4 }
+            }
+            _ => return None,
+        })
+    }
+
+    #[inline(always)]
+    fn is(&self, kind: usize) -> bool {
+        let masks = PAGES.get(self.page).map_or([0; 2], |place| MASKS[usize::from(*place)]);
+        masks[kind] >> self.bit & 1 == 1
+    }
+}
+
+/// How many bytes at the start are of settled letters. A loop for each length of a letter: within a
+/// word the processor foresees which, and need not wait for one to find the next.
 #[inline]
-fn quick(text: &str) -> IsNormalized {
-    let settled =
-        |c: char| c <= '\u{2ff}' || SETTLED[1..].iter().any(|(low, high)| (*low..=*high).contains(&c));
-    if text.chars().all(settled) { IsNormalized::Yes } else { is_nfc_quick(text.chars()) }
+fn settled(bytes: &[u8]) -> usize {
+    let is = |page: usize, last: u8| BASIC[page] >> (last & 63) & 1 == 1;
+    let mut rest = bytes;
+    loop {
+        while let [a @ 0x80..0xe0, b, after @ ..] = rest
+            && is(usize::from(a & 31), *b)
+        {
+            rest = after;
+        }
+        while let [a @ 0xe0..0xf0, b, c, after @ ..] = rest
+            && is(usize::from(a & 15) << 6 | usize::from(b & 63), *c)
+        {
+            rest = after;
+        }
+        match rest {
+            // Of two words of another script there is one space in between.
+            [..0x80, after @ ..] if !after.first().is_some_and(u8::is_ascii) => rest = after,
+            [..0x80, ..] => rest = &rest[ascii(rest)..],
+            _ => match Letter::first(rest).filter(|letter| letter.is(SETTLED)) {
+                Some(letter) => rest = &rest[letter.len..],
+                None => return bytes.len() - rest.len(),
+            },
+        }
+    }
+}
+
+/// How many bytes at the start are ASCII, eight at a time.
+#[inline(always)]
+fn ascii(bytes: &[u8]) -> usize {
+    let (eights, last) = bytes.as_chunks();
+    for (i, eight) in eights.iter().enumerate() {
+        let high = u64::from_le_bytes(*eight) & 0x8080_8080_8080_8080;
+        if high != 0 {
+            return 8 * i + high.trailing_zeros() as usize / 8;
+        }
+    }
+    8 * eights.len() + last.iter().take_while(|byte| byte.is_ascii()).count()
 }
 
 #[cold]
@@ -76,13 +169,12 @@ fn bom() -> Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn settled_letters_neither_change_nor_combine() {
-        use unicode_normalization::char::canonical_combining_class;
-        for c in SETTLED.iter().flat_map(|(low, high)| *low..=*high) {
-            assert_eq!(is_nfc_quick([c].into_iter()), IsNormalized::Yes, "{c:?}");
-            assert_eq!(canonical_combining_class(c), 0, "{c:?}");
-        }
+    fn agree(text: &str) {
+        let composed: String = text.nfc().collect();
+        let bom = composed.starts_with(BOM);
+        assert_eq!(nfc(text).ok(), (!bom).then_some(Cow::Borrowed(&*composed)), "{text:?}");
+        assert_eq!(check_nfc(text).is_ok(), composed == text && !bom, "{text:?}");
+        assert!(!is_settled(text) || composed == text, "{text:?}");
     }
 
     #[test]
@@ -92,5 +184,47 @@ mod tests {
         assert!(check_nfc("é").is_ok() && check_nfc("e\u{301}").is_err());
         assert_eq!(nfc("\u{feff}x").unwrap_err().code(), Code::Corrupt);
         assert!(nfc("x\u{feff}").is_ok());
+    }
+
+    #[test]
+    fn every_character_alone_and_between_others() {
+        let mut text = String::new();
+        for c in '\0'..=char::MAX {
+            text.clear();
+            text.push(c);
+            agree(&text);
+            if !(c as u32).is_multiple_of(8) && is_settled(&text) {
+                continue; // enough of the million that are like one another
+            }
+            text.insert(0, 'a');
+            text.push_str("\u{301}é");
+            agree(&text);
+        }
+    }
+
+    #[test]
+    fn random_text_of_every_kind_of_letter() {
+        let mut seed = 11_u64;
+        let mut below = |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % n
+        };
+        // What changes, combines or stands in the way of another, and what is settled.
+        let odd: Vec<char> = ('\u{80}'..=char::MAX)
+            .filter(|c| !is_settled(c.encode_utf8(&mut [0; 4])) || c.nfd().count() > 1)
+            .filter(|c| !('\u{ac00}'..='\u{d7a3}').contains(c) || (*c as u32).is_multiple_of(97))
+            .collect();
+        let plain: Vec<char> = "aeé кнאבعكलनर中かがガ가각ᄀ😀\u{feff}".chars().collect();
+        let mut text = String::new();
+        for round in 0..20_000 {
+            text.clear();
+            for _ in 0..below(14) {
+                let from = if below(4) < round % 4 { &odd } else { &plain };
+                text.push(from[below(from.len())]);
+            }
+            agree(&text);
+            let composed: String = text.nfc().collect();
+            agree(&composed);
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::check::{self, Around};
 use crate::codec::Profile;
 use crate::fields::{Entry, Fields};
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, ns_hash};
-use crate::registry::{self, FIELDS, GrainType, PHASES, Phase, UNKNOWN, id};
+use crate::registry::{self, FIELDS, Field, GrainType, PHASES, Phase, UNKNOWN, id};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, address, profiles, text, warn};
 
@@ -57,13 +57,8 @@ fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static Gra
         if entry.negate {
             // The old name's value is a bool, as the new one's is.
             check::field(&FIELDS[usize::from(entry.id)], &entry.node, around)
-        } else if entry.id == id::DISCLOSURE_OF {
-            disclosure_of(&entry.node)
         } else {
-            check::field(spec, &entry.node, around).and_then(|()| match entry.id {
-                id::CONTENT_BLOCKS => content_blocks(&entry.node),
-                _ => Ok(()),
-            })
+            value(entry.id, spec, &entry.node, around)
         }
         .map_err(|e| entry.place(e))?;
     }
@@ -88,6 +83,15 @@ fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static Gra
         _ => {}
     }
     Ok(elided)
+}
+
+/// Checks the value of one field.
+pub(crate) fn value<N: Node>(id: u8, spec: &Field, node: &N, around: Around) -> Result<()> {
+    if id == id::DISCLOSURE_OF {
+        return disclosure_of(node);
+    }
+    check::field(spec, node, around)?;
+    if id == id::CONTENT_BLOCKS { content_blocks(node) } else { Ok(()) }
 }
 
 const CONSENT: u8 = 10;

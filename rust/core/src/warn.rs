@@ -28,8 +28,7 @@ pub fn collect<K: AsRef<str>, N: Node>(
             continue;
         }
         if let View::Str(value) = entry.node.view()?
-            && !spec.listed.contains(&value)
-            && let Some(near) = spec.listed.iter().find(|known| one_edit(known, value))
+            && let Some(near) = near_listed(spec, value)
         {
             warnings.push(format!("{}: did you mean {near:?}?", spec.name));
         }
@@ -49,14 +48,31 @@ pub fn collect<K: AsRef<str>, N: Node>(
 fn observer<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, warnings: &mut Vec<String>) -> Result<()> {
     let Some(kind) = fields.text(id::OBSERVER_TYPE)? else { return Ok(()) };
     let listed = FIELDS[usize::from(id::OBSERVER_TYPE)].listed;
-    let thinks = ["llm", "reflector", "classifier", "detector"].contains(&kind);
-    if thinks && fields.get(id::OBSERVER_MODEL).is_none() {
+    if thinks(kind) && fields.get(id::OBSERVER_MODEL).is_none() {
         warnings.push(format!("observer_model is missing for an observer of type {kind:?}"));
     }
     if !listed.contains(&kind) && !kind.contains(':') {
         warnings.push("observer_type: a custom type wants a prefix, such as \"lab:spectrometer\"".to_owned());
     }
     Ok(())
+}
+
+/// Whether an observer of this type is a model, which should be named.
+pub(crate) fn thinks(kind: &str) -> bool {
+    ["llm", "reflector", "classifier", "detector"].contains(&kind)
+}
+
+/// The listed value that another value is one edit away from.
+pub(crate) fn near_listed(spec: &Field, value: &str) -> Option<&'static str> {
+    if spec.listed.contains(&value) {
+        return None;
+    }
+    spec.listed.iter().find(|known| one_edit(known, value)).copied()
+}
+
+/// Whether an unknown name is warned of where no profile is declared.
+pub(crate) fn is_near(name: &str) -> bool {
+    nearest(name, &Tags::default()).is_some()
 }
 
 /// The known field that a name is one edit away from.

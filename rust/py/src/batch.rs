@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::error::{exception, interrupt};
 use crate::functions::{PyOptions, hex};
+use crate::lane;
 use crate::node::Object;
 
 /// (position, line, exception)
@@ -73,7 +74,11 @@ pub fn encode_many(
     let options = options.options()?;
     let mut batch = Core::default();
     for (i, item) in items.try_iter()?.enumerate() {
-        let node = Object(item?);
+        let item = item?;
+        if batch.put(i, |out| lane::encode(&item, &options, out)) {
+            continue;
+        }
+        let node = Object(item);
         batch.add(i, None, |out, warnings| encode_into(&node, &options, out, warnings));
         if let Some(interrupt) = interrupt() {
             return Err(interrupt);

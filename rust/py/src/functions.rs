@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One grain, or a list of them. The GIL is released where the work is worth it.
 
+use std::borrow::Cow;
+
 use omsgrain_core::address as hash;
 use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
+use omsgrain_core::decode::Grain;
 use omsgrain_core::encode::{Options, encode_into};
 use omsgrain_core::{Error, Header, batch, decode as read, fingerprint as semantic, registry};
 use pyo3::exceptions::PyValueError;
@@ -10,12 +13,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::error::{exception, raise};
+use crate::lane;
 use crate::node::Object;
 use crate::object;
+use crate::shape::{self, Maker};
 
 /// Below this many bytes, releasing the GIL costs more than it gives; CPython's hashlib has the
 /// same bound.
 const RELEASE_FROM: usize = 2048;
+
+/// How many grains are read before their objects are made.
+const PART: usize = 1024;
 
 /// (version, flags, type byte, ns_hash, created_at)
 pub type HeaderTuple = (u8, u8, u8, u16, u32);
@@ -69,60 +77,82 @@ pub fn encode<'py>(
     Ok((PyBytes::new(py, &out), warnings))
 }
 
+/// The blob of some fields, with no options; None if they are not for the lane.
+#[pyfunction]
+pub fn encode_plain<'py>(py: Python<'py>, fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    let mut out = Vec::with_capacity(512);
+    let accepted = lane::encode(fields, &Options::default(), &mut out);
+    accepted.then(|| PyBytes::new(py, &out))
+}
+
 /// Checks a blob: its header, the type's 1.2 name (None if opaque), and warnings.
 #[pyfunction]
 pub fn check<'py>(
     py: Python<'py>,
     blob: &Bound<'py, PyBytes>,
 ) -> PyResult<(HeaderTuple, Option<&'static str>, Vec<String>)> {
-    let work = || {
-        let (header, payload) = read::open(blob.as_bytes())?;
-        let decoded = read::read(header, &payload)?;
-        Ok((header, decoded.grain_type.map(|t| t.name), decoded.warnings))
+    let mut payload = Cow::default();
+    let (header, name, warnings) = match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
+        Grain::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
+        Grain::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
     };
-    let (header, name, warnings) = work().map_err(|e: Error| raise(py, &e))?;
     Ok((header_tuple(header), name, warnings))
 }
 
 /// The fields of a blob, by full name.
 #[pyfunction]
 pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyDict>> {
-    let (header, payload) = read::open(blob.as_bytes()).map_err(|e| raise(py, &e))?;
-    let decoded = read::read(header, &payload).map_err(|e| raise(py, &e))?;
-    object::fields(py, &decoded)
+    let mut payload = Cow::default();
+    match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
+        Grain::Plain(header, plan) => shape::fields(py, &plan, header, blob.as_bytes()),
+        Grain::Other(grain) => object::fields(py, &grain),
+    }
 }
 
-/// What Python builds a `Grain` of.
-type Parts<'py> = (HeaderTuple, Option<&'static str>, Vec<String>, Bound<'py, PyDict>);
+/// What is wrong with some of a list: position and exception.
+type Wrong = Vec<(usize, Py<PyAny>)>;
+/// The fields of each blob and its type's 1.2 name, both None for what was refused and the name for
+/// what is opaque; the warnings of those that have some; what was refused.
+type Read<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<(usize, Vec<String>)>, Wrong);
 
-/// For each blob its parts, or the exception.
+/// Reads blobs, by columns.
 #[pyfunction]
-pub fn decode_many<'py>(py: Python<'py>, blobs: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
-    let out = PyList::empty(py);
+pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Read<'py>> {
+    let blobs: Vec<Bound<'_, PyBytes>> =
+        blobs.iter().map(|blob| Ok(blob.cast_into()?)).collect::<PyResult<_>>()?;
+    let (all, names, mut notes, mut wrong) = (PyList::empty(py), PyList::empty(py), Vec::new(), Vec::new());
+    let types = registry::TYPES.iter().map(|t| PyString::intern(py, t.name)).collect::<Vec<_>>();
     // By the thousand, so that the trees of a large batch do not all stand in memory at once.
-    for part in blobs.chunks(1024) {
-        let views: Vec<&[u8]> = part.iter().map(|blob| blob.as_bytes()).collect();
-        let size = batch::total(&views);
+    for (part, blobs) in blobs.chunks(PART).enumerate() {
+        let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
         let opened: Vec<_> = views.iter().map(|blob| read::open(blob)).collect();
-        let decoded = py.detach(|| {
-            batch::on_all_cores(size, opened.len(), |i| match &opened[i] {
-                Ok((header, payload)) => read::read(*header, payload),
-                Err(refused) => Err(refused.clone()),
-            })
-        });
-        for one in decoded {
-            match one {
-                Ok(decoded) => {
-                    let fields = object::fields(py, &decoded)?;
-                    let name = decoded.grain_type.map(|t| t.name);
-                    let parts: Parts<'_> = (header_tuple(decoded.header), name, decoded.warnings, fields);
-                    out.append(parts)?;
+        let read = py.detach(|| batch::read_many(&views, &opened));
+        let mut maker = Maker::new(py);
+        for (i, one) in read.into_iter().enumerate() {
+            let at = part * PART + i;
+            let (fields, grain_type) = match one {
+                Ok(Grain::Plain(header, plan)) => {
+                    (maker.fields(&plan, header, views[i])?, Some(plan.grain_type))
                 }
-                Err(refused) => out.append(exception(py, &refused, None)?)?,
-            }
+                Ok(Grain::Other(grain)) => {
+                    let fields = object::fields(py, &grain)?;
+                    if !grain.warnings.is_empty() {
+                        notes.push((at, grain.warnings));
+                    }
+                    (fields, grain.grain_type)
+                }
+                Err(refused) => {
+                    wrong.push((at, exception(py, &refused, None)?));
+                    all.append(py.None())?;
+                    names.append(py.None())?;
+                    continue;
+                }
+            };
+            all.append(fields)?;
+            names.append(grain_type.and_then(|t| types.get(usize::from(t.byte) - 1)))?;
         }
     }
-    Ok(out)
+    Ok((all, names, notes, wrong))
 }
 
 /// The semantic fingerprint of a blob that was verified; None if it is sealed.
@@ -209,9 +239,6 @@ pub fn verify_many<'py>(
     refused.sort_by_key(|(i, _)| *i);
     refused.iter().map(|(i, error)| Ok((*i, exception(py, error, None)?))).collect()
 }
-
-/// What is wrong with some of a list: position and exception.
-type Wrong = Vec<(usize, Py<PyAny>)>;
 
 /// The address of each blob, as 32 bytes, and (position, exception) of each that is not good.
 #[pyfunction]

@@ -3,14 +3,17 @@
 
 mod batch;
 mod blind;
+mod borrowed;
 mod container;
 mod error;
 mod functions;
+mod lane;
 mod nearest;
 mod node;
 mod object;
 mod placed;
 mod sealing;
+mod shape;
 mod signatures;
 mod tail;
 
@@ -25,8 +28,8 @@ mod _core {
     use crate::container::{envelope_blob, extent, measure_frame, pack_frame, unpack_frame};
     #[pymodule_export]
     use crate::functions::{
-        address, address_many, check, check_many, decode, decode_many, encode, fingerprint, header,
-        parse_address, registry_json, verify, verify_many,
+        address, address_many, check, check_many, decode, decode_many, encode, encode_plain, fingerprint,
+        header, parse_address, registry_json, verify, verify_many,
     };
 
     #[pymodule_export]

@@ -26,13 +26,15 @@ pub fn fields<'py>(py: Python<'py>, decoded: &Decoded<'_>) -> PyResult<Bound<'py
 }
 
 fn name<'py>(py: Python<'py>, item: &Item<'_>) -> Bound<'py, PyString> {
+    if item.id == UNKNOWN { PyString::new(py, item.key) } else { known_name(py, item.id) }
+}
+
+/// The full name of a field of the table.
+pub fn known_name(py: Python<'_>, id: u8) -> Bound<'_, PyString> {
     static NAMES: PyOnceLock<Vec<Py<PyString>>> = PyOnceLock::new();
-    if item.id == UNKNOWN {
-        return PyString::new(py, item.key);
-    }
     let names =
         NAMES.get_or_init(py, || FIELDS.iter().map(|f| PyString::intern(py, f.name).unbind()).collect());
-    names[usize::from(item.id)].bind(py).clone()
+    names[usize::from(id)].bind(py).clone()
 }
 
 fn nested<'py>(py: Python<'py>, entry: &Value<'_>, table: &'static Nested) -> PyResult<Bound<'py, PyAny>> {

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 use crate::{Code, Error, Result};
 
-pub use read::{RawEntry, read_map};
+pub use read::{RawEntry, read_map, read_value};
 pub use write::{Nesting, WireKey, write, write_list};
 
 /// Sizes and depth that a grain may have.
@@ -118,18 +118,21 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
+    /// The bytes that are left.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
     /// The next `n` bytes.
     ///
     /// # Errors
     /// `ERR_CORRUPT` if there are fewer.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        if n > self.left() {
-            return Err(Error::new(Code::Corrupt, "the payload ends in the middle of a value")
-                .expected(format!("{n} more bytes"))
-                .found(format!("{}", self.left())));
-        }
-        let part = &self.bytes[self.at..self.at + n];
+        let Some(part) = self.rest().get(..n) else {
+            return Err(cut_short(n, self.left()));
+        };
         self.at += n;
         Ok(part)
     }
@@ -160,6 +163,13 @@ pub(crate) fn first_eight(key: &[u8]) -> u64 {
     let n = key.len().min(8);
     first[..n].copy_from_slice(&key[..n]);
     u64::from_be_bytes(first)
+}
+
+#[cold]
+fn cut_short(wanted: usize, left: usize) -> Error {
+    Error::new(Code::Corrupt, "the payload ends in the middle of a value")
+        .expected(format!("{wanted} more bytes"))
+        .found(format!("{left}"))
 }
 
 #[cold]

@@ -35,6 +35,17 @@ pub fn read_map<W: Wire>(payload: &[u8], max_depth: usize) -> Result<Vec<RawEntr
     Ok(entries)
 }
 
+/// Reads the value at the start of these bytes, and tells how long it is. `depth` is its depth if it
+/// is a container.
+///
+/// # Errors
+/// As [`read_map`].
+pub fn read_value<W: Wire>(bytes: &[u8], depth: usize, max_depth: usize) -> Result<(Value<'_>, usize)> {
+    let mut reader = Reader::<W> { cursor: Cursor::new(bytes), max_depth, wire: Default::default() };
+    let value = reader.value(depth)?;
+    Ok((value, reader.cursor.at))
+}
+
 struct Reader<'a, W> {
     cursor: Cursor<'a>,
     max_depth: usize,

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Turns registry.toml into static tables with perfect hashes, and into JSON for Python.
-#![allow(clippy::expect_used, clippy::panic)] // a broken table must stop the build
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::{env, fs, path::Path};
+use std::fs;
 
 use serde::Deserialize;
 
-#[path = "src/perfect.rs"]
-mod perfect;
+use crate::perfect;
 
 #[derive(Deserialize)]
 struct Registry {
@@ -107,21 +105,17 @@ struct Profile {
     fields: Vec<Field>,
 }
 
-fn main() {
-    println!("cargo:rerun-if-changed=registry.toml");
-    println!("cargo:rerun-if-changed=src/perfect.rs");
-    let text = fs::read_to_string("registry.toml").expect("registry.toml");
+/// What the library includes: static tables, and the registry as JSON.
+pub fn read(path: &str) -> (String, String) {
+    let text = fs::read_to_string(path).expect("registry.toml");
     let mut registry: Registry = toml::from_str(&text).expect("registry.toml is not the table we know");
     for field in registry.nested.get_mut("related_to").into_iter().flatten() {
         if field.name == "relation_type" {
             field.r#enum.clone_from(&registry.related_to_relation_types);
         }
     }
-    let out = env::var_os("OUT_DIR").expect("OUT_DIR");
-    fs::write(Path::new(&out).join("registry.rs"), tables(&registry)).expect("registry.rs");
     let whole: toml::Table = toml::from_str(&text).expect("registry.toml");
-    let json = serde_json::to_string(&whole).expect("registry as JSON");
-    fs::write(Path::new(&out).join("registry.json"), json).expect("registry.json");
+    (tables(&registry), serde_json::to_string(&whole).expect("registry as JSON"))
 }
 
 /// The constant of a field: `content` of an action is a field of its own.

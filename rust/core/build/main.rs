@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Makes the tables that the library includes: of registry.toml, and of Unicode.
+#![allow(clippy::expect_used, clippy::panic)] // a broken table must stop the build
+
+use std::{env, fs, path::Path};
+
+mod letters;
+#[path = "../src/perfect.rs"]
+mod perfect;
+mod registry;
+
+const REGISTRY: &str = "registry.toml";
+
+fn main() {
+    for source in [REGISTRY, "src/perfect.rs", "build"] {
+        println!("cargo:rerun-if-changed={source}");
+    }
+    let (tables, json) = registry::read(REGISTRY);
+    let out = env::var_os("OUT_DIR").expect("OUT_DIR");
+    for (name, text) in [("registry.rs", tables), ("registry.json", json), ("letters.rs", letters::tables())]
+    {
+        fs::write(Path::new(&out).join(name), text).expect(name);
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A payload beside a plan: keys are compared as bytes, values are judged where they stand.
+
+use smallvec::SmallVec;
+
+use crate::check::{self, Around};
+use crate::codec::cbor::Cbor;
+use crate::codec::msgpack::Msgpack;
+use crate::codec::{Cursor, Encoding, EXTENDED, Head, Wire, read_value};
+use crate::fields::Side;
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash};
+use crate::registry::id;
+use crate::text;
+use crate::value::{Value, View};
+
+use super::judge::{is_word, passes, seconds, tag_level};
+use super::plan::{Plan, Step};
+use super::rules::{Need, Rule};
+
+/// Containers in a field's value stand one below the payload map.
+const DEPTH: usize = 2;
+
+/// The values that a plan let pass last, as they are written. A value of the same bytes in the next
+/// grain is the same value, and need not be judged again: in a batch most are.
+#[derive(Debug, Default)]
+pub struct Last<'p> {
+    values: SmallVec<[&'p [u8]; 24]>,
+    facts: Facts,
+}
+
+/// Whether the general way would take this payload under this header, and warn of nothing.
+pub fn takes<'p>(plan: &Plan, header: Header, payload: &'p [u8], last: &mut Last<'p>) -> bool {
+    match header.encoding() {
+        Encoding::Msgpack => walk::<Msgpack>(plan, header, payload, last),
+        Encoding::Cbor => walk::<Cbor>(plan, header, payload, last),
+    }
+    .is_some()
+}
+
+fn walk<'p, W: Wire>(plan: &Plan, header: Header, payload: &'p [u8], last: &mut Last<'p>) -> Option<()> {
+    let steps = plan.steps(header.encoding());
+    let mut cursor = Cursor::new(payload);
+    if header.type_byte != plan.grain_type.byte || W::head(&mut cursor).ok()? != Head::Map(steps.len()) {
+        return None;
+    }
+    if last.values.is_empty() {
+        last.facts = Facts { no_namespace: true, ..Facts::default() };
+        last.values.resize(steps.len(), &[]);
+    }
+    let mut rest = &payload[cursor.at..];
+    for (step, held) in steps.iter().zip(&mut last.values) {
+        let value = rest.strip_prefix(step.key.as_bytes())?;
+        let len = if !held.is_empty() && value.starts_with(held) {
+            held.len()
+        } else {
+            let len = judge::<W>(step, plan.grain_type.byte, value, &mut last.facts)?;
+            *held = &value[..len];
+            len
+        };
+        rest = &value[len..];
+    }
+    (rest.is_empty() && header.check(&last.facts).is_ok()).then_some(())
+}
+
+/// Judges the value at the start of these bytes, notes what the header must say of it, and tells
+/// how long it is.
+#[inline]
+fn judge<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -> Option<usize> {
+    let mut cursor = Cursor::new(bytes);
+    let head = W::head(&mut cursor).ok()?;
+    let view = match head {
+        Head::Str(len) => View::Str(settled(&mut cursor, len)?),
+        Head::Int(i) => View::Int(i),
+        Head::Float(f) => View::Float(f),
+        Head::Bool(b) => View::Bool(b),
+        Head::UInt(u) => View::UInt(u),
+        Head::Bytes(len) => View::Bytes(cursor.take(len).ok()?.into()),
+        Head::Nil => return None,
+        Head::Array(len) => match step.rule {
+            Rule::Tags => return texts::<W>(step, cursor, len, |tag| tag_level(tag), facts),
+            Rule::Texts(word) => {
+                return texts::<W>(step, cursor, len, |text| is_word(word, text).then_some(0), facts);
+            }
+            _ => return container::<W>(step, type_byte, bytes, facts),
+        },
+        Head::Map(_) => return container::<W>(step, type_byte, bytes, facts),
+    };
+    if !passes(step, &view, Side::Read) {
+        return None;
+    }
+    match (step.id, view) {
+        (id::CREATED_AT, View::Int(ms)) => facts.created_at = seconds(ms)?,
+        (id::NAMESPACE, View::Str(name)) => {
+            facts.no_namespace = name.is_empty();
+            facts.ns_hash = if name.is_empty() { 0 } else { ns_hash(name) };
+        }
+        _ => {}
+    }
+    Some(cursor.at)
+}
+
+/// Text as the reader of the codec takes it.
+#[inline]
+fn settled<'a>(cursor: &mut Cursor<'a>, len: usize) -> Option<&'a str> {
+    let text = std::str::from_utf8(cursor.take(len).ok()?).ok()?;
+    text::check_nfc(text).is_ok().then_some(text)
+}
+
+/// A list of texts, each of which gives a level.
+fn texts<W: Wire>(
+    step: &Step,
+    mut cursor: Cursor<'_>,
+    len: usize,
+    level: impl Fn(&str) -> Option<u8>,
+    facts: &mut Facts,
+) -> Option<usize> {
+    if len == 0 && step.need == Need::Filled {
+        return None;
+    }
+    let mut most = 0;
+    for _ in 0..len {
+        let Head::Str(len) = W::head(&mut cursor).ok()? else { return None };
+        most = most.max(level(settled(&mut cursor, len)?)?);
+    }
+    if step.id == id::STRUCTURAL_TAGS {
+        facts.sensitivity = most;
+    }
+    Some(cursor.at)
+}
+
+/// Any other container: read and checked in the general way, as one value.
+fn container<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -> Option<usize> {
+    // Its blocks have a rule of their own.
+    if !matches!(step.rule, Rule::Object | Rule::Any | Rule::General) || step.id == id::CONTENT_BLOCKS {
+        return None;
+    }
+    let (value, len) = read_value::<W>(bytes, DEPTH, EXTENDED.max_depth).ok()?;
+    if let Some(field) = step.field {
+        let around = Around { side: Side::Read, type_byte, open: false };
+        check::field(field, &&value, around).ok()?;
+    }
+    let filled = match &value {
+        Value::List(items) => !items.is_empty(),
+        Value::Map(_) => true,
+        _ => return None,
+    };
+    if !filled && step.need == Need::Filled {
+        return None;
+    }
+    for (id, bit) in [(id::CONTENT_REFS, CONTENT_REFS), (id::EMBEDDING_REFS, EMBEDDING_REFS)] {
+        if step.id == id {
+            facts.refs = facts.refs & !bit | if filled { bit } else { 0 };
+        }
+    }
+    Some(len)
+}
