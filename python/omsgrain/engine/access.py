@@ -74,15 +74,20 @@ class Access:
     def write(self, writer: Writer) -> None:
         """Add what was set apart to the counters; grains that are gone are passed over."""
         found = zip(writer.find(list(self._writing)), self._writing.values(), strict=True)
-        # In order of the numbers, so that neighbours in the table are met together.
-        counted = sorted([(seq, count) for seq, count in found if seq is not None])
+        totals: dict[
+            int, tuple[int, int]
+        ] = {}  # a sealed grain may have been read by two addresses
+        for seq, (count, time) in found:
+            if seq is not None:
+                before = totals.get(seq, (0, 0))
+                totals[seq] = (before[0] + count, max(before[1], time))
         rows = []
-        for seq, (count, last) in counted:
-            key = SEQUENCE.pack(seq)
+        for seq in sorted(totals):  # neighbours in the table are met together
+            key, (count, last) = SEQUENCE.pack(seq), totals[seq]
             row = writer.row(COUNTERS, key)
             if row is not None:
-                before, time = COUNTER.unpack(row)
-                count, last = before + count, max(time, last)
+                before = COUNTER.unpack(row)
+                count, last = before[0] + count, max(before[1], last)
             rows.append((key, COUNTER.pack(count, last)))
         writer.set_rows(COUNTERS, rows)
 

@@ -25,6 +25,7 @@ from omsgrain.store.base import Which
 __all__ = ["Opened", "Terms", "Walk", "is_opened"]
 
 _ALL = Term((), _core.term("all", None))
+_TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
 
 
@@ -172,8 +173,8 @@ class Walk:
         if self._reads:
             return list(islice(self.matches(places), most))
         found: list[tuple[bytes, Grain]] = []
-        while len(found) < most:  # once, unless a list names a grain that is not there
-            page = list(islice(places, most - len(found)))
+        while len(found) < most:
+            page = list(islice(places, min(most - len(found), _TOGETHER)))
             if not page:
                 break
             grains = self._terms.grains([int.from_bytes(place[12:], "big") for place in page])
@@ -183,7 +184,7 @@ class Walk:
             self.blobs += len(there)
             if not _core.all_placed([at for at, _ in there], [g.address for _, g in there]):
                 raise IntegrityError("a stored grain or its index row is damaged")
-            found = found + there if found else there
+            found += there
         return found
 
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:

@@ -48,7 +48,8 @@ class Gate:
 
     def leave(self) -> None:
         """Go out again."""
-        self._marks.pop()
+        if self._marks:  # after a fork the gate is another one, and who was inside left no mark
+            self._marks.pop()
         if self._shut:
             with self._lock:
                 self._changed.notify_all()

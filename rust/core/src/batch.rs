@@ -8,8 +8,8 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::address::{self, Digest};
-use crate::lane::Reader;
 use crate::decode::{self, Grain, Opened};
+use crate::lane::Reader;
 use crate::{Error, Header, Result, sha256};
 
 /// Below this many bytes of work, threads cost more than they bring.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::codec::{EXTENDED, Profile, RawEntry, WireKey};
 use crate::fields::{Entry, Fields, Side};
 use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN, SIGNED};
+use crate::lane::{self, Plan};
 use crate::registry::{self, Field, GrainType, UNKNOWN};
 use crate::value::Value;
-use crate::lane::{self, Plan};
 use crate::{Code, Error, Result, compress, validate};
 
 /// One field of a grain that was read.

@@ -92,10 +92,11 @@ pub fn check<'py>(
     blob: &Bound<'py, PyBytes>,
 ) -> PyResult<(HeaderTuple, Option<&'static str>, Vec<String>)> {
     let mut payload = Cow::default();
-    let (header, name, warnings) = match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
-        Grain::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
-        Grain::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
-    };
+    let (header, name, warnings) =
+        match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
+            Grain::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
+            Grain::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
+        };
     Ok((header_tuple(header), name, warnings))
 }
 

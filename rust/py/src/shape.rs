@@ -18,7 +18,12 @@ use crate::error::raise;
 use crate::object;
 
 /// The fields of one blob that this plan took.
-pub fn fields<'py>(py: Python<'py>, plan: &Plan, header: Header, blob: &[u8]) -> PyResult<Bound<'py, PyDict>> {
+pub fn fields<'py>(
+    py: Python<'py>,
+    plan: &Plan,
+    header: Header,
+    blob: &[u8],
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     each_field(py, plan, header, blob, &mut |_, step, cursor| {
         dict.set_item(name(py, plan, step), field(py, header, step, cursor)?)
@@ -50,7 +55,12 @@ impl<'py, 'p> Maker<'py, 'p> {
     }
 
     /// The fields of the next blob, which this plan took.
-    pub fn fields(&mut self, plan: &Arc<Plan>, header: Header, blob: &'p [u8]) -> PyResult<Bound<'py, PyDict>> {
+    pub fn fields(
+        &mut self,
+        plan: &Arc<Plan>,
+        header: Header,
+        blob: &'p [u8],
+    ) -> PyResult<Bound<'py, PyDict>> {
         let (py, encoding) = (self.py, header.encoding());
         let same = |shape: &Shape<'_, '_>| Arc::ptr_eq(&shape.plan, plan) && shape.encoding == encoding;
         let at = match self.shapes.iter().rposition(same) {
@@ -112,7 +122,11 @@ fn each_field<'p>(
 }
 
 fn name<'py>(py: Python<'py>, plan: &Plan, step: &Step) -> Bound<'py, PyString> {
-    if step.id == UNKNOWN { PyString::new(py, &plan.names[step.from]) } else { object::known_name(py, step.id) }
+    if step.id == UNKNOWN {
+        PyString::new(py, &plan.names[step.from])
+    } else {
+        object::known_name(py, step.id)
+    }
 }
 
 fn field<'py>(

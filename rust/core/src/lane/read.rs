@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::check::{self, Around};
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{Cursor, Encoding, EXTENDED, Head, Wire, read_value};
+use crate::codec::{Cursor, EXTENDED, Encoding, Head, Wire, read_value};
 use crate::fields::Side;
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash};
 use crate::registry::id;
