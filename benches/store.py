@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows S2, S4, S5: one grain at a time, in and out of a store on disk."""
+"""Rows S2, S4, S5, S10: one grain at a time, in and out of a store on disk, and its check."""
 
 from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import lmdb
@@ -13,6 +14,8 @@ import orjson
 import omsgrain as og
 from benches import areev_peer
 from benches.measure import Case, Plan, Row, check, timed
+from omsgrain.store.base import CheckReport
+from omsgrain.store.check import check as check_store
 
 THREADS = 8
 MAP = 1 << 30
@@ -84,6 +87,42 @@ def get(plan: Plan) -> Case:
     return Case(timed(ours), timed(peer), plan.count)
 
 
+def get_many(plan: Plan) -> Case:
+    store = og.open(plan.directory / "ours.omsg")
+    batch = og.encode_many(plan.grains())
+    check(store.put_many(batch).stored == plan.count, "all are new")
+    blobs = dict(batch)
+    addresses = batch.addresses
+    random.Random(4).shuffle(addresses)
+
+    def ours() -> list[og.Grain]:
+        return store.get_many(addresses)
+
+    def peer() -> list[og.Grain]:
+        return [og.decode(blobs[address]) for address in addresses]
+
+    check(ours() == peer(), "the same grains")
+    return Case(timed(ours), timed(peer), plan.count)
+
+
+def whole(plan: Plan) -> Case:
+    path = plan.directory / "ours.omsg"
+    batch = og.encode_many(plan.grains())
+    with og.open(path) as store:
+        check(store.put_many(batch).stored == plan.count, "all are new")
+
+    def ours() -> CheckReport:
+        return check_store(path)  # without the start of a process, which is the same for any size
+
+    def peer() -> list[str]:
+        return [sha256(blob).hexdigest() for blob in batch.blobs]
+
+    report = ours()
+    check(report.ok and report.grains == plan.count, "all were looked at, and all is well")
+    check(peer() == batch.addresses, "the same addresses")
+    return Case(timed(ours), timed(peer), plan.count)
+
+
 def query(plan: Plan) -> Case:
     grains = plan.grains()
     store = og.open(plan.directory / "ours.omsg")
@@ -130,6 +169,7 @@ ROWS = (
         count=400,
     ),
     Row("S4", "get by address, hot", "decode from a dict of blobs", 0.5, get),
+    Row("S4-many", "get_many by address, hot", "decode from a dict of blobs", 1.0, get_many),
     Row(
         "S5",
         f"query(subject, relation, limit={PAGE}) in 10,000 grains, down to the objects",
@@ -138,4 +178,5 @@ ROWS = (
         query,
         count=10_000,
     ),
+    Row("S10", "check of a store, every row looked up", "hashlib.sha256 in a loop", 0.1, whole),
 )

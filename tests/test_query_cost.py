@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,9 @@ class Counting:
     def grain(self, seq: int) -> og.Grain | None:
         self.blobs += 1
         return self.reader.grain(seq)
+
+    def grains(self, seqs: Sequence[int]) -> list[og.Grain | None]:
+        return [self.grain(seq) for seq in seqs]
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         self.states += 1

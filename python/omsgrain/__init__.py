@@ -20,43 +20,43 @@ Beside them: errors (the one tree), registry (all fields), header.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from omsgrain import _core, errors, registry
+from omsgrain import _core
 from omsgrain._core import __version__
-from omsgrain.batch import (
-    DecodeBatch,
-    GrainBatch,
-    ItemError,
-    ItemWarning,
-    VerifyReport,
-    address_many,
-    decode_many,
-    encode_jsonl,
-    encode_many,
-    verify_many,
-)
-from omsgrain.constructors import (
-    Action,
-    Belief,
-    Consensus,
-    Consent,
-    Event,
-    Goal,
-    Observation,
-    Reasoning,
-    State,
-    Workflow,
-)
-from omsgrain.errors import OmsError, OmsWarning
-from omsgrain.grain import Grain, address, decode, encode, verify
-from omsgrain.header import Header, read_header
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from omsgrain import container, crypto
+    from types import ModuleType
+
+    from omsgrain import container, crypto, errors, registry
+    from omsgrain.batch import (
+        DecodeBatch,
+        GrainBatch,
+        ItemError,
+        ItemWarning,
+        VerifyReport,
+        address_many,
+        decode_many,
+        encode_jsonl,
+        encode_many,
+        verify_many,
+    )
+    from omsgrain.constructors import (
+        Action,
+        Belief,
+        Consensus,
+        Consent,
+        Event,
+        Goal,
+        Observation,
+        Reasoning,
+        State,
+        Workflow,
+    )
     from omsgrain.crypto import disclose
     from omsgrain.engine import GrainStore, open, restore
+    from omsgrain.errors import OmsError, OmsWarning
+    from omsgrain.grain import Grain, address, decode, encode, verify
+    from omsgrain.header import Header, read_header
 
 if _core.DEBUG:
     import warnings
@@ -105,17 +105,57 @@ __all__ = [
     "verify_many",
 ]
 
+_HOMES = {
+    "batch": (
+        "DecodeBatch",
+        "GrainBatch",
+        "ItemError",
+        "ItemWarning",
+        "VerifyReport",
+        "address_many",
+        "decode_many",
+        "encode_jsonl",
+        "encode_many",
+        "verify_many",
+    ),
+    "constructors": (
+        "Action",
+        "Belief",
+        "Consensus",
+        "Consent",
+        "Event",
+        "Goal",
+        "Observation",
+        "Reasoning",
+        "State",
+        "Workflow",
+    ),
+    "crypto": ("disclose",),
+    "engine": ("GrainStore", "open", "restore"),
+    "errors": ("OmsError", "OmsWarning"),
+    "grain": ("Grain", "address", "decode", "encode", "verify"),
+    "header": ("Header", "read_header"),
+}
+_ROOMS = ("batch", "constructors", "container", "crypto", "errors", "grain", "header", "registry")
 
-def __getattr__(name: str) -> Any:
-    """Load the store, and LMDB with it, containers and keys when they are first asked for."""
-    if name in ("GrainStore", "open", "restore"):
-        from omsgrain import engine
 
-        return getattr(engine, name)
-    if name == "disclose":
-        from omsgrain.crypto import disclose
-
-        return disclose
-    if name in ("container", "crypto"):
-        return importlib.import_module(f"omsgrain.{name}")
+def __getattr__(name: str) -> object:
+    """Load what is asked for: a command that only wants the version need not wait for the rest."""
+    if name in _ROOMS:
+        return _room(name)
+    for home, names in _HOMES.items():
+        if name in names:
+            found: object = getattr(_room(home), name)
+            globals()[name] = found  # the next time nobody asks here
+            return found
     raise AttributeError(f"module 'omsgrain' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _room(name: str) -> ModuleType:
+    from importlib import import_module
+
+    return import_module(f"omsgrain.{name}")

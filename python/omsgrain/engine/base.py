@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -79,7 +79,7 @@ class Base:
         self._access = Access()
         self._counts = self._settings.count_access and not store.readonly
 
-    def _count_reads(self, digests: Iterable[bytes]) -> None:
+    def _count_reads(self, digests: Sequence[bytes]) -> None:
         """Count reads by a user, where they are counted."""
         if self._counts and self._access.count(digests, self._settings.clock()):
             self._write_counts()

@@ -119,7 +119,7 @@ class Finding(Base):
                 scan=scan,
                 sealed=sealed,
             )
-        self._count_reads(bytes.fromhex(hit.content_address) for hit in page.results)
+        self._count_reads([bytes.fromhex(hit.content_address) for hit in page.results])
         return page
 
     def match(

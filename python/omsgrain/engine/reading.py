@@ -96,7 +96,7 @@ class Reading(Base):
         digest = _core.parse_address(address)
         with self._store.read() as reader:
             grain = _read(reader, digest)
-        self._count_reads([digest])
+        self._count_reads((digest,))
         return grain
 
     def get_many(self, addresses: Iterable[str]) -> list[Grain]:
@@ -107,7 +107,7 @@ class Reading(Base):
             page = asked[start : start + PAGE_GRAINS]
             with self._store.read() as reader:
                 grains += [_read(reader, digest) for _, digest in page]
-            self._count_reads(digest for _, digest in page)
+            self._count_reads([digest for _, digest in page])
         return grains
 
     def exists(self, address: str) -> bool:
@@ -211,13 +211,13 @@ class Reading(Base):
 
 def _read(reader: Reader, digest: bytes) -> Grain:
     """The grain at an address, stored or plain."""
-    seq = reader.find([digest])[0]
+    (seq,) = reader.find((digest,))
     grain = None if seq is None else reader.grain(seq)
     if grain is None or seq is None:
         raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
     address = digest.hex()
     if grain.address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain.sealed and isinstance(reader, Unsealing):
+    if grain.blob[1] & _SEALED and isinstance(reader, Unsealing):
         reader.keys_of(seq)  # says why it was not opened
     return grain

@@ -17,7 +17,7 @@ from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
 from omsgrain.index.holds import holds, state_holds
-from omsgrain.index.walk import Opened, Walk
+from omsgrain.index.walk import Walk, is_opened
 from omsgrain.store.base import Reader, Unsealing, Writer
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Searching(Base):
                 )
                 lists.append([(one.seq, max(0.0, one.score)) for one in near])
             page = self._page(reader, lists, text, limit, asked.names)
-        self._count_reads(bytes.fromhex(hit.content_address) for hit in page.results)
+        self._count_reads([bytes.fromhex(hit.content_address) for hit in page.results])
         return page
 
     def add_vector(self, address: str, vector: Vector, *, model: str) -> None:
@@ -165,7 +165,7 @@ class Searching(Base):
         if not sealed or self._settings.keys is None:
             return
         with self._store.read() as reader:
-            if isinstance(reader, Opened) and reader.has_sealed():
+            if is_opened(reader) and reader.has_sealed():
                 raise UnsupportedError(
                     "sealed grains cannot be ranked; query() finds them by words",
                     expected="sealed=False, to search the others",

@@ -35,6 +35,7 @@ FILTERS = (
 CONDITIONS = (*FILTERS, "created_after", "created_before", "current", *TESTED)
 """All that a query can ask of a grain, by name."""
 _KNOWN = frozenset(CONDITIONS)
+_EQUAL = frozenset(FILTERS)
 
 
 def conditions(given: Mapping[str, Any]) -> Conditions:
@@ -55,6 +56,12 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
     current = None if "current" in given and "current" not in asked else asked.pop("current", True)
     if not (current is None or isinstance(current, bool)):
         raise _wrong("current", "True, False or None", current)
+    if asked.keys() <= _EQUAL:  # the commonest questions
+        equal, terms = _terms(asked)
+        prefix = equal.pop("namespace") if _has_prefix(terms) else None
+        return Conditions(
+            equal, prefix, terms, 0, FOREVER, current, None, None, None, None, (), ()
+        )
     low = _bound("created_after", asked.pop("created_after", None), 0)
     high = _bound("created_before", asked.pop("created_before", None), FOREVER)
     tested = tuple([name for name in TESTED if name in asked])
@@ -73,7 +80,7 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
             expected="True or None beside known_at",
         )
     equal, terms = _terms(asked)
-    prefix = equal.pop("namespace", None) if any([term.prefix for term in terms]) else None
+    prefix = equal.pop("namespace") if _has_prefix(terms) else None
     return Conditions(
         equal,
         prefix,
@@ -111,6 +118,10 @@ def _terms(asked: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Term, ...]]:
             terms.append(Term((name,), _core.term(name, value), prefix))
         equal[name] = _nfc(value)
     return equal, tuple(terms)
+
+
+def _has_prefix(terms: tuple[Term, ...]) -> bool:
+    return True in [term.prefix for term in terms]
 
 
 def _text(name: str, value: object) -> str:
@@ -191,7 +202,7 @@ def _words(value: object) -> tuple[str, ...]:
 def _nfc(value: Any) -> Any:
     """A value as a grain holds it."""
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", value)
+        return value if value.isascii() else unicodedata.normalize("NFC", value)
     if isinstance(value, Mapping):
         return {_nfc(key): _nfc(item) for key, item in value.items() if item is not None}
     return [_nfc(item) for item in value] if isinstance(value, list | tuple) else value

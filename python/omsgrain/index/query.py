@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import Any, Literal
 
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError
@@ -14,7 +13,7 @@ from omsgrain.index import cursor as cursors
 from omsgrain.index.conditions import Conditions
 from omsgrain.index.filters import FILTERS, Time, conditions
 from omsgrain.index.hits import Hit, Page, Plan, hits
-from omsgrain.index.walk import Opened, Terms, Walk
+from omsgrain.index.walk import Terms, Walk, is_opened
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS
 from omsgrain.store.state import Verification
 
@@ -88,7 +87,7 @@ def run(
     start = None if cursor is None else cursors.unpack(cursor, query)
     walk = Walk(terms, asked, newest)
     places = walk.places(start)
-    found = list(islice(walk.matches(places), limit))
+    found = walk.page(places, limit)
     more = len(found) == limit and walk.count(places, 1) > 0
     plan = _plan(walk) if explain else None
     total = None
@@ -106,7 +105,7 @@ def among(terms: Terms, asked: Conditions, sealed: bool) -> Terms:
     Raises:
         UnsupportedError: blind rows do not answer it.
     """
-    if not isinstance(terms, Opened):
+    if not is_opened(terms):
         return terms
     if not sealed or not terms.has_sealed():
         return terms.inner

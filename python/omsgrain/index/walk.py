@@ -13,7 +13,7 @@ import heapq
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from omsgrain import _core
 from omsgrain.errors import IntegrityError
@@ -22,11 +22,11 @@ from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
 from omsgrain.index.holds import States, equal, state_holds, tests_hold
 from omsgrain.store.base import Which
 
-__all__ = ["Opened", "Terms", "Walk"]
+__all__ = ["Opened", "Terms", "Walk", "is_opened"]
 
 _ALL = Term((), _core.term("all", None))
+_TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
-_COMPLEMENT = bytes(range(255, -1, -1))
 
 
 class Terms(States, Protocol):
@@ -58,8 +58,11 @@ class Terms(States, Protocol):
         """The grain with a sequence number."""
         ...
 
+    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
+        """The grains with some sequence numbers."""
+        ...
 
-@runtime_checkable
+
 class Opened(Protocol):
     """A snapshot in which sealed grains are open."""
 
@@ -72,6 +75,14 @@ class Opened(Protocol):
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> Terms:
         """The same, with the sealed grains of one user only, or with those words."""
         ...
+
+
+def is_opened(terms: object) -> TypeGuard[Opened]:
+    """Tell whether sealed grains are open in a snapshot.
+
+    One method tells; to compare all of a protocol takes longer than a query.
+    """
+    return hasattr(terms, "narrowed")
 
 
 class Walk:
@@ -135,6 +146,11 @@ class Walk:
     def places(self, start: bytes | None) -> Iterator[bytes]:
         """Walk from behind a place: what is within the bounds, in all lists, and of that state."""
         asked, newest, which, others = self._asked, self._newest, self._which, self._others
+        if not (others or asked.bounded or asked.stateful):
+            for place in self._walked(start):
+                self.rows += 1
+                yield place
+            return
         low, high = _edge(asked.low), _edge(asked.high)
         if asked.bounded:
             edge = high if newest else low
@@ -152,6 +168,25 @@ class Walk:
                 if not stateful or state_holds(terms, int.from_bytes(place[12:], "big"), asked):
                     yield place
 
+    def page(self, places: Iterator[bytes], most: int) -> list[tuple[bytes, Grain]]:
+        """Read the next grains that match, as many as there are up to ``most``."""
+        if self._reads:
+            return list(islice(self.matches(places), most))
+        found: list[tuple[bytes, Grain]] = []
+        while len(found) < most:
+            page = list(islice(places, min(most - len(found), _TOGETHER)))
+            if not page:
+                break
+            grains = self._terms.grains([int.from_bytes(place[12:], "big") for place in page])
+            there = [
+                (at, grain) for at, grain in zip(page, grains, strict=True) if grain is not None
+            ]
+            self.blobs += len(there)
+            if not _core.all_placed([at for at, _ in there], [g.address for _, g in there]):
+                raise IntegrityError("a stored grain or its index row is damaged")
+            found += there
+        return found
+
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
         """Read the grains at places, and give those that match."""
         read, asked, reads, unsure = self._terms.grain, self._asked, self._reads, self._unsure
@@ -160,7 +195,7 @@ class Walk:
             if grain is None:
                 continue
             self.blobs += 1
-            if not grain.address.startswith(place[6:12].translate(_COMPLEMENT).hex()):
+            if not _core.all_placed([place], [grain.address]):
                 raise IntegrityError("a stored grain or its index row is damaged")
             if reads and not (
                 tests_hold(grain, asked)

@@ -132,6 +132,10 @@ class Reader(Protocol):
         """
         ...
 
+    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
+        """Return the grains with some sequence numbers, each as ``grain`` does."""
+        ...
+
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term, in one look-up; ``_core.term`` makes its key.
 

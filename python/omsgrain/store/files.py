@@ -34,6 +34,7 @@ from omsgrain.store.turns import WriterLock
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
 
+    from omsgrain.store.reading import Seen
     from omsgrain.store.tables import Table
 
 __all__ = ["Files"]
@@ -54,6 +55,7 @@ class Files:
         durable: every commit is synced to the disk before it returns.
         file: the data file. Opening again changes it, so look it up in each transaction.
         recent: what this process knows beyond the watermark.
+        seen: what the last snapshot made of its commit (``reading.py``); None if nothing.
         side: the note of how far the store had come.
         closed: nothing can be done with it any more.
     """
@@ -66,6 +68,7 @@ class Files:
         self.readonly = readonly
         self.durable = durable
         self.recent = Recent(0)
+        self.seen: Seen | None = None
         self.side = SideFile(path / HEAD_FILE)
         self.closed = False
         self._lock = WriterLock(path / WRITER_FILE, patience)
@@ -99,6 +102,9 @@ class Files:
             self._gate.enter()
             try:
                 self._check()
+                file = self.file
+                if not write and not file.closed and file.has_name():
+                    return file.env.begin()  # what nearly every read finds
                 if not self._is_behind(write):
                     return self.file.env.begin(write=write)
                 grown = False

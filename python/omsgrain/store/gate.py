@@ -16,33 +16,42 @@ PATIENCE = 30.0
 
 
 class Gate:
-    """Counts who is inside. Moving or closing the map under a transaction would crash LMDB."""
+    """Counts who is inside. Moving or closing the map under a transaction would crash LMDB.
 
-    __slots__ = ("_changed", "_inside", "_lock", "_shut")
+    Who goes in leaves a mark and then looks whether the gate is shut; who shuts it does so and
+    then looks for marks: one of the two sees the other. A list's append and pop need no lock, and
+    a read of one grain would notice what a lock costs.
+    """
+
+    __slots__ = ("_changed", "_lock", "_marks", "_shut")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._inside = 0
+        self._marks: list[None] = []
         self._shut = False
 
     @property
     def inside(self) -> int:
         """How many transactions are open."""
-        return self._inside
+        return len(self._marks)
 
     def enter(self) -> None:
         """Go in; waits while somebody is alone inside."""
-        with self._lock:
-            while self._shut:
-                self._changed.wait()
-            self._inside += 1
+        self._marks.append(None)
+        while self._shut:
+            self.leave()
+            with self._lock:
+                while self._shut:
+                    self._changed.wait()
+            self._marks.append(None)
 
     def leave(self) -> None:
         """Go out again."""
-        with self._lock:
-            self._inside -= 1
-            if self._shut:
+        if self._marks:  # after a fork the gate is another one, and who was inside left no mark
+            self._marks.pop()
+        if self._shut:
+            with self._lock:
                 self._changed.notify_all()
 
     def shut(self, patience: float) -> bool:
@@ -55,7 +64,7 @@ class Gate:
             while self._shut:
                 self._changed.wait()
             self._shut = True
-            alone = self._changed.wait_for(lambda: not self._inside, patience)
+            alone = self._changed.wait_for(lambda: not self._marks, patience)
             if not alone:
                 self._reopen()
             return alone

@@ -214,6 +214,9 @@ class _MemoryReader:
         blob = self.blob_at(seq)
         return None if blob is None else stored(blob)
 
+    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
+        return [self.grain(seq) for seq in seqs]
+
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from itertools import islice, takewhile
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import lmdb
 
+from omsgrain import _core
 from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, stored
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import failure
 from omsgrain.store.recent import Recent
+from omsgrain.store.state import PAST
 from omsgrain.store.tables import (
     ADDRESSES,
     BLOBS,
@@ -25,6 +26,7 @@ from omsgrain.store.tables import (
     MARK,
     META,
     SEQUENCE,
+    STATES,
     Table,
 )
 from omsgrain.store.terms import Head, TermReader
@@ -33,9 +35,29 @@ from omsgrain.store.turns import Session
 if TYPE_CHECKING:
     from lmdb import Cursor, Transaction
 
-__all__ = ["Head", "LmdbReader", "Snapshot"]
+    from omsgrain.store.file import DataFile
+
+__all__ = ["Head", "LmdbReader", "Seen", "Snapshot"]
 
 _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
+
+
+class Seen(NamedTuple):
+    """What a snapshot made of its commit; it holds for every other snapshot of the same commit.
+
+    Attributes:
+        file: the data file: each counts its commits.
+        commit: the number of the commit.
+        head: its head.
+        recent: what lies beyond the watermark, loaded up to this commit.
+        whole: whether all of that is still there.
+    """
+
+    file: DataFile
+    commit: int
+    head: Head
+    recent: Recent
+    whole: bool
 
 
 class LmdbReader(TermReader):
@@ -135,8 +157,20 @@ class LmdbReader(TermReader):
 
     def grain(self, seq: int) -> Grain | None:
         """Return the grain with a sequence number; a sealed one stays so."""
-        blob = self.blob_at(seq)
-        return None if blob is None else stored(blob)
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
+        return None if row is None else stored(row[MARK:])
+
+    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
+        """Return the grains with some sequence numbers; their blobs are hashed together."""
+        get, table, pack = self._txn.get, self._tables[BLOBS], SEQUENCE.pack
+        found = [get(pack(seq), None, table) for seq in seqs]
+        rows = [row for row in found if row is not None]
+        make = Grain._stored
+        grains = [make(blob, address) for blob, address in _core.stored_blobs(rows, MARK)]
+        if len(grains) == len(found):
+            return [*grains]
+        there = iter(grains)
+        return [None if row is None else next(there) for row in found]
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
@@ -146,12 +180,13 @@ class LmdbReader(TermReader):
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
-        page = []
-        for seq, row in self._rows_from(after, PAGE_GRAINS, PAGE_BYTES):
-            blob = row[MARK:]
-            digest = sha256(blob).digest()
-            page.append((seq, blob, digest if row[:MARK] == digest[:MARK] else None))
-        return page
+        rows = list(self._rows_from(after, PAGE_GRAINS, PAGE_BYTES))
+        found = _core.stored_blobs([row for _, row in rows], MARK)
+        digests = [bytes.fromhex(address) for _, address in found]
+        return [
+            (seq, blob, digest if row.startswith(digest[:MARK]) else None)
+            for (seq, row), (blob, _), digest in zip(rows, found, digests, strict=True)
+        ]
 
     def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int]:
         """Return the next rows, of about so many bytes, and the number of the last.
@@ -231,6 +266,17 @@ class LmdbReader(TermReader):
                 there = cursor.next()
         return page
 
+    def past_between(self, first: int, last: int) -> set[bytes]:
+        """Return the ends of the places of the past grains among some."""
+        end = SEQUENCE.pack(last)
+        found: set[bytes] = set()
+        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
+            if key > end:
+                break
+            if row and row[0] & PAST and len(key) == len(end):
+                found.add(key[-4:])
+        return found
+
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key and its value; None if the table is empty."""
         with self._txn.cursor(self._tables[table]) as cursor:
@@ -260,24 +306,51 @@ def _split_page(
     return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
 
 
-class Snapshot:
-    """Opens a reader, and ends its transaction."""
+class Snapshot(LmdbReader):
+    """A reader that opens its transaction, and ends it.
 
-    __slots__ = ("_env", "_txn")
+    Args:
+        env: the files. What lies beyond the watermark is kept with them, and so is what the last
+            snapshot found out: where nothing was written since, it need not be found out again.
+    """
+
+    __slots__ = ("_env",)
 
     def __init__(self, env: Environment) -> None:
         self._env = env
 
     def __enter__(self) -> LmdbReader:
+        env = self._env
         # Taken before the transaction begins: a run that is written in between is in the tables of
         # this snapshot, and still in this object.
-        recent = self._env.recent
-        self._txn = self._env.begin()
+        recent = env.recent
+        txn = self._txn = env.begin()
+        seen = env.seen
+        if seen is not None:
+            file, commit, head, known, whole = seen
+            if known is recent and commit == txn.id() and file is env.file:
+                self._tables, self._plain, self._whole = file.tables, None, whole
+                self.head, self.recent = head, recent
+                return self
         try:
-            return LmdbReader(self._env, self._txn, recent)
+            super().__init__(env, txn, recent)
+            if self.recent is env.recent:
+                env.seen = Seen(env.file, txn.id(), self.head, self.recent, self._is_whole())
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
+        return self
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; None where there is no such grain."""
+        if self.recent.digests:
+            return super().find(digests)
+        get, table = self._txn.get, self._tables[ADDRESSES]
+        found: list[int | None] = []
+        for digest in digests:
+            row = get(digest, None, table)
+            found.append(None if row is None else SEQUENCE.unpack(row)[0])
+        return found
 
     def __exit__(
         self,

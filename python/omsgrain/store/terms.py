@@ -8,9 +8,9 @@ and what does its state say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain.store.base import Which
@@ -27,7 +27,7 @@ from omsgrain.store.tables import (
 )
 
 if TYPE_CHECKING:
-    from lmdb import Transaction, _Database
+    from lmdb import Cursor, Transaction, _Database
 
 __all__ = ["Head", "TermReader"]
 
@@ -36,6 +36,8 @@ _WHERE: dict[Which, tuple[Table, ...]] = {
     "past": (PAST_TERMS,),
     "all": (TERMS, PAST_TERMS),
 }
+
+_PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
 
 class Head(NamedTuple):
@@ -93,8 +95,9 @@ class TermReader:
         """Walk the grains that have a term, in order, from behind a place."""
         walks = [self._disk_places(table, key, after, newest) for table in _WHERE[which]]
         for part, low, high in self._parts():
-            walks.append(self._seen(part.places(key, after, newest, low, high), which))
-        return merge(*walks, reverse=newest)
+            if part.tail.count(key):
+                walks.append(self._seen(part.places(key, after, newest, low, high), which))
+        return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
         """Walk the terms whose keys begin with a prefix, each once, sorted."""
@@ -116,9 +119,13 @@ class TermReader:
                 there = cursor.set_range_dup(key, after)
                 if there and cursor.value() == after:
                     there = cursor.next_dup()
-            while there:
-                yield cursor.value()
-                there = cursor.prev_dup() if newest else cursor.next_dup()
+            if not there:
+                return
+            walk = cursor.iterprev_dup() if newest else cursor.iternext_dup()
+            most, longest = _PLACES
+            while page := list(islice(walk, most)):
+                yield from page
+                most = min(4 * most, longest)
 
     def _disk_keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
         with self._txn.cursor(self._tables[table]) as cursor:
@@ -178,6 +185,15 @@ class TermReader:
         """Tell whether there is a grain with a sequence number, without reading it."""
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             return cursor.set_key(SEQUENCE.pack(seq))
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        """Return a function that gives the value of a key, for passes over a whole table."""
+        get, handle = self._txn.get, self._tables[table]
+        return lambda key: get(key, None, handle)
+
+    def cursor(self, table: Table) -> Cursor[bytes]:
+        """Return a cursor on a table, for passes that would open thousands; close it."""
+        return self._txn.cursor(self._tables[table])
 
     def entries(self, table: Table) -> int:
         """Return the number of rows of a table."""

@@ -154,6 +154,10 @@ class SealedReader:
             raise
         return Grain._stored(plain, address)
 
+    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
+        """Return the grains with some sequence numbers, opened as ``grain`` does."""
+        return [self.grain(seq) for seq in seqs]
+
     def keys_of(self, seq: int) -> UserKeys:
         """Return the keys that seal a grain.
 

@@ -14,7 +14,7 @@ from omsgrain.errors import StoreError
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader
 from omsgrain.store.recent import Appended, Recent
-from omsgrain.store.state import PAST, forget
+from omsgrain.store.state import forget
 from omsgrain.store.tables import (
     ADDRESSES,
     BLOBS,
@@ -27,7 +27,6 @@ from omsgrain.store.tables import (
     META,
     PAST_TERMS,
     SEQUENCE,
-    STATES,
     TERMS,
     Kind,
     Table,
@@ -252,21 +251,11 @@ class LmdbWriter(LmdbReader):
     def add_rows(self, recent: Recent, removed: AbstractSet[int] = frozenset()) -> None:
         """Write index rows in order, those of past grains apart, of removed ones none."""
         numbers = recent.digests.values()
-        past = self._past_between(min(numbers, default=0), max(numbers, default=0))
+        ends = self.past_between(min(numbers, default=0), max(numbers, default=0))
+        past = {int.from_bytes(end, "big") for end in ends}  # numbers that places hold: 4 bytes
         if past:
             self._append(PAST_TERMS, recent, past, True)
         self._append(TERMS, recent, past | removed, False)
-
-    def _past_between(self, first: int, last: int) -> set[int]:
-        """The numbers of the past grains among some."""
-        end = SEQUENCE.pack(last)
-        found: set[int] = set()
-        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
-            if key > end:
-                break
-            if row[0] & PAST:
-                found.update(SEQUENCE.unpack(key))
-        return found
 
     def _append(
         self, table: Table, recent: Recent, numbers: AbstractSet[int], inside: bool

@@ -62,6 +62,8 @@ pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]
 pub mod jsonl;
 #[cfg(feature = "batch")]
+pub mod placed;
+#[cfg(feature = "batch")]
 pub mod tail;
 
 #[cfg(feature = "signatures")]

@@ -12,6 +12,7 @@ mod marks;
 mod nearest;
 mod node;
 mod object;
+mod placed;
 mod rows;
 mod sealing;
 mod shape;
@@ -42,6 +43,8 @@ mod _core {
     use crate::marks::Marks;
     #[pymodule_export]
     use crate::nearest::nearest;
+    #[pymodule_export]
+    use crate::placed::{all_placed, stored_blobs};
     #[pymodule_export]
     use crate::rows::{address_rows, blob_rows};
     #[pymodule_export]

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a store: what snapshots share, the gate that they pass, and how reads are counted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import omsgrain as og
+from omsgrain import errors as err
+from omsgrain.engine.access import MANY, Access
+from omsgrain.store.gate import Gate
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE
+
+
+def belief(n: int) -> dict[str, object]:
+    return {
+        "type": "belief",
+        "subject": "door",
+        "relation": "is",
+        "object": f"open {n}",
+        "confidence": 0.9,
+        "created_at": 1_700_000_000_000 + n,
+    }
+
+
+# --- snapshots -----------------------------------------------------------------------------------
+
+
+def test_snapshots_of_a_commit_share_what_they_know(tmp_path: Path) -> None:
+    with og.open(tmp_path / "memory.omsg") as store:
+        first = store.put(belief(1))
+        below = store._store
+        assert isinstance(below, LmdbStore)
+        with below.read() as one, below.read() as two:
+            assert one.head is two.head
+            assert one.recent is two.recent
+        second = store.put(belief(2))
+        with below.read() as three:
+            assert three.head is not one.head
+            assert three.find([bytes.fromhex(a) for a in (first, second)]) == [1, 2]
+        below.flush()
+        with below.read() as four:
+            assert four.head.watermark == 2
+            assert four.find([bytes.fromhex(a) for a in (second, "0" * 64)]) == [2, None]
+
+
+def test_a_compacted_file_is_another_one(tmp_path: Path) -> None:
+    with og.open(tmp_path / "memory.omsg") as store:
+        addresses = [store.put(belief(n)) for n in range(3)]
+        store.get(addresses[0])
+        store.compact()
+        assert [g.address for g in store.get_many(addresses)] == addresses
+        assert len(store) == 3
+
+
+def test_grains_that_are_not_there_keep_their_place(tmp_path: Path) -> None:
+    with og.open(tmp_path / "memory.omsg") as store:
+        addresses = [store.put(belief(n)) for n in range(3)]
+        with store._store.read() as reader:
+            found = reader.grains([3, 9, 1])
+        assert [g and g.address for g in found if g is not None] == [addresses[2], addresses[0]]
+        assert found[1] is None
+
+
+# --- the gate ------------------------------------------------------------------------------------
+
+
+def test_who_is_inside_keeps_the_gate_open() -> None:
+    gate = Gate()
+    gate.enter()
+    assert not gate.shut(0.0)
+    assert gate.inside == 1
+    gate.leave()
+    gate.leave()  # as after a fork
+    assert gate.shut(0.0)
+    gate.open()
+
+
+def test_who_comes_late_waits() -> None:
+    gate = Gate()
+    passed: list[str] = []
+
+    def late() -> None:
+        gate.enter()
+        passed.append("late")
+        gate.leave()
+
+    with gate.alone():
+        thread = threading.Thread(target=late)
+        thread.start()
+        passed.append("alone")
+    thread.join()
+    assert passed == ["alone", "late"]
+    assert gate.inside == 0
+
+
+def test_many_threads_and_one_alone() -> None:
+    gate, turns = Gate(), 300
+    inside = [0]
+    wrong: list[int] = []
+
+    def pass_through() -> None:
+        for _ in range(turns):
+            gate.enter()
+            if inside[0]:
+                wrong.append(1)
+            gate.leave()
+
+    threads = [threading.Thread(target=pass_through) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        with gate.alone():
+            inside[0] = 1
+            inside[0] = 0
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert gate.inside == 0
+
+
+# --- counts --------------------------------------------------------------------------------------
+
+
+def test_counts_are_written_when_many_have_gathered() -> None:
+    access = Access()
+    digests = [SEQUENCE.pack(n) * 4 for n in range(MANY)]
+    assert not access.count(digests[:-1], 5)
+    assert not access.count(digests[:9], 7)
+    assert access.of(digests[0]) == (2, 7)
+    assert access.count([digests[-1]], 6)
+    assert access.take()
+    assert not access.take()  # it is being written
+    access.count([digests[0]], 8)
+    assert access.of(digests[0]) == (3, 8)
+    access.written(False)
+    assert access.of(digests[0]) == (3, 8)
+
+
+def test_counts_of_two_names_of_a_grain_come_together(tmp_path: Path) -> None:
+    """A sealed grain is read by its own address and by that of what was sealed."""
+    with og.open(tmp_path / "memory.omsg") as store:
+        store.put(belief(1))
+
+        class Same:
+            def __init__(self, writer: object) -> None:
+                self.writer = writer
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(self.writer, name)
+
+            def find(self, digests: list[bytes]) -> list[int]:
+                return [1 for _ in digests]
+
+        access = Access()
+        access.count([b"a" * 32, b"b" * 32, b"a" * 32], 9)
+        assert access.take()
+        store._store.write(lambda writer: access.write(Same(writer)))  # type: ignore[arg-type]
+        with store._store.read() as reader:
+            row = reader.row(COUNTERS, SEQUENCE.pack(1))
+        assert row is not None
+        assert COUNTER.unpack(row) == (3, 9)
+
+
+# --- the import ----------------------------------------------------------------------------------
+
+
+def test_the_import_loads_only_the_core() -> None:
+    code = """
+import sys
+before = set(sys.modules)
+import omsgrain
+loaded = {name for name in set(sys.modules) - before if name.startswith("omsgrain")}
+assert loaded == {"omsgrain", "omsgrain._core"}, loaded
+for name in omsgrain.__all__:
+    assert getattr(omsgrain, name) is not None
+    assert name in dir(omsgrain)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_not_there() -> None:
+    with pytest.raises(AttributeError):
+        _ = og.nothing
+    assert og.errors is err
