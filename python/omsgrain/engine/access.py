@@ -22,9 +22,10 @@ MANY = 4_096
 class Access:
     """How often, and when last, grains were read since the counts were written."""
 
-    __slots__ = ("_counts", "_lock", "_writing")
+    __slots__ = ("_counts", "_lock", "_most", "_writing")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MANY) -> None:
+        self._most = most
         self._counts: dict[bytes, tuple[int, int]] = {}
         self._writing: dict[bytes, tuple[int, int]] = {}
         self._lock = threading.Lock()
@@ -35,7 +36,7 @@ class Access:
             counts = self._counts
             for digest in digests:
                 counts[digest] = (counts.get(digest, (0, 0))[0] + 1, time)
-            return len(counts) >= MANY
+            return len(counts) >= min(MANY, self._most)
 
     def of(self, digest: bytes) -> tuple[int, int]:
         """How often a grain was read, and when last, as far as it is not written."""
