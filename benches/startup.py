@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import omsgrain as og
+from benches import data
 from benches.measure import Case, Plan, Row, check, timed
 from benches.spawn import HERE
 
@@ -23,8 +25,8 @@ else:
 """
 
 
-def _python(code: str) -> str:
-    command = [sys.executable, "-c", code]
+def _python(code: str, *args: str) -> str:
+    command = [sys.executable, "-c", code, *args]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -38,6 +40,22 @@ def memory(plan: Plan) -> Case:
         lambda: float(_python("import omsgrain\n" + _RSS)),
         lambda: float(_python(_RSS)),
     )
+
+
+_IDLE = """
+import sys
+import omsgrain
+store = omsgrain.open(sys.argv[1], readonly=True)
+assert store.query(limit=1).results
+"""
+
+
+def idle(plan: Plan) -> Case:
+    """A process that has a store open and has asked it something."""
+    path = str(plan.directory / "memory.omsg")
+    with og.open(path) as store:
+        check(store.put_many(data.standard(plan.count)).stored == plan.count, "all are new")
+    return Case(lambda: float(_python(_IDLE + _RSS, path)), lambda: float(_python(_RSS)))
 
 
 def wheel(plan: Plan) -> Case:
@@ -68,6 +86,17 @@ ROWS = (
         30,
         memory,
         sets=("-",),
+        unit="MB",
+        kind="more",
+    ),
+    Row(
+        "U1-idle",
+        "memory with a store of 10,000 grains open, after a query",
+        "python alone",
+        30,
+        idle,
+        sets=("-",),
+        count=10_000,
         unit="MB",
         kind="more",
     ),

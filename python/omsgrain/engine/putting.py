@@ -149,7 +149,7 @@ class Putting(Bringing):
             raise RangeError("a batch has at least one item", found=f"batch_size={batch_size}")
         report = PutReport([], 0, 0, [], [])
         held: list[Intake] = []
-        size = min(batch_size, self._settings.budget.run)
+        size = min(batch_size, self._settings.budget.batch)
         for intake in intakes(items, size, self._settings.resolver):
             if stop and intake.errors:
                 raise intake.errors[0].error

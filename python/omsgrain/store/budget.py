@@ -9,6 +9,7 @@ smaller budget means shorter runs of the index; the rest is caches.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 
 from omsgrain.errors import RangeError, SchemaError
@@ -19,7 +20,7 @@ LEAST = 16 << 20
 """Bytes; half of it are the modules and LMDB's own lists."""
 
 _FIXED = 10 << 20
-_GRAIN = 24 << 10  # bytes a grain of a run: its rows, and six pages at random places
+_GRAIN = 48 << 10  # bytes a grain of a run: most of its rows touch a page of their own
 _COUNT = 256  # bytes a grain whose reads are counted
 _MOST = 1 << 40
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -34,6 +35,7 @@ class Budget:
 
     Attributes:
         run: grains in a sorted run of the index.
+        batch: grains in a transaction of many that need not be one.
         counts: grains whose reads are counted before that is written.
         text: bytes of the text index's cache.
         page: grains that the text index takes in at a time.
@@ -42,6 +44,7 @@ class Budget:
     """
 
     run: int = 65_536
+    batch: int = sys.maxsize
     counts: int = 4_096
     text: int = 8 << 20
     page: int = 4_096
@@ -52,9 +55,10 @@ class Budget:
     def of(cls, memory: int) -> Budget:
         """Share out so many bytes."""
         most, rest = cls(), memory - _FIXED
-        run = max(128, rest * 3 // 4 // _GRAIN)
+        run = max(64, rest * 3 // 4 // _GRAIN)
         return cls(
             run=min(most.run, run),
+            batch=run,
             counts=min(most.counts, rest // 16 // _COUNT),
             text=min(most.text, rest // 8),
             page=min(most.page, run),
