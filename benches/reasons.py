@@ -2,8 +2,8 @@
 """Why rows are lost, as a profile shows it; RESULTS.md has these sentences beside the figures.
 
 A key is a row, or a row and a set of grains where the reason is that set's own. A reason for a
-row that was won is passed over, so it need not be taken out for one lucky run; take it out when the
-row is won to stay.
+row that was won is passed over, so it need not be taken out for one lucky run; take it out when
+the row is won to stay.
 """
 
 from __future__ import annotations
