@@ -92,10 +92,11 @@ def rows() -> tuple[Row, ...]:
 
 def write_page(found: Growth, file: Path = PAGE) -> None:
     """Put the tables into the page."""
-    page.fill(file, {"growth": to_markdown(found), "growth-about": page.about(found)})
+    parts = {"growth": growth_table(found), "growth-end": end_table(found)}
+    page.fill(file, parts | {"growth-about": page.about(found)})
 
 
-def to_markdown(found: Growth) -> str:
+def growth_table(found: Growth) -> str:
     """One line a size."""
     million = MILLION
     heads = (
@@ -126,6 +127,27 @@ def to_markdown(found: Growth) -> str:
         )
         before = point["grains"]
     return page.table(heads, lines)
+
+
+def end_table(found: Growth) -> str:
+    """What follows for a machine, in proportion to the largest size that was measured."""
+    point, checked = found["points"][-1], [p for p in found["points"] if "check" in p][-1]
+    each = point["file_bytes"] / point["grains"]
+    check_each = checked["check"] / checked["grains"]
+    rate = 1 / seconds_at_end(found)
+    lines = [
+        (
+            f"{disk // 10**9:,} GB of disk, half of it for the store",
+            f"{disk / 2 / each / 1e6:,.0f} million grains",
+            f"{disk / 2 / each / rate / 3_600:,.1f} h of putting without a pause",
+            f"{disk / 2 / each * check_each / 3_600:,.1f} h",
+        )
+        for disk in (32 * 10**9, 100 * 10**9, 10**12)
+    ]
+    lines.append(
+        ("a check overnight, 8 h", f"{8 * 3_600 / check_each / 1e6:,.0f} million", "", "8 h")
+    )
+    return page.table(("limit", "holds", "full, at the last rate, after", "check"), lines)
 
 
 ROWS = rows()

@@ -143,5 +143,6 @@ print(peak - before)
 def test_the_bound_holds(tmp_path: Path) -> None:
     if not Path("/proc/self/status").exists():
         return  # only Linux tells what is in memory and in no file
-    taken = int(run(BOUND, tmp_path / "memory.omsg", LEAST, 5_000)[0])
-    assert 1 << 20 < taken < LEAST * 7 // 8  # without a bound it is more than all of it
+    taken = int(run(BOUND, tmp_path / "memory.omsg", LEAST, 3_000)[0])
+    # Half a bound holds modules that were there before; without one it would be 9 MB already.
+    assert 1 << 20 < taken < LEAST // 2

@@ -85,7 +85,7 @@ def _advice(found: Bench) -> list[str]:
     advice = found.advice
     batch = advice.batch["commit"]
     return [
-        f"Put {batch:,} grains at once: that is nine tenths of the best rate here, or more.",
+        f"Put {batch:,} grains at once: the least that reaches nine tenths of the best rate.",
         f'durability="relaxed" makes put {advice.relaxed_one:.1f} times as fast, and batches of '
         f"{batch:,} {advice.relaxed_batch:.1f} times;",
         "a power cut can then cost what was put since the last sync, and in the worst case all.",
