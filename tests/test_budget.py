@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from omsgrain.errors import OmsError, RangeError, SchemaError
 from omsgrain.store.base import Store
 from omsgrain.store.budget import LEAST, Budget, parse
 from omsgrain.store.lmdb import LmdbStore
-from shell import belief
+from shell import Shell, belief, lines
 from store_contract import StoreContract, make_pairs, pair, put
 
 
@@ -90,6 +91,26 @@ def test_handles_that_share_a_store_share_the_tightest(tmp_path: Path) -> None:
     put(wide, *make_pairs(few, seed=2))
     assert wide.stats().watermark == 2 * few
     wide.close()
+
+
+def test_on_the_command_line(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shell, path = Shell(capfdbinary, monkeypatch), tmp_path / "memory.omsg"
+    opened: list[object] = []
+    plain = og.open
+
+    def noting(path: Path, **given: Any) -> og.GrainStore:
+        opened.append(given["memory"])
+        return plain(path, **given)
+
+    monkeypatch.setattr(og, "open", noting)
+    monkeypatch.setenv("OMSGRAIN_MEMORY", "32MiB")
+    assert shell("ingest", path, stdin=lines(belief(1))) == 0
+    assert shell("stats", path, "--memory", "16MiB") == 0
+    assert opened == ["32MiB", "16MiB"]
+    code, error = shell.error("stats", path, "--memory", "1MB")
+    assert (code, error["code"], error["field"]) == (24, "ERR_RANGE", "/memory")
 
 
 def test_the_map_grows_by_small_steps(tmp_path: Path) -> None:
