@@ -14,6 +14,7 @@ from pathlib import Path
 import omsgrain as og
 from benches.machine import anonymous
 from benches.measure import check
+from benches.spawn import as_installed
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,7 +27,9 @@ def opened_in_child(path: Path) -> dict[str, dict[str, float]]:
 
 def _child(path: Path) -> dict[str, float]:
     command = [sys.executable, "-m", "benches.opened", str(path)]
-    done = subprocess.run(command, cwd=_ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=_ROOT, env=as_installed(), check=True, capture_output=True, text=True
+    )
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

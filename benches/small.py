@@ -23,6 +23,7 @@ from pathlib import Path
 import omsgrain as og
 from benches import data, machine, page
 from benches.measure import check
+from benches.spawn import as_installed
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "small.md"
@@ -68,6 +69,7 @@ def _python(code: str, *args: object) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, args)],
         cwd=ROOT,
+        env=as_installed(),
         check=True,
         capture_output=True,
         text=True,

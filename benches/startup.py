@@ -11,7 +11,7 @@ from pathlib import Path
 import omsgrain as og
 from benches import data
 from benches.measure import Case, Plan, Row, check, timed
-from benches.spawn import HERE
+from benches.spawn import HERE, as_installed
 
 _RSS = """
 import os, sys
@@ -27,7 +27,8 @@ else:
 
 def _python(code: str, *args: str) -> str:
     command = [sys.executable, "-c", code, *args]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, env=as_installed(), check=True, capture_output=True, text=True)
+    return done.stdout
 
 
 def import_time(plan: Plan) -> Case:
