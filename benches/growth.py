@@ -92,7 +92,9 @@ def rows() -> tuple[Row, ...]:
 
 def write_page(found: Growth, file: Path = PAGE) -> None:
     """Put the tables into the page."""
-    parts = {"growth": growth_table(found), "growth-end": end_table(found)}
+    curves = FILE.with_suffix(".png")
+    shown = f"\n\n![Curves](../benches/results/{curves.name})" if curves.exists() else ""
+    parts = {"growth": growth_table(found) + shown, "growth-end": end_table(found)}
     page.fill(file, parts | {"growth-about": page.about(found)})
 
 
