@@ -62,7 +62,8 @@ def rows() -> tuple[Row, ...]:
     start = f"the first {found['steps'][0]['count']:,}"
 
     def row(name: str, work: str, peer: str, goal: float, case: Case, **more: Any) -> Row:
-        text = f"{work} ({size:,} grains, {found['date']}, benches.scale)"
+        budget = f", memory={found['memory']}" if found["memory"] else ""
+        text = f"{work} ({size:,} grains{budget}, {found['date']}, benches.scale)"
         kept = goal if judged else None
         return Row(name, text, peer, kept, lambda plan: case, sets=("-",), **more)
 
@@ -94,8 +95,9 @@ def write_page(found: Growth, file: Path = PAGE) -> None:
     """Put the tables into the page."""
     curves = FILE.with_suffix(".png")
     shown = f"\n\n![Curves](../benches/results/{curves.name})" if curves.exists() else ""
+    budget = found["memory"] and f' The store was opened with memory="{found["memory"]}".'
     parts = {"growth": growth_table(found) + shown, "growth-end": end_table(found)}
-    page.fill(file, parts | {"growth-about": page.about(found)})
+    page.fill(file, parts | {"growth-about": page.about(found) + (budget or "")})
 
 
 def growth_table(found: Growth) -> str:

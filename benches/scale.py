@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument("out", nargs="?", type=Path, default=growth.FILE)
     parser.add_argument("--step", type=int, default=100_000, help="grains a step (100,000)")
     parser.add_argument("--store", type=Path, help="a directory for the store, which is kept")
+    parser.add_argument("--memory", help="a budget, as open(memory=) takes it (none)")
     parser.add_argument("--doc", action="store_true", help="write docs/scale.md from OUT")
     options = parser.parse_args()
     if options.doc:
@@ -54,11 +55,11 @@ def main() -> int:
         return 0
     if options.store:
         options.store.mkdir(parents=True, exist_ok=True)
-        grow(options.store, options.grains, options.step, options.out)
+        grow(options.store, options.grains, options.step, options.out, options.memory)
     else:
         # On a disk, beside this file: /tmp may be memory.
         with tempfile.TemporaryDirectory(prefix="tmp-", dir=Path(__file__).parent) as directory:
-            grow(Path(directory), options.grains, options.step, options.out)
+            grow(Path(directory), options.grains, options.step, options.out, options.memory)
     from benches import plot
 
     if not plot.curves(growth.load(options.out), options.out.with_suffix(".png")):
@@ -66,27 +67,27 @@ def main() -> int:
     return 0
 
 
-def grow(directory: Path, grains: int, step: int, out: Path) -> None:
+def grow(directory: Path, grains: int, step: int, out: Path, memory: str | None = None) -> None:
     """Put so many grains into the store of a directory, and write what it costs to ``out``."""
     path = directory / STORE
-    found = _before(path, out, step)
+    found = _before(path, out, step) | {"memory": memory}
     size = found["steps"][-1]["grains"] if found["steps"] else 0
     looks = points(grains, step)
-    store = og.open(path)
+    store = og.open(path, memory=memory)
     try:
         while size < grains:
             count = min(step, grains - size)
-            with Sampler() as memory:
+            with Sampler() as watched:
                 seconds = _put(store, size, count)
                 size += count
                 if size in looks:
                     fresh = _queries(store, size)
                     seconds += _timed(store.close)  # now all of it is in the index tables
-            done = {"grains": size, "count": count, "seconds": seconds, "anonymous": memory.peak}
+            done = {"grains": size, "count": count, "seconds": seconds, "anonymous": watched.peak}
             found["steps"].append(done)
             if size in looks:
                 opened = opened_in_child(path)
-                store = og.open(path)
+                store = og.open(path, memory=memory)
                 look = {"fresh": fresh, **opened, **_look(store, size)}
                 if looks.index(size) in UPKEEP or size == grains:
                     look |= _upkeep(store, directory)
