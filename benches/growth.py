@@ -55,7 +55,7 @@ def rows() -> tuple[Row, ...]:
     """Rows S8, if the figures are there; with goals if they are of enough grains."""
     if not FILE.exists():
         return ()
-    found = load()
+    found = load(FILE)
     size = found["steps"][-1]["grains"]
     first = found["points"][0]
     judged = size >= GOAL

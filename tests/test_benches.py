@@ -116,6 +116,31 @@ def test_a_store_grows_stops_and_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
         grow(tmp_path, 7_000, 5_000, out)
 
 
+@pytest.mark.parametrize(("size", "judged"), [(10_000_000, True), (300_000, False)])
+def test_rows_of_growth_are_judged_at_ten_million(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, judged: bool
+) -> None:
+    monkeypatch.setattr(growth, "FILE", tmp_path / "growth.json")
+    assert growth.rows() == ()
+    steps = [
+        {"grains": n, "count": 100_000, "seconds": s, "anonymous": 3e8}
+        for n, s in ((100_000, 10.0), (size, 20.0))
+    ]
+    looks = [{"grains": n, "flushed": {"p95": p}} for n, p in ((100_000, 1e-3), (size, 1.25e-3))]
+    found = {"date": "2026-01-15", "memory": "64MB", "steps": steps, "points": looks}
+    growth.FILE.write_text(json.dumps(found))
+    results = []
+    for one in growth.rows():
+        case = one.build(Plan("-", 1, 1, tmp_path))
+        samples = Samples([case.ours()], [case.peer()], 1, 1)
+        results.append(report.judge(one, "-", 0, samples))
+    assert [r.row for r in results] == ["S8", "S8-query", "S8-memory"]
+    expected = (0.5, 0.8, 300.0) if judged else (0.666666667, 0.8, 300.0)
+    assert tuple(round(r.figure, 9) for r in results) == expected
+    assert [r.won for r in results] == ([False, True, True] if judged else [None] * 3)
+    assert "memory=64MB" in results[0].work
+
+
 def test_tables_go_between_their_marks(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_text("a\n<!-- x -->\nold\n<!-- /x -->\nb\n")
