@@ -7,7 +7,7 @@ BUILT := $(VENV)/.built
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench fuzz vectors docs build clean
+.PHONY: demo test test-long test-services check fmt bench small fuzz vectors docs build clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -42,6 +42,11 @@ fmt: build ## format everything
 bench: build ## measure against peers; writes benches/results
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benches
+
+small: build ## a core built for size, beside the usual one, and what both cost
+	cargo build --locked -q -p omsgrain-py --profile release
+	cargo build --locked -q -p omsgrain-py --profile small
+	$(BIN)/python -m benches.small
 
 fuzz: ## each fuzz target for a minute
 	cd rust/fuzz && ./run.sh 60

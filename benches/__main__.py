@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures all rows, or those named: `python -m benches [ROW...]`.
 
+With --agree FILE... nothing is measured: do several runs say the same of who wins?
+
 A full run writes results/latest.json, results/ratios.png and RESULTS.md; one of some rows, or of
 another size, only prints, unless --out names a directory.
 """
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from benches import data, machine, plot, report, spawn
+from benches import agree, data, machine, plot, report, spawn
 from benches.measure import Row
 from benches.rows import ROWS
 
@@ -27,7 +29,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="samples of each side (7)")
     parser.add_argument("--scale", type=float, default=1.0, help="times as many grains (1)")
     parser.add_argument("--out", type=Path, help="write all files to this directory")
+    parser.add_argument("--agree", nargs="+", type=Path, metavar="FILE", help="compare runs")
     options = parser.parse_args()
+    if options.agree:
+        return agree.main(options.agree)
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     chosen = [ROWS[name] for name in ROWS if not options.rows or name in options.rows]

@@ -17,8 +17,8 @@ START = 1_768_471_200_000
 DID = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
 
-def standard(count: int) -> list[Fields]:
-    """Beliefs of a warehouse robot, about 230 bytes as blobs."""
+def standard(count: int, first: int = 0) -> list[Fields]:
+    """Beliefs of a warehouse robot, about 230 bytes as blobs, from number ``first`` on."""
     return [
         {
             "type": "belief",
@@ -34,7 +34,7 @@ def standard(count: int) -> list[Fields]:
             "structural_tags": ["inventory", "shelf"],
             "user_id": f"u{i % 100}",
         }
-        for i in range(count)
+        for i in range(first, first + count)
     ]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 PEERS = ("omsgrain", "ormsgpack", "orjson", "cbor2", "lmdb", "areev")
 _CPUINFO = Path("/proc/cpuinfo")
+_STATUS = Path("/proc/self/status")
 _TELLING = ("avx2", "avx512f", "sha_ni", "sha2")
 
 
@@ -52,6 +53,21 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
+
+
+def anonymous() -> int:
+    """Bytes of this process that are in memory and in no file: what it has beside maps.
+
+    Where the system does not say so (Linux does), the most that it ever had in memory.
+    """
+    if _STATUS.exists():
+        for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) << 10
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if platform.system() == "Darwin" else peak << 10
 
 
 def _file_system(path: Path) -> str:

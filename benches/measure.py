@@ -81,7 +81,8 @@ class Row:
         id: its name.
         work: what is done.
         peer: against what.
-        goal: the least ratio peer / ours; with ``kind="more"`` the most that ours may take more.
+        goal: the least ratio peer / ours; with ``kind="more"`` the most that ours may take more;
+            None: the row is not judged.
         build: checks, and gives what is timed.
         sets: the sets of grains it is run on.
         threads: sizes of the core's thread pool; the goal holds for the first.
@@ -93,7 +94,7 @@ class Row:
     id: str
     work: str
     peer: str
-    goal: float
+    goal: float | None
     build: Callable[[Plan], Case]
     sets: tuple[str, ...] = ("standard",)
     threads: tuple[int, ...] = (ALL_CORES,)

@@ -8,6 +8,7 @@ import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from benches import reasons
 from benches.measure import ALL_CORES, UNITS, Row
 from benches.spawn import Samples
 
@@ -106,6 +107,34 @@ def line(result: Result) -> list[str]:
 HEADS = ("#", "work", "grains", "threads", "ours", "against", "peer", "figure", "goal", "")
 
 
+def by_how_much(r: Result) -> str:
+    """How far a lost row is from its goal, and who is faster."""
+    assert r.goal is not None
+    if r.kind == "more":
+        return f"{r.figure:+.1f} {r.unit} of {r.goal:+g} {r.unit}"
+    faster = "ours is smaller" if r.unit in ("B", "MB") else "ours is faster"
+    other = "the peer's is smaller" if r.unit in ("B", "MB") else "the peer is faster"
+    who = faster if r.figure >= 1 else other
+    return (
+        f"{r.figure:.2f}x of {r.goal:g}x: {who}, {r.goal / r.figure:.1f} times short of the goal"
+    )
+
+
+def lost(results: list[Result]) -> list[str]:
+    """One item a lost row: by how much, and why."""
+    items = []
+    for r in results:
+        if r.won is False:
+            why = reasons.of(r.row, r.set) or "No reason is noted yet."
+            name = r.row if r.set == "-" else f"{r.row} {r.set}"
+            items.append(f"- **{name}** ({by_how_much(r)}). {why}")
+    return items
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", f"## {title}", "", *lines] if lines else []
+
+
 def to_markdown(results: list[Result], about: dict[str, Any]) -> str:
     """The table, with what it was measured on."""
     judged = [r for r in results if r.won is not None]
@@ -134,6 +163,14 @@ def to_markdown(results: list[Result], about: dict[str, Any]) -> str:
             "| " + " | ".join(HEADS) + " |",
             "|" + "---|" * len(HEADS),
             *rows,
+            *_section("Lost, by how much, and why", lost(results)),
+            *_section(
+                "Not measured yet",
+                [
+                    f"- **{name}**: {work}"
+                    for name, work in reasons.not_built(r.row for r in results)
+                ],
+            ),
             "",
         ]
     )

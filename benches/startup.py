@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import omsgrain as og
+from benches import data
 from benches.measure import Case, Plan, Row, check, timed
-from benches.spawn import HERE
+from benches.spawn import HERE, as_installed
 
 _RSS = """
 import os, sys
@@ -23,9 +25,10 @@ else:
 """
 
 
-def _python(code: str) -> str:
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def _python(code: str, *args: str) -> str:
+    command = [sys.executable, "-c", code, *args]
+    done = subprocess.run(command, env=as_installed(), check=True, capture_output=True, text=True)
+    return done.stdout
 
 
 def import_time(plan: Plan) -> Case:
@@ -38,6 +41,22 @@ def memory(plan: Plan) -> Case:
         lambda: float(_python("import omsgrain\n" + _RSS)),
         lambda: float(_python(_RSS)),
     )
+
+
+_IDLE = """
+import sys
+import omsgrain
+store = omsgrain.open(sys.argv[1], readonly=True)
+assert store.query(limit=1).results
+"""
+
+
+def idle(plan: Plan) -> Case:
+    """A process that has a store open and has asked it something."""
+    path = str(plan.directory / "memory.omsg")
+    with og.open(path) as store:
+        check(store.put_many(data.standard(plan.count)).stored == plan.count, "all are new")
+    return Case(lambda: float(_python(_IDLE + _RSS, path)), lambda: float(_python(_RSS)))
 
 
 def wheel(plan: Plan) -> Case:
@@ -68,6 +87,17 @@ ROWS = (
         30,
         memory,
         sets=("-",),
+        unit="MB",
+        kind="more",
+    ),
+    Row(
+        "U1-idle",
+        "memory with a store of 10,000 grains open, after a query",
+        "python alone",
+        30,
+        idle,
+        sets=("-",),
+        count=10_000,
         unit="MB",
         kind="more",
     ),

@@ -54,6 +54,7 @@ COMMANDS = {
     "keygen": ("keys", "keygen"),
     "sign": ("keys", "sign"),
     "disclose": ("disclose", "disclose"),
+    "bench": ("bench", "bench"),
     "vectors": ("vectors", "vectors"),
     "demo": ("demo", "demo"),
 }

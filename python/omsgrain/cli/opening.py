@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With what a command opens its store: keys for what is sealed, the web for names of signers."""
+"""With what a command opens its store: keys, the web for names of signers, an amount of memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def master_option(command: F) -> F:
 
 
 def keys_option(command: F) -> F:
-    """``--keys`` and ``--master`` of a command that opens a store."""
+    """``--keys``, ``--master`` and ``--memory`` of a command that opens a store."""
     return _opening(command, web=False)
 
 
@@ -45,7 +45,7 @@ def trust_options(command: F) -> F:
 
 def _opening(command: F, *, web: bool) -> F:
     @wraps(command)
-    def opened(*, keys: Path | None, master: str | None, **given: Any) -> Any:
+    def opened(*, keys: Path | None, master: str | None, memory: str | None, **given: Any) -> Any:
         asked = bool(given.pop("web")) if web else False
         if keys is None:
             source = click.get_current_context().get_parameter_source("master")
@@ -53,15 +53,22 @@ def _opening(command: F, *, web: bool) -> F:
                 raise click.UsageError("--master goes with --keys")
         elif master is None:
             raise click.UsageError("--keys needs --master, or OMSGRAIN_MASTER")
-        if keys is None and not asked:
+        if keys is None and not asked and memory is None:
             return command(**given)
         from omsgrain import ops
 
         ring = None if keys is None or master is None else partial(_ring, keys, master)
-        with ops.using(keys=ring, resolver=_web() if asked else None):
+        with ops.using(keys=ring, resolver=_web() if asked else None, memory=memory):
             return command(**given)
 
     for option in (
+        click.option(
+            "--memory",
+            metavar="SIZE",
+            envvar="OMSGRAIN_MEMORY",
+            show_envvar=True,
+            help="What the open store may keep in memory beside its map, such as 64MB.",
+        ),
         click.option(
             "--master",
             metavar="SOURCE",

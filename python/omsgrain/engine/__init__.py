@@ -48,6 +48,7 @@ def open(
     count_access: bool = True,
     require_signatures: bool | Mapping[str, Iterable[str]] = False,
     resolver: Resolver | None = None,
+    memory: int | str | None = None,
 ) -> GrainStore:
     """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
 
@@ -74,13 +75,17 @@ def open(
             ``{"type": [...], "namespace": ["robots:*"]}`` names.
         resolver: gives the public key of a DID that does not hold it, such as a did:web. Without
             one the signatures of such signers are kept and do not count.
+        memory: what the open store may keep in memory beside the map of its file: bytes, or
+            ``"64MB"``; 16 MiB at the least. Without it about 100 MB, in large stores more.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
-        SchemaError: an argument of another kind.
+        SchemaError, RangeError: an argument of another kind, or too little memory.
     """
+    from omsgrain.store.budget import parse
     from omsgrain.store.lmdb import LmdbStore
 
+    budget = parse(memory)
     if keys is not None and not hasattr(keys, "of_user"):
         raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
     if durability not in ("commit", "relaxed"):
@@ -108,8 +113,10 @@ def open(
         keys=keys,
         require=required,
         resolver=resolver,
+        budget=budget,
     )
-    return GrainStore(LmdbStore(path, readonly=readonly, durability=durability), settings)
+    below = LmdbStore(path, readonly=readonly, durability=durability, budget=budget)
+    return GrainStore(below, settings)
 
 
 def restore(

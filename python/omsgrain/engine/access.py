@@ -26,11 +26,12 @@ class Access:
     asks, or when so many were noted that they may have to be written.
     """
 
-    __slots__ = ("_counts", "_lock", "_notes", "_room", "_writing")
+    __slots__ = ("_counts", "_lock", "_most", "_notes", "_room", "_writing")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MANY) -> None:
+        self._most = min(MANY, most)
         self._notes: list[tuple[Sequence[bytes], int]] = []
-        self._room = MANY  # reads that may be noted before they are counted; not exact by threads
+        self._room = self._most  # reads that may be noted before they are counted; not exact by threads
         self._counts: dict[bytes, tuple[int, int]] = {}
         self._writing: dict[bytes, tuple[int, int]] = {}
         self._lock = threading.Lock()
@@ -53,7 +54,7 @@ class Access:
         for digests, time in noted:
             for digest in digests:
                 counts[digest] = (counts[digest][0] + 1 if digest in counts else 1, time)
-        self._room = MANY - len(counts)
+        self._room = self._most - len(counts)
 
     def of(self, digest: bytes) -> tuple[int, int]:
         """How often a grain was read, and when last, as far as it is not written."""
@@ -68,15 +69,14 @@ class Access:
             self._gather()
             if self._writing or not self._counts:
                 return False
-            self._writing, self._counts, self._room = self._counts, {}, MANY
+            self._writing, self._counts, self._room = self._counts, {}, self._most
             return True
 
     def write(self, writer: Writer) -> None:
         """Add what was set apart to the counters; grains that are gone are passed over."""
         found = zip(writer.find(list(self._writing)), self._writing.values(), strict=True)
-        totals: dict[
-            int, tuple[int, int]
-        ] = {}  # a sealed grain may have been read by two addresses
+        # A sealed grain may have been read by two addresses.
+        totals: dict[int, tuple[int, int]] = {}
         for seq, (count, time) in found:
             if seq is not None:
                 before = totals.get(seq, (0, 0))

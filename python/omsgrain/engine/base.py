@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain.engine.access import Access
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Store, Writer
+from omsgrain.store.budget import Budget
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
@@ -46,6 +47,7 @@ class Settings:
         keys: what seals grains of users, and opens them.
         require: which grains the store takes only signed.
         resolver: finds the keys of signers whose DIDs do not hold them.
+        budget: how much memory the parts may take.
     """
 
     actor: str | None = None
@@ -58,6 +60,7 @@ class Settings:
     keys: KeyRing | None = None
     require: Required | None = None
     resolver: Resolver | None = None
+    budget: Budget = field(default_factory=Budget)
 
 
 class Base:
@@ -76,7 +79,7 @@ class Base:
             from omsgrain.store.sealed import SealedStore
 
             self._store = SealedStore(store, self._settings.keys)
-        self._access = Access()
+        self._access = Access(self._settings.budget.counts)
         self._counts = self._settings.count_access and not store.readonly
 
     def _count_reads(self, digests: Sequence[bytes]) -> None:

@@ -135,7 +135,8 @@ class Putting(Bringing):
             items: as for ``put``, in any mixture; or what ``encode_many`` or ``encode_jsonl``
                 gave, whose good grains are not checked again.
             errors: ``raise`` or ``collect``.
-            batch_size: items a transaction, with ``collect``.
+            batch_size: items a transaction, with ``collect``; fewer where the store was opened
+                with so little memory that it cannot have as many.
             allow_erased: store those, too, that were erased before.
 
         Raises:
@@ -149,7 +150,8 @@ class Putting(Bringing):
             raise RangeError("a batch has at least one item", found=f"batch_size={batch_size}")
         report = PutReport([], 0, 0, [], [])
         held: list[Intake] = []
-        for intake in intakes(items, batch_size, self._settings.resolver):
+        size = min(batch_size, self._settings.budget.batch)
+        for intake in intakes(items, size, self._settings.resolver):
             if stop and intake.errors:
                 raise intake.errors[0].error
             report.errors.extend(intake.errors)

@@ -236,7 +236,9 @@ class Searching(Base):
 
                 path = getattr(self._store, "path", None)
                 self._text_index = TextIndex(
-                    None if path is None else path / FILE, readonly=self._store.readonly
+                    None if path is None else path / FILE,
+                    readonly=self._store.readonly,
+                    budget=self._settings.budget,
                 )
             return self._text_index
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open stores, each with what was given for the whole command: keys, an actor, a resolver.
+"""Open stores, each with what was given for the whole command: keys, an actor, and so on.
 
 Every verb opens its store here. Whoever calls the verbs says once with what:
 
@@ -33,6 +33,7 @@ class _Given:
     make: Callable[[], KeyRing] | None = None
     actor: str | None = None
     resolver: Resolver | None = None
+    memory: int | str | None = None
     ring: KeyRing | None = None
 
 
@@ -45,6 +46,7 @@ def using(
     keys: Callable[[], KeyRing] | None = None,
     actor: str | None = None,
     resolver: Resolver | None = None,
+    memory: int | str | None = None,
 ) -> Iterator[None]:
     """Open all stores of the block with these; the ring is closed at its end.
 
@@ -52,8 +54,9 @@ def using(
         keys: opens the key ring; called when the first store is opened, and not without one.
         actor: who acts, where a verb is not told.
         resolver: gives the keys of DIDs that do not hold them.
+        memory: what each may keep in memory beside its map.
     """
-    given = _Given(keys, actor, resolver)
+    given = _Given(keys, actor, resolver, memory)
     token = _given.set(given)
     try:
         yield
@@ -97,6 +100,7 @@ def open_store(
         keys=keys_in_use(),
         actor=given.actor if actor is None else actor,
         resolver=given.resolver,
+        memory=given.memory,
         **options,
     )
 

@@ -29,6 +29,7 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.text.fields import COLUMNS
 
 __all__ = [
+    "CACHE",
     "FILE",
     "PATIENCE",
     "copied",
@@ -37,6 +38,7 @@ __all__ = [
     "in_memory",
     "is_damage",
     "remove",
+    "set_cache",
     "to_read",
     "transaction",
 ]
@@ -44,6 +46,9 @@ __all__ = [
 FILE = "text.db"
 PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
+
+CACHE = 8 << 20
+"""Bytes of the file that SQLite keeps in memory."""
 
 _PROGRAM = 0x6F6D7367  # "omsg"
 _FORMAT = 1
@@ -176,8 +181,13 @@ def _connect(name: str) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA cache_size = -8192")
+    set_cache(connection, CACHE)
     return connection
+
+
+def set_cache(connection: sqlite3.Connection, size: int) -> None:
+    """Say how many bytes of the file SQLite may keep in memory."""
+    connection.execute(f"PRAGMA cache_size = -{size >> 10}")
 
 
 def _opened(path: Path) -> sqlite3.Connection | None:

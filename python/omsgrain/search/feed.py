@@ -97,13 +97,14 @@ def state(db: sqlite3.Connection) -> State:
     raise sqlite3.DatabaseError("no state")
 
 
-def next_page(read: Read, before: State, *, sure: bool) -> Page | None:
+def next_page(read: Read, before: State, *, sure: bool, most: int = PAGE) -> Page | None:
     """Read what comes after the state of an index; None if nothing does.
 
     Args:
         read: opens a snapshot of the store.
         before: the state; it must have been read before this, so that the store is no older.
         sure: the index is known to be of this store.
+        most: grains in it.
     """
     with read() as reader:
         end = reader.last_seq()
@@ -113,7 +114,7 @@ def next_page(read: Read, before: State, *, sure: bool) -> Page | None:
         if end == before.last and not anew:
             return None
         last = 0 if anew else before.last
-        blobs = reader.page(last, PAGE)
+        blobs = reader.page(last, min(PAGE, most))
         upto = blobs[-1][0] if blobs else end
         return Page(anew, blobs, list(_removed(reader, last, upto)), upto)
 

@@ -37,12 +37,14 @@ class Handle:
     Args:
         path: the file, made when first needed; None for memory.
         readonly: never write the file.
+        cache: bytes of the file that SQLite keeps in memory.
     """
 
-    def __init__(self, path: Path | None, *, readonly: bool) -> None:
+    def __init__(self, path: Path | None, *, readonly: bool, cache: int = database.CACHE) -> None:
         self._file = path
         self._path = path  # None once this handle works in memory
         self._readonly = readonly
+        self._cache = cache
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
@@ -135,6 +137,7 @@ class Handle:
                 self._db, self._borrowed = found, True
             else:
                 self._db, self._path = database.in_memory(), None
+            database.set_cache(self._db, self._cache)
         return self._db
 
     def _may_write(self, path: Path) -> bool:

@@ -25,6 +25,7 @@ from omsgrain.search.handle import DamagedError, Handle
 from omsgrain.search.query import Query, read_query
 from omsgrain.search.ranking import Counts, Row, Walk
 from omsgrain.store.base import Problem
+from omsgrain.store.budget import Budget
 
 __all__ = ["FILE", "MOST", "Found", "Match", "TextIndex"]
 
@@ -73,10 +74,15 @@ class TextIndex:
     Args:
         path: the file, made when first needed; None for memory.
         readonly: never write the file. Where it is behind, memory holds a copy that is not.
+        budget: how much memory to take.
     """
 
-    def __init__(self, path: Path | None, *, readonly: bool = False) -> None:
-        self._handle = Handle(path, readonly=readonly)
+    def __init__(
+        self, path: Path | None, *, readonly: bool = False, budget: Budget | None = None
+    ) -> None:
+        given = budget or Budget()
+        self._handle = Handle(path, readonly=readonly, cache=given.text)
+        self._page = given.page
         self._feeding = threading.Lock()
         self._sure = False  # the index is of this store
         self._counts = Counts()
@@ -107,7 +113,7 @@ class TextIndex:
     def _feed(self, read: Read) -> int:
         while True:
             before = self._handle.read(feed.state)
-            page = feed.next_page(read, before, sure=self._sure)
+            page = feed.next_page(read, before, sure=self._sure, most=self._page)
             self._sure = True
             if page is None:
                 return before.last

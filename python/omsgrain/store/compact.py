@@ -81,7 +81,7 @@ def _copy(env: Environment) -> None:
         max_dbs=MAX_TABLES,
     )
     try:
-        copy = _Copy(new)
+        copy = _Copy(new, min(_COMMIT, env.budget.commit))
         with env.reading() as txn:
             names = {bytes(name) for name in txn.cursor().iternext(values=False)}
         if unknown := names.difference(table.name for table in TABLES):
@@ -102,8 +102,9 @@ def _copy(env: Environment) -> None:
 class _Copy:
     """Appends to the tables of the new file, in large commits."""
 
-    def __init__(self, env: lmdb.Environment) -> None:
+    def __init__(self, env: lmdb.Environment, most: int) -> None:
         self._env = env
+        self._most = most
         self._begin()
         self._tables = {
             t: env.open_db(t.name, txn=self._txn, dupsort=t.places, dupfixed=t.places)
@@ -121,7 +122,7 @@ class _Copy:
         if added != len(rows):
             raise _damaged(table)
         self._size += _PLACE * len(rows) if table.places else sum(len(row[1]) for row in rows)
-        if self._size > _COMMIT:
+        if self._size > self._most:
             self._txn.commit()
             self._begin()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import lmdb
 
 from omsgrain.errors import StoreError
+from omsgrain.store.budget import Budget
 from omsgrain.store.file import extend
 from omsgrain.store.files import Files
 from omsgrain.store.opening import failure
@@ -38,8 +39,12 @@ class Environment(Files):
         users: how many handles share it.
     """
 
-    def __init__(self, path: Path, *, readonly: bool, durable: bool, patience: float) -> None:
-        super().__init__(path, readonly=readonly, durable=durable, patience=patience)
+    def __init__(
+        self, path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget
+    ) -> None:
+        super().__init__(
+            path, readonly=readonly, durable=durable, patience=patience, budget=budget
+        )
         self.users = 0
         self._quiet: Quiet | None = None
         self._queue = Queue()

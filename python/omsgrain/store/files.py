@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from omsgrain.errors import StoreError
+from omsgrain.store.budget import Budget
 from omsgrain.store.file import DataFile
 from omsgrain.store.gate import Gate
 from omsgrain.store.opening import (
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Files"]
 
 FIRST_MAP = 64 << 20
-LARGEST_STEP = 4 << 30
 FORK_PATIENCE = 5.0
 
 
@@ -57,12 +57,15 @@ class Files:
         recent: what this process knows beyond the watermark.
         seen: what the last snapshot made of its commit (``reading.py``); None if nothing.
         side: the note of how far the store had come.
+        budget: how much memory it may take: the tightest that any of its handles asked for.
         closed: nothing can be done with it any more.
     """
 
     file: DataFile
 
-    def __init__(self, path: Path, *, readonly: bool, durable: bool, patience: float) -> None:
+    def __init__(
+        self, path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget
+    ) -> None:
         self.path = path
         self.patience = patience
         self.readonly = readonly
@@ -71,6 +74,7 @@ class Files:
         self.seen: Seen | None = None
         self.side = SideFile(path / HEAD_FILE)
         self.closed = False
+        self.budget = budget
         self._lock = WriterLock(path / WRITER_FILE, patience)
         self._gate = Gate()
         self._next = str(path / NEXT_FILE)
@@ -82,7 +86,8 @@ class Files:
             raise failure(path, "open the store", error) from error
         self.identity = identity(path)
         try:
-            self._open(0 if (path / DATA_FILE).exists() else FIRST_MAP, readonly=readonly)
+            new = not (path / DATA_FILE).exists()
+            self._open(min(FIRST_MAP, budget.step) if new else 0, readonly=readonly)
         except BaseException:
             self._let_go()
             raise
@@ -253,7 +258,7 @@ class Files:
             self._check()
             try:
                 size = self.map_size()
-                size = size + min(size, LARGEST_STEP) if grow else 0  # 0: as the file says
+                size = size + min(size, self.budget.step) if grow else 0  # 0: as the file says
                 self.file.env.set_mapsize(size)
             except (lmdb.Error, OverflowError) as error:
                 # LMDB has let go of the old map: only opening again gives a whole environment.

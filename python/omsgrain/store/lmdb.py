@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
+from omsgrain.store.budget import Budget
 from omsgrain.store.compact import compact
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader, Snapshot
@@ -41,6 +42,7 @@ class LmdbStore:
             system has it; a killed process loses nothing, but a power cut can cost what was
             written since the last ``sync`` or ``close``, and in the worst case the whole store.
         patience: seconds to wait for another process that writes.
+        budget: how much memory to take. Handles that share a store share the tightest.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
@@ -53,13 +55,16 @@ class LmdbStore:
         readonly: bool = False,
         durability: Literal["commit", "relaxed"] = "commit",
         patience: float = PATIENCE,
+        budget: Budget | None = None,
     ) -> None:
         self.path = Path(path)
         self._readonly = readonly
         self._closed = False
         self._next_flush = 0
         durable = durability == "commit"
-        self._env = acquire(self.path, readonly=readonly, durable=durable, patience=patience)
+        self._env = acquire(
+            self.path, readonly=readonly, durable=durable, patience=patience, budget=budget
+        )
         self._let_go = weakref.finalize(self, release, self._env)
         if not readonly:
             self._env.when_quiet(_flush)
@@ -92,15 +97,15 @@ class LmdbStore:
             return result
 
         result = env.write(run)
-        gathered = env.recent.last - env.recent.watermark
-        if gathered >= max(RUN, self._next_flush):
+        gathered, most = env.recent.last - env.recent.watermark, min(RUN, env.budget.run)
+        if gathered >= max(most, self._next_flush):
             try:
-                self.flush(RUN)
+                self.flush(most)
                 self._next_flush = 0
             except StoreError:
                 # What was put is safe and found; a disk without room for the index is told by the
                 # next put that it has no room for. Try again when more has gathered.
-                self._next_flush = gathered + RUN // 4
+                self._next_flush = gathered + most // 4
         env.written()
         return result
 

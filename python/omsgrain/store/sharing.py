@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 from omsgrain.store import door
+from omsgrain.store.budget import Budget
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import identity, prepare
 from omsgrain.store.tables import FORMAT
@@ -23,17 +24,22 @@ _shared: dict[tuple[int, int] | None, Environment] = {}
 _lock = threading.RLock()  # re-entered when the garbage collector closes a handle inside
 
 
-def acquire(path: Path, *, readonly: bool, durable: bool, patience: float) -> Environment:
+def acquire(
+    path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget | None = None
+) -> Environment:
     """Open the environment at the path, or share the one this process has open already.
 
     Raises:
         StoreError: there is no store and none can be made, or it cannot be opened.
     """
+    budget = budget or Budget()
     with _lock:
         prepare(path, readonly=readonly)
         env = _shared.get(identity(path))
         if env is None:
-            env = Environment(path, readonly=readonly, durable=durable, patience=patience)
+            env = Environment(
+                path, readonly=readonly, durable=durable, patience=patience, budget=budget
+            )
             try:
                 if env.file.format < FORMAT:
                     upgrade(env)
@@ -43,6 +49,7 @@ def acquire(path: Path, *, readonly: bool, durable: bool, patience: float) -> En
             _shared[env.identity] = env
         else:
             env.strengthen(readonly=readonly, durable=durable)
+            env.budget = env.budget.tightened(budget)
         env.users += 1
         return env
 

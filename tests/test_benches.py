@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``make bench`` makes of its samples; nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches import agree, growth, page, reasons, report, scale
+from benches.measure import Case, Plan, Row
+from benches.scale import grow, points
+from benches.spawn import Samples
+
+
+def row(name: str = "X1", goal: float | None = 2.0, **more: Any) -> Row:
+    def build(plan: Plan) -> Case:
+        raise NotImplementedError
+
+    return Row(name, "work", "peer", goal, build, **more)
+
+
+def result(ours: float, peer: float, **more: Any) -> report.Result:
+    return report.judge(row(**more), "standard", 0, Samples([ours], [peer], 1, 1))
+
+
+def run_of(*results: report.Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(report.to_json(list(results), {}))
+    return found
+
+
+def test_a_lost_row_says_by_how_much_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasons, "REASONS", {"X2": "It waits.", "X3 standard": "It copies."})
+    rows = [
+        result(1.0, 4.0),  # won
+        result(2.0, 1.0, name="X2"),
+        result(1.0, 1.5, name="X3"),
+        result(3e6, 1e6, name="X4", kind="more", goal=1, unit="MB"),
+        result(2.0, 1.0, name="X5", goal=None),  # not judged
+    ]
+    assert report.lost(rows) == [
+        "- **X2 standard** (0.50x of 2x: the peer is faster, 4.0 times short of the goal). "
+        "It waits.",
+        "- **X3 standard** (1.50x of 2x: ours is faster, 1.3 times short of the goal). It copies.",
+        "- **X4 standard** (+2.0 MB of +1 MB). No reason is noted yet.",
+    ]
+
+
+def test_rows_that_nothing_measures_are_named() -> None:
+    assert [name for name, _ in reasons.not_built(["E1"])] == ["F1", "S8"]
+    assert [name for name, _ in reasons.not_built(["S8", "F1"])] == []
+
+
+def test_runs_that_agree_and_one_that_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for n, peer in enumerate((3.0, 2.5, 0.9)):
+        files.append(tmp_path / f"{n}.json")
+        files[n].write_text(json.dumps(run_of(result(1.0, peer), result(1.0, 5.0, name="X2"))))
+    assert agree.main(files[:2]) == 0
+    assert "0 differ" in capsys.readouterr().out
+    assert agree.main(files) == 1
+    said = capsys.readouterr().out
+    assert "who wins and the goal" in said
+    assert "2 rows of 3 runs; 1 differ: X1" in said
+
+
+def test_agreement() -> None:
+    one, two = agree.compare([run_of(result(1.0, 1.9), result(1.0, 4.0, name="X2")),
+                              run_of(result(1.0, 2.1), result(1.0, 5.0, name="X2"))])  # fmt: skip
+    assert (set(one.winners), set(one.goals)) == ({"ours"}, {True, False})
+    assert one.differs == "the goal"
+    assert (two.differs, two.figures, two.spread) == ("", (4.0, 5.0), 0.25)
+
+
+def test_a_row_that_a_run_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    files[0].write_text(json.dumps(run_of(result(1.0, 3.0), result(1.0, 3.0, name="X2"))))
+    files[1].write_text(json.dumps(run_of(result(1.0, 3.0))))
+    assert agree.main(files) == 1
+    assert "not in every run: X2" in capsys.readouterr().out
+
+
+def test_sizes_at_which_a_store_is_looked_at() -> None:
+    assert points(300_000, 100_000) == [100_000, 200_000, 300_000]
+    assert points(10_000_000, 100_000)[:6] == [
+        100_000, 200_000, 500_000, 1_000_000, 2_000_000, 3_000_000,
+    ]  # fmt: skip
+    assert points(10_000_000, 100_000)[-1] == 10_000_000
+    assert points(50, 100) == [50]
+
+
+def test_a_store_grows_stops_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = {name: {"open": 0.1, "query": 0.1} for name in ("cold", "warm")}
+    monkeypatch.setattr(scale, "opened_in_child", lambda path: opened)
+    monkeypatch.setattr(scale, "_upkeep", lambda *args: {"check": 1.0, "backup": 1.0})
+    monkeypatch.setattr(scale, "ASKED", 20)
+    out = tmp_path / "growth.json"
+    grow(tmp_path, 5_000, 5_000, out)
+    first = growth.load(out)
+    assert [step["grains"] for step in first["steps"]] == [5_000]
+    grow(tmp_path, 6_000, 5_000, out)
+    found = growth.load(out)
+    assert found["steps"][0] == first["steps"][0]
+    assert [point["grains"] for point in found["points"]] == [5_000, 6_000]
+    assert {"fresh", "flushed", "get", "cold", "warm", "check", "backup"} <= set(
+        found["points"][1]
+    )
+    assert growth.peak(found) > growth.seconds_at_end(found) > 0
+    for table in (growth.growth_table(found), growth.end_table(found)):
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+    out.unlink()
+    with pytest.raises(AssertionError, match="not the one of the figures"):
+        grow(tmp_path, 7_000, 5_000, out)
+
+
+@pytest.mark.parametrize(("size", "judged"), [(10_000_000, True), (300_000, False)])
+def test_rows_of_growth_are_judged_at_ten_million(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, judged: bool
+) -> None:
+    monkeypatch.setattr(growth, "FILE", tmp_path / "growth.json")
+    assert growth.rows() == ()
+    steps = [
+        {"grains": n, "count": 100_000, "seconds": s, "anonymous": 3e8}
+        for n, s in ((100_000, 10.0), (size, 20.0))
+    ]
+    looks = [{"grains": n, "flushed": {"p95": p}} for n, p in ((100_000, 1e-3), (size, 1.25e-3))]
+    found = {"date": "2026-01-15", "memory": "64MB", "steps": steps, "points": looks}
+    growth.FILE.write_text(json.dumps(found))
+    results = []
+    for one in growth.rows():
+        case = one.build(Plan("-", 1, 1, tmp_path))
+        samples = Samples([case.ours()], [case.peer()], 1, 1)
+        results.append(report.judge(one, "-", 0, samples))
+    assert [r.row for r in results] == ["S8", "S8-query", "S8-memory"]
+    expected = (0.5, 0.8, 300.0) if judged else (0.666666667, 0.8, 300.0)
+    assert tuple(round(r.figure, 9) for r in results) == expected
+    assert [r.won for r in results] == ([False, True, True] if judged else [None] * 3)
+    assert "memory=64MB" in results[0].work
+
+
+def test_tables_go_between_their_marks(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("a\n<!-- x -->\nold\n<!-- /x -->\nb\n")
+    page.fill(file, {"x": page.table(("h", "i"), [("1\\g", "2")])})
+    assert file.read_text() == (
+        "a\n<!-- x -->\n| h | i |\n| --- | --- |\n| 1\\g | 2 |\n<!-- /x -->\nb\n"
+    )
+    with pytest.raises(ValueError, match="'y'"):
+        page.fill(file, {"y": ""})
+
+
+def test_the_pages_have_the_marks() -> None:
+    for file, names in (
+        (growth.PAGE, ("growth", "growth-about", "growth-end")),
+        (growth.PAGE.with_name("small.md"),
+         ("small-about", "small-start", "small-store", "small-budget", "small-core")),
+    ):  # fmt: skip
+        text = file.read_text("utf-8")
+        assert all(
+            text.count(f"<!-- {n} -->\n") == text.count(f"<!-- /{n} -->") == 1 for n in names
+        )
