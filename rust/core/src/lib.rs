@@ -47,6 +47,8 @@ pub mod batch;
 #[cfg(feature = "batch")]
 pub mod blind;
 #[cfg(feature = "json")]
+pub mod jcs;
+#[cfg(feature = "json")]
 pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]
 pub mod jsonl;

@@ -6,6 +6,7 @@ mod blind;
 mod container;
 mod error;
 mod functions;
+mod jcs;
 mod nearest;
 mod node;
 mod object;
@@ -28,6 +29,8 @@ mod _core {
         parse_address, registry_json, verify, verify_many,
     };
 
+    #[pymodule_export]
+    use crate::jcs::canonical_json;
     #[pymodule_export]
     use crate::nearest::nearest;
     #[pymodule_export]
