@@ -33,6 +33,8 @@ pub mod header;
 mod hmac;
 pub mod index_rows;
 pub mod nearest;
+#[cfg(feature = "json")]
+pub mod origin;
 pub mod profiles;
 pub mod sealing;
 #[cfg(feature = "batch")]
