@@ -143,16 +143,22 @@ def apply(rebuilt: Json, found: Difference | None) -> Json:
 def _apply(rebuilt: Json, found: Difference) -> Json:
     if "=" in found:
         return found["="]
-    if not isinstance(rebuilt, list if "@" in found else dict):
-        raise TypeError
     if "@" in found:
-        items = list(rebuilt)
-        for i, item in found["@"].items():
-            items[int(i)] = _apply(items[int(i)], item)
-        return items
+        return _in_list(rebuilt, found["@"])
+    if not isinstance(rebuilt, dict):
+        raise TypeError
     gone = frozenset(found.get("-", ()))
     whole = {key: value for key, value in rebuilt.items() if key not in gone}
     for key, item in found.get("~", {}).items():
         whole[key] = _apply(whole[key], item)
     whole.update(found.get("+", {}))
     return {key: whole[key] for key in found["o"]} if "o" in found else whole
+
+
+def _in_list(rebuilt: Json, found: Difference) -> list[Json]:
+    if not isinstance(rebuilt, list):
+        raise TypeError
+    items = list(rebuilt)
+    for i, item in found.items():
+        items[int(i)] = _apply(items[int(i)], item)
+    return items
