@@ -12,19 +12,21 @@ use num_bigint::{BigInt, Sign};
 
 use crate::{Code, Error, Result, json};
 
-/// The canonical text of one JSON document.
+/// The canonical text of one JSON document; if it is an object, without one of its keys.
 ///
 /// # Errors
 /// `ERR_FORMAT` with the byte offset if it is not JSON, with the pointer if a key stands twice in
-/// an object or a number is too large for a double; `ERR_CORRUPT` if it is nested too deep.
-pub fn canonical(text: &[u8]) -> Result<Vec<u8>> {
+/// an object or a number is too large for a double; `ERR_CORRUPT` if there are more than `depth`
+/// arrays and objects inside one another.
+pub fn canonical(text: &[u8], without: Option<&str>, depth: usize) -> Result<Vec<u8>> {
     let value = json::parse(text)?;
     let mut out = Vec::with_capacity(text.len());
-    write(&value, &mut out)?;
+    write(&value, without, depth, &mut out)?;
     Ok(out)
 }
 
-fn write(value: &JsonValue<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn write(value: &JsonValue<'_>, without: Option<&str>, depth: usize, out: &mut Vec<u8>) -> Result<()> {
+    let inside = || depth.checked_sub(1).ok_or_else(|| Error::new(Code::Corrupt, "nested too deep"));
     match value {
         JsonValue::Null => out.extend_from_slice(b"null"),
         JsonValue::Bool(true) => out.extend_from_slice(b"true"),
@@ -34,29 +36,32 @@ fn write(value: &JsonValue<'_>, out: &mut Vec<u8>) -> Result<()> {
         JsonValue::Float(float) => number(*float, out)?,
         JsonValue::Str(text) => string(text, out),
         JsonValue::Array(items) => {
+            let depth = inside()?;
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
                     out.push(b',');
                 }
-                write(item, out).map_err(|e| e.in_index(i))?;
+                write(item, None, depth, out).map_err(|e| e.in_index(i))?;
             }
             out.push(b']');
         }
         JsonValue::Object(entries) => {
+            let depth = inside()?;
             let mut sorted: Vec<_> = entries.iter().collect();
             sorted.sort_by(|(a, _), (b, _)| order(a, b));
+            if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                return Err(Error::new(Code::Format, "a key stands twice in an object").in_key(&pair[0].0));
+            }
+            sorted.retain(|(key, _)| Some(key.as_ref()) != without);
             out.push(b'{');
-            for (i, (key, value)) in sorted.iter().enumerate() {
+            for (i, (key, value)) in sorted.into_iter().enumerate() {
                 if i > 0 {
-                    if sorted[i - 1].0 == *key {
-                        return Err(Error::new(Code::Format, "a key stands twice in an object").in_key(key));
-                    }
                     out.push(b',');
                 }
                 string(key, out);
                 out.push(b':');
-                write(value, out).map_err(|e| e.in_key(key))?;
+                write(value, None, depth, out).map_err(|e| e.in_key(key))?;
             }
             out.push(b'}');
         }
@@ -130,11 +135,11 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> String {
-        String::from_utf8(canonical(text.as_bytes()).unwrap()).unwrap()
+        String::from_utf8(canonical(text.as_bytes(), None, 8).unwrap()).unwrap()
     }
 
     fn refused(text: &str) -> Error {
-        canonical(text.as_bytes()).unwrap_err()
+        canonical(text.as_bytes(), None, 8).unwrap_err()
     }
 
     /// RFC 8785, appendix B: the bits of a double and its text.
@@ -230,6 +235,15 @@ mod tests {
         let error = refused(r#"{"a":[{"b":1,"\u0062":2}]}"#);
         assert_eq!((error.code(), error.pointer().as_deref()), (Code::Format, Some("/a/0/b")));
         assert_eq!(of(r#"{ "b" : [ ] , "a" : { } }"#), r#"{"a":{},"b":[]}"#);
+    }
+
+    #[test]
+    fn a_key_is_left_out_at_the_top_alone() {
+        let text = br#"{"b":{"b":1},"a":2,"c":{}}"#;
+        assert_eq!(canonical(text, Some("b"), 2).unwrap(), br#"{"a":2,"c":{}}"#);
+        assert_eq!(canonical(text, Some("a"), 2).unwrap(), br#"{"b":{"b":1},"c":{}}"#);
+        assert_eq!(canonical(text, None, 1).unwrap_err().code(), Code::Corrupt);
+        assert!(canonical(br#"{"b":1,"b":2}"#, Some("b"), 2).is_err());
     }
 
     #[test]
