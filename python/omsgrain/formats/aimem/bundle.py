@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle in one JSON document. Spec: AIMEM §2"""
+"""A bundle in one JSON document. Spec: AIMEM §2."""
 
 from __future__ import annotations
 

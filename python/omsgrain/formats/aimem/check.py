@@ -160,8 +160,9 @@ class Checker:
     def _unknown(self, kind: Kind, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for name, other, rule in _ENDS.get(kind, ()):
             value = record.get(name)
-            known = not isinstance(value, str) or hash(value) in self._seen[other]
-            if not known and urn.parse(value) is not None:
+            if not isinstance(value, str) or urn.parse(value) is None:
+                continue  # told already
+            if hash(value) not in self._seen[other]:
                 yield name, rule
 
     def _chunk(self, pointer: str, good: dict[str, Any]) -> None:

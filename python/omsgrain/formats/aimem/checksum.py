@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checksum of a bundle: SHA-256 of its canonical text without the checksum. Spec: AIMEM §2.8
+"""The checksum of a bundle: SHA-256 of its canonical text without the checksum. Spec: AIMEM §2.8.
 
 A bundle that comes by lines is never whole in memory. Its canonical text is one object whose keys
 are sorted, so the arrays come in another order than their lines do: the canonical text of each

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embeddings as text: float32, little-endian, in base64. Spec: AIMEM §2.7"""
+"""Embeddings as text: float32, little-endian, in base64. Spec: AIMEM §2.7."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of a bundle: ISO 8601 in UTC, of any precision, compared as instants. Spec: AIMEM §2.1"""
+"""Times of a bundle: ISO 8601 in UTC, of any precision, compared as instants. Spec: AIMEM §2.1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names: of chunks and entities, of producers, of tenants. Spec: AIMEM §2.1, §2.3"""
+"""Names: of chunks and entities, of producers, of tenants. Spec: AIMEM §2.1, §2.3."""
 
 from __future__ import annotations
 
