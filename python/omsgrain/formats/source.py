@@ -95,33 +95,42 @@ def same(one: Json, other: Json) -> bool:
     return bool(one == other)
 
 
-def difference(rebuilt: Json, original: Json) -> Difference | None:
-    """Say how the original differs from what was built again; None if it does not."""
+def difference(rebuilt: Json, original: Json, *, ordered: bool = True) -> Difference | None:
+    """Say how the original differs from what was built again; None if it does not.
+
+    Args:
+        rebuilt: what the grain says.
+        original: what there was.
+        ordered: whether the order of keys tells anything.
+    """
     if isinstance(rebuilt, dict) and isinstance(original, dict):
-        return _of_objects(rebuilt, original)
+        return _of_objects(rebuilt, original, ordered)
     if (
         isinstance(rebuilt, list)
         and isinstance(original, list)
         and len(rebuilt) == len(original)
         and any(isinstance(item, dict | list) for item in original)
     ):
-        items = map(difference, rebuilt, original)
-        found = {str(i): item for i, item in enumerate(items) if item is not None}
+        pairs = enumerate(zip(rebuilt, original, strict=True))
+        items = ((i, difference(one, other, ordered=ordered)) for i, (one, other) in pairs)
+        found = {str(i): item for i, item in items if item is not None}
         return {"@": found} if found else None
     return None if same(rebuilt, original) else {"=": original}
 
 
-def _of_objects(rebuilt: dict[str, Json], original: dict[str, Json]) -> Difference | None:
+def _of_objects(
+    rebuilt: dict[str, Json], original: dict[str, Json], ordered: bool
+) -> Difference | None:
     found: Difference = {}
     if more := {key: value for key, value in original.items() if key not in rebuilt}:
         found["+"] = more
     if fewer := [key for key in rebuilt if key not in original]:
         found["-"] = fewer
-    both = ((key, difference(rebuilt[key], original[key])) for key in rebuilt if key in original)
-    if other := {key: value for key, value in both if value is not None}:
+    both = [key for key in rebuilt if key in original]
+    inner = ((key, difference(rebuilt[key], original[key], ordered=ordered)) for key in both)
+    if other := {key: value for key, value in inner if value is not None}:
         found["~"] = other
-    order = [key for key in rebuilt if key in original] + list(more)
-    if order != list(original):
+    if ordered and [*both, *more] != list(original):
         found["o"] = list(original)
     return found or None
 
