@@ -8,9 +8,10 @@ from typing import Any
 
 from hypothesis import given
 
-from aimem_bundles import documents
+import omsgrain as og
+from aimem_bundles import TENANT, documents
 from omsgrain import _core
-from omsgrain.formats.aimem import bundle, checksum, embedding
+from omsgrain.formats.aimem import bundle, checksum, convert, embedding, native
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import from_grain, to_grain
 
@@ -45,3 +46,32 @@ def test_records_come_back(document: dict[str, Any]) -> None:
     missing = [name for name in ARRAYS if name not in document]
     if not missing:
         assert json.loads(again)["checksum"] == read.envelope["checksum"]
+
+
+@given(documents())
+def test_a_bundle_comes_back_through_grains(document: dict[str, Any]) -> None:
+    data = with_checksum(document)
+    loaded = convert.load(data)
+    again = convert.dump(loaded.grains, loaded.vectors, embeddings=True)
+    assert again.losses == []
+    assert _core.canonical_json(again.data) == _core.canonical_json(data)
+
+
+def test_native_grains_become_chunks_and_come_back() -> None:
+    grains = [
+        og.Belief(subject="Ada", relation="mg:prefers", object="tea", created_at=1),
+        og.Belief(
+            subject="lamp", relation="mg:perceives", object="on", created_at=2, importance=0.5
+        ),
+        og.Event(content="It rained.", created_at=3),
+    ]
+    dumped = convert.dump(grains, {}, tenant_id=TENANT, producer="robot-7")
+    read = bundle.read(dumped.data)
+    assert [native.carried(chunk) for chunk in read.records["chunk"]] == grains
+    assert [chunk["memory_type"] for chunk in read.records["chunk"]] == [
+        "preference",
+        "fact",
+        "episodic",
+    ]
+    strict = convert.dump(grains, {}, tenant_id=TENANT, strict=True)
+    assert {loss.field for loss in strict.losses} == {"subject", "confidence", "importance"}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,9 +99,16 @@ def read(data: bytes, limits: Limits = LIMITS) -> Bundle:
     return Bundle(envelope, records, verdict.warnings)
 
 
-def write(bundle: Bundle) -> bytes:
-    """Write a bundle, in UTF-8; the checksum is made anew."""
-    document = {name: value for name, value in bundle.to_dict().items() if name != checksum.MEMBER}
+def write(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
+    """Write a bundle, in UTF-8; the checksum is made anew.
+
+    Args:
+        bundle: what it holds.
+        arrays: which arrays are written; one that is not was not there either.
+    """
+    whole = bundle.to_dict()
+    left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
+    document = {name: value for name, value in whole.items() if name not in left_out}
     document = document | {checksum.MEMBER: checksum.of_document(_spelled(document))}
     first = [field.name for field in ENVELOPE if field.name in document]
     order = [*first, *(name for name in document if name not in first)]
