@@ -79,7 +79,8 @@ def dump(
         SchemaError: no such format, or the format cannot be made of these grains.
     """
     if isinstance(grains, Import):
-        grains, vectors = grains.grains, grains.vectors if vectors is None else vectors
+        vectors = grains.vectors if vectors is None else vectors
+        grains = grains.grains
     if format == "aimem":
         from omsgrain.formats.aimem import convert
 
