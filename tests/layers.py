@@ -15,6 +15,7 @@ FLOORS = (
     ("text",),
     ("crypto",),
     ("batch", "container"),
+    ("formats",),
     ("store",),
     ("intake",),
     ("index", "privacy"),

@@ -69,6 +69,8 @@ pub enum Kind {
     Fingerprint = b'f',
     /// A grain that this one refers to in one of [`LINKS`].
     Link = b'l',
+    /// The id that a record had in a document of another format.
+    Origin = b'x',
 }
 
 /// The kinds whose term is one string field.
@@ -109,6 +111,7 @@ impl Kind {
             "processing_basis" => Kind::Basis,
             "fingerprint" => Kind::Fingerprint,
             "link" => Kind::Link,
+            "origin" => Kind::Origin,
             _ => return None,
         })
     }
@@ -247,6 +250,12 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
                     Kind::Subject => subject = Some(text),
                     Kind::Relation => relation = Some(text),
                     _ => {}
+                }
+            }
+            #[cfg(feature = "json")]
+            (registry::UNKNOWN, Value::Bytes(source)) if entry.key == crate::origin::KEY => {
+                if let Some(id) = crate::origin::id(source) {
+                    row(of_node(Kind::Origin, &&Value::Str(id.into()))?);
                 }
             }
             _ => {}

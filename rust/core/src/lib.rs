@@ -42,6 +42,8 @@ pub mod lane;
 pub mod marks;
 #[cfg(feature = "std")]
 pub mod nearest;
+#[cfg(feature = "json")]
+pub mod origin;
 pub mod profiles;
 pub mod sealing;
 #[cfg(feature = "batch")]
@@ -57,6 +59,8 @@ pub mod batch;
 pub mod blind;
 #[cfg(feature = "batch")]
 pub mod block;
+#[cfg(feature = "json")]
+pub mod jcs;
 #[cfg(feature = "json")]
 pub mod json;
 #[cfg(all(feature = "batch", feature = "json"))]

@@ -23,7 +23,7 @@ use crate::shape::{self, Maker};
 const RELEASE_FROM: usize = 2048;
 
 /// How many grains are read before their objects are made.
-const PART: usize = 1024;
+const READ_TOGETHER: usize = 1024;
 
 /// (version, flags, type byte, ns_hash, created_at)
 pub type HeaderTuple = (u8, u8, u8, u16, u32);
@@ -121,13 +121,13 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
     let (all, names, mut notes, mut wrong) = (PyList::empty(py), PyList::empty(py), Vec::new(), Vec::new());
     let types = registry::TYPES.iter().map(|t| PyString::intern(py, t.name)).collect::<Vec<_>>();
     // By the thousand, so that the trees of a large batch do not all stand in memory at once.
-    for (part, blobs) in blobs.chunks(PART).enumerate() {
+    for (part, blobs) in blobs.chunks(READ_TOGETHER).enumerate() {
         let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
         let opened: Vec<_> = views.iter().map(|blob| read::open(blob)).collect();
         let read = py.detach(|| batch::read_many(&views, &opened));
         let mut maker = Maker::new(py);
         for (i, one) in read.into_iter().enumerate() {
-            let at = part * PART + i;
+            let at = part * READ_TOGETHER + i;
             let (fields, grain_type) = match one {
                 Ok(Grain::Plain(header, plan)) => {
                     (maker.fields(&plan, header, views[i])?, Some(plan.grain_type))
@@ -197,17 +197,17 @@ pub fn parse_address<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, Py
 }
 
 /// Blobs that are taken at once: so many stay in the processor's cache until all is done with them.
-const PART: usize = 4096;
+const HASHED_TOGETHER: usize = 4096;
 
 /// The addresses of many blobs.
 #[pyfunction]
 pub fn address_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let count = blobs.len();
     let mut texts = Vec::with_capacity(count);
-    let mut held: Vec<Bound<'py, PyBytes>> = Vec::with_capacity(PART.min(count));
-    for start in (0..count).step_by(PART) {
+    let mut held: Vec<Bound<'py, PyBytes>> = Vec::with_capacity(HASHED_TOGETHER.min(count));
+    for start in (0..count).step_by(HASHED_TOGETHER) {
         held.clear();
-        for i in start..count.min(start + PART) {
+        for i in start..count.min(start + HASHED_TOGETHER) {
             held.push(blobs.get_item(i)?.cast_into()?);
         }
         let views: Vec<&[u8]> = held.iter().map(|blob| blob.as_bytes()).collect();

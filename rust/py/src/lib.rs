@@ -7,6 +7,7 @@ mod borrowed;
 mod container;
 mod error;
 mod functions;
+mod jcs;
 mod lane;
 mod marks;
 mod nearest;
@@ -39,6 +40,8 @@ mod _core {
         header, parse_address, registry_json, verify, verify_many,
     };
 
+    #[pymodule_export]
+    use crate::jcs::canonical_json;
     #[pymodule_export]
     use crate::marks::Marks;
     #[pymodule_export]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AIMEM bundles: checked, read and written. Spec: AIMEM §2."""

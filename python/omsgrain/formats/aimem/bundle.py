@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle in one JSON document. Spec: AIMEM §2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from omsgrain import _core
+from omsgrain.errors import CorruptError, OmsError
+from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.check import Checker
+from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, Kind
+from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.aimem.rules import RULES
+from omsgrain.formats.problems import DocumentError, Problem, Problems
+
+__all__ = ["Bundle", "Verdict", "problem", "read", "refused", "validate", "write"]
+
+
+@dataclass(slots=True)
+class Bundle:
+    """A bundle that was found good, or is to be written.
+
+    Attributes:
+        envelope: its members but for the four arrays.
+        records: the records of each kind, in their order.
+        warnings: what was taken although it looks wrong.
+    """
+
+    envelope: dict[str, Any]
+    records: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
+    warnings: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole document, with an array for every kind of record."""
+        return self.envelope | {name: self.records.get(kind, []) for name, kind in ARRAYS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a document; the first problem is what it is refused for.
+
+    Attributes:
+        problems: the first thousand, envelope before checksum before records.
+        warnings: what is taken, and told.
+        total: how many problems there are.
+        document: what was read, if it was JSON.
+    """
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    total: int
+    document: dict[str, Any] | None = None
+
+
+def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
+    """Say all that is wrong with a bundle; never raises for what the bytes are."""
+    found = Problems()
+    document = _parse(data, limits, found)
+    if document is None:
+        return Verdict(tuple(found.found), (), found.total)
+    checker = Checker(limits)
+    checker.envelope({name: value for name, value in document.items() if name not in ARRAYS})
+    arrays = {}
+    for name, kind in ARRAYS.items():
+        array = document.get(name, [])
+        if isinstance(array, list):
+            arrays[kind] = array
+        else:
+            checker.faults.add(problem("invalid_type", f"/{name}", "an array"))
+    found.extend(checker.faults)
+    given = document.get(checksum.MEMBER)
+    if isinstance(given, str) and given != checksum.of_document(data, limits.depth):
+        found.add(problem("checksum_mismatch", f"/{checksum.MEMBER}"))
+    # Edges and links last, when all that they can name was seen.
+    for name, kind in sorted(ARRAYS.items(), key=lambda item: item[1] not in ("chunk", "entity")):
+        for i, record in enumerate(arrays.get(kind, ())):
+            checker.record(kind, record, f"/{name}/{i}")
+    found.extend(checker.problems)
+    return Verdict(tuple(found.found), tuple(checker.warnings.found), found.total, document)
+
+
+def read(data: bytes, limits: Limits = LIMITS) -> Bundle:
+    """Read a bundle.
+
+    Raises:
+        DocumentError: it breaks a rule; ``problems`` has all that is wrong.
+    """
+    verdict = validate(data, limits)
+    if verdict.document is None or verdict.problems:
+        raise DocumentError(list(verdict.problems), verdict.total)
+    envelope = {name: value for name, value in verdict.document.items() if name not in ARRAYS}
+    records = {
+        kind: verdict.document[name] for name, kind in ARRAYS.items() if name in verdict.document
+    }
+    return Bundle(envelope, records, verdict.warnings)
+
+
+def write(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
+    """Write a bundle, in UTF-8; the checksum is made anew.
+
+    Args:
+        bundle: what it holds.
+        arrays: which arrays are written; one that is not was not there either.
+    """
+    whole = bundle.to_dict()
+    left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
+    document = {name: value for name, value in whole.items() if name not in left_out}
+    document = document | {checksum.MEMBER: checksum.of_document(_spelled(document))}
+    first = [field.name for field in ENVELOPE if field.name in document]
+    order = [*first, *(name for name in document if name not in first)]
+    return _spelled({name: document[name] for name in order})
+
+
+def problem(
+    rule: str,
+    pointer: str,
+    expected: str | None = None,
+    found: str | None = None,
+    line: int | None = None,
+) -> Problem:
+    """A breach of one of the rules."""
+    return Problem(rule, pointer, RULES[rule].says, expected, found, line)
+
+
+def refused(error: OmsError, line: int | None = None) -> Problem:
+    """What the canonical form refuses: no JSON, or JSON whose meaning is not certain."""
+    rule = "too_deep" if isinstance(error, CorruptError) else "not_json"
+    where = None if error.offset is None else f"byte {error.offset}"
+    return problem(rule, error.field or "", error.message, where, line)
+
+
+def _parse(data: bytes, limits: Limits, found: Problems) -> dict[str, Any] | None:
+    if len(data) > limits.document:
+        found.add(problem("too_large", "", f"at most {limits.document} bytes", str(len(data))))
+        return None
+    try:
+        _core.canonical_json(data, None, limits.depth)
+    except OmsError as error:
+        found.add(refused(error))
+        return None
+    document = json.loads(data)
+    if isinstance(document, dict):
+        return document
+    found.add(problem("not_object", "", "an object"))
+    return None
+
+
+def _spelled(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

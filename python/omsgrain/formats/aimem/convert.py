@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle as grains, and grains as a bundle, without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats.aimem import bundle, embedding, times, urn
+from omsgrain.formats.aimem.bundle import Bundle
+from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
+from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.aimem.native import native
+from omsgrain.formats.aimem.records import FORMAT as SOURCE
+from omsgrain.formats.aimem.records import from_grain, to_grain
+from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, open_manifest
+from omsgrain.grain import Grain
+
+__all__ = ["dump", "load"]
+
+_LAST: Final = 0xFFFF_FFFF * 1000
+
+
+def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
+    """Make grains of a bundle.
+
+    Raises:
+        DocumentError: it breaks a rule of the format.
+    """
+    read = bundle.read(data, limits)
+    tenant: str = read.envelope["tenant_id"]
+    grains: dict[str, Grain] = {}
+    arrays: dict[str, list[str]] = {}
+    vectors: dict[str, Vector] = {}
+    for name, kind in ARRAYS.items():
+        if kind not in read.records:
+            continue
+        listed = arrays.setdefault(name, [])
+        for record in read.records[kind]:
+            built = to_grain(kind, record, tenant=tenant)
+            grains.update((part.address, part) for part in built.parts)
+            grains[built.grain.address] = built.grain
+            listed.append(built.grain.address)
+            if built.vector is not None:
+                vectors[built.grain.address] = Vector(
+                    read.envelope["embedding_model"], built.vector
+                )
+    instant = times.parse(read.envelope["exported_at"])
+    created_at = 0 if instant is None else min(max(instant.millis, 0), _LAST)
+    whole = Manifest(SOURCE, read.envelope["checksum"], read.envelope, arrays)
+    more = manifest(whole, created_at=created_at, user_id=tenant)
+    return Import(SOURCE, [*grains.values(), *more], vectors, read.warnings)
+
+
+def dump(
+    grains: Iterable[Grain],
+    vectors: dict[str, Vector],
+    *,
+    embeddings: bool = False,
+    producer: str = "omsgrain",
+    tenant_id: str | None = None,
+    exported_at: str | None = None,
+    strict: bool = False,
+) -> Dump:
+    """Make a bundle of grains.
+
+    A bundle that was loaded comes back as it was; its manifest must be among the grains. Grains of
+    no bundle become chunks.
+
+    Args:
+        grains: all that the bundle is to hold.
+        vectors: embeddings by address.
+        embeddings: whether they leave. Spec: AIMEM §5.5
+        producer: the namespace of chunks that were never AIMEM.
+        tenant_id: whose they are; by default the one ``user_id`` of all.
+        exported_at: a time in UTC; by default that of the newest grain.
+        strict: nothing that is no member of the format.
+
+    Raises:
+        SchemaError: several documents, no tenant, or not a producer.
+    """
+    by_address = {grain.address: grain for grain in grains}
+    get = by_address.__getitem__
+    found = [
+        one for grain in by_address.values() if (one := open_manifest(grain, get)) is not None
+    ]
+    found = [one for one in found if one.format == SOURCE]
+    if len(found) > 1:
+        raise SchemaError("a bundle is one document", found=f"{len(found)} documents")
+    losses: list[Loss] = []
+
+    def record(address: str) -> dict[str, Any]:
+        born = from_grain(by_address[address], get)
+        if born is None:
+            raise SchemaError("a record of the document is none", field=f"/{address}")
+        if address in vectors:
+            if embeddings:
+                born[1]["embedding"] = embedding.encode(vectors[address].data)
+            else:
+                losses.append(Loss(address, "embedding", "embeddings leave only when asked for"))
+        return born[1]
+
+    if found:
+        records = {
+            ARRAYS[name]: [record(address) for address in listed]
+            for name, listed in found[0].arrays.items()
+        }
+        return Dump(_written(found[0].envelope, records, set(found[0].arrays)), losses)
+    if not urn.is_producer(producer):
+        raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
+    tenants = {grain.get("user_id") for grain in by_address.values()}
+    tenant = tenant_id or (tenants.pop() if len(tenants) == 1 else None)
+    if not isinstance(tenant, str) or not urn.is_tenant(tenant):
+        raise SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
+    chunks: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
+    for address, grain in by_address.items():
+        born = from_grain(grain, get)
+        if born is not None:
+            chunks[born[0]].append(record(address))
+            continue
+        chunk, lost = native(grain, producer=producer, strict=strict)
+        losses += lost
+        if chunk is not None:
+            chunks["chunk"].append(chunk)
+    newest = max((grain["created_at"] for grain in by_address.values()), default=0)
+    envelope = {
+        "format": FORMAT,
+        "version": VERSION,
+        "producer": producer,
+        "tenant_id": tenant,
+        "exported_at": exported_at or times.spell(newest),
+        "scope": "FULL",
+    }
+    return Dump(_written(envelope, chunks, set(ARRAYS)), losses)
+
+
+def _written(
+    envelope: dict[str, Any], records: dict[Kind, list[dict[str, Any]]], arrays: set[str]
+) -> bytes:
+    return bundle.write(Bundle(envelope, records), arrays)

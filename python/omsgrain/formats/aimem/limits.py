@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large a bundle and its parts may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LIMITS", "LOCAL", "PRODUCER", "TAG", "Limits"]
+
+PRODUCER = 63
+"""Characters of a producer namespace. Spec: AIMEM §2.3"""
+LOCAL = 256
+"""Characters of an identifier behind its producer. Spec: AIMEM §2.3"""
+TAG = 64
+"""Code points of a tag. Spec: AIMEM §2.2"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes. Whatever is larger is refused before it is parsed.
+
+    Attributes:
+        document: bytes of a bundle in one JSON document; a larger one comes by lines.
+        line: bytes of a line of NDJSON.
+        depth: objects and arrays inside one another.
+        content: code points of a chunk's content. Spec: AIMEM §2.2
+        dimension: floats of an embedding.
+    """
+
+    document: int = 64 << 20
+    line: int = 8 << 20
+    depth: int = 64
+    content: int = 65_536
+    dimension: int = 65_536
+
+
+LIMITS = Limits()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains that never were AIMEM, as chunks: what a chunk can say, and what is lost.
+
+A chunk has one text, one kind of memory and tags. The whole grain can go along as a member of its
+own, which other readers may drop and omsgrain reads back.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from omsgrain.errors import OmsError
+from omsgrain.formats.aimem import times, urn
+from omsgrain.formats.aimem.fields import DNA
+from omsgrain.formats.aimem.limits import LIMITS, TAG
+from omsgrain.formats.aimem.records import PRIORITIES, RELATIONS
+from omsgrain.formats.document import Loss
+from omsgrain.grain import Grain
+
+__all__ = ["MEMBER", "carried", "native"]
+
+MEMBER: Final = "x_omsgrain"
+"""The member of a chunk that carries the whole grain: its address and its blob in base64."""
+_LOCAL = 32  # hex digits of the address
+
+_TYPES = {relation: name for name, relation in RELATIONS.items()}
+_ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
+_KINDS = {"event": "episodic", "goal": "goal", "workflow": "procedure"}
+_SAID = frozenset(
+    ("type", "created_at", "user_id", "namespace", "structural_tags", "recall_priority")
+)
+_CONTENT = {
+    "event": ("content",),
+    "goal": ("description",),
+    "workflow": ("trigger", "steps"),
+    "state": ("context", "plan"),
+    "action": ("tool_name", "input", "content"),
+    "observation": ("subject", "object"),
+    "reasoning": ("premises", "conclusion"),
+    "consensus": ("agreed_content",),
+    "consent": ("subject_did", "grantee_did", "scope"),
+}
+
+
+def native(
+    grain: Grain, *, producer: str, strict: bool = False
+) -> tuple[dict[str, Any] | None, list[Loss]]:
+    """Say a grain as a chunk.
+
+    Args:
+        grain: any that can be read.
+        producer: the namespace under which it is named.
+        strict: leave out the whole grain, which is no member of the format.
+
+    Returns:
+        The chunk, without a checksum of its own, and what it cannot say; None where there is
+        nothing to say.
+    """
+    name = grain.address
+    content, said = _content(grain)
+    if not content or len(content) > LIMITS.content:
+        size = f"its content has {len(content)} code points"
+        return None, [Loss(name, "content", f"a chunk has 1 to {LIMITS.content}; {size}")]
+    tags = [tag for tag in grain.get("structural_tags", ()) if 1 <= len(tag) <= TAG]
+    kind = _kind(grain)
+    chunk: dict[str, Any] = {
+        "id": urn.urn(producer, name[:_LOCAL]),
+        "content": content,
+        "content_hash": f"sha256:{sha256(content.encode()).hexdigest()}",
+        "memory_type": kind,
+    }
+    if (zone := _ZONES.get(grain.get("recall_priority", ""))) is not None:
+        chunk["zone"] = zone
+    if _locked(grain) and kind not in DNA:
+        chunk["is_pinned"] = True
+    chunk["created_at"] = times.spell(grain["created_at"])
+    if tags:
+        chunk["tags"] = tags
+    if not strict:
+        blob = base64.b64encode(grain.blob).decode("ascii")
+        return chunk | {MEMBER: {"address": name, "blob": blob}}, []
+    lost = [field for field in grain if field not in _SAID and field not in said]
+    return chunk, [Loss(name, field, "a chunk has no place for it") for field in lost]
+
+
+def carried(chunk: Mapping[str, Any]) -> Grain | None:
+    """The grain that a chunk carries whole; None if there is none that this chunk is made of."""
+    member = chunk.get(MEMBER)
+    named = urn.parse(str(chunk.get("id")))
+    if not isinstance(member, dict) or not isinstance(member.get("blob"), str) or named is None:
+        return None
+    try:
+        grain = Grain(base64.b64decode(member["blob"], validate=True))
+    except (OmsError, binascii.Error):
+        return None
+    # A chunk that was changed on its way is what it says, not what it was.
+    made, _ = native(grain, producer=named.producer)
+    known = {name: value for name, value in chunk.items() if name != "embedding"}
+    return grain if made == known else None
+
+
+def _kind(grain: Grain) -> str:
+    if grain["type"] == "belief":
+        return _TYPES.get(grain.get("relation", ""), "fact")
+    return _KINDS.get(grain["type"], "fact")
+
+
+def _locked(grain: Grain) -> bool:
+    policy = grain.get("invalidation_policy")
+    return isinstance(policy, Mapping) and policy.get("mode", "open") != "open"
+
+
+def _content(grain: Grain) -> tuple[str, frozenset[str]]:
+    """The text of a grain, and the fields that it says."""
+    if grain["type"] == "belief":
+        subject, relation = grain.get("subject", ""), grain.get("relation", "")
+        said = frozenset(("subject", "relation", "object"))
+        object_ = _text(grain.get("object", ""))
+        if relation in _TYPES:
+            return object_, said - {"subject"}
+        return f"{subject} {relation} {object_}".strip(), said
+    fields = [name for name in _CONTENT.get(grain["type"], ()) if name in grain]
+    return "\n".join(_text(grain[name]) for name in fields), frozenset(fields)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

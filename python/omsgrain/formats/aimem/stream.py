@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle by lines, of any length in little memory: the envelope, then a record a line.
+
+The checksum is that of the whole bundle, its arrays in the order of the lines; so a file that was
+cut short has another one. Reading takes two passes: nothing may be kept of a bundle that turns out
+bad at its end. Spec: AIMEM §3.1
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+from omsgrain import _core
+from omsgrain.errors import OmsError
+from omsgrain.formats.aimem.bundle import problem, refused
+from omsgrain.formats.aimem.check import Checker
+from omsgrain.formats.aimem.checksum import MEMBER, Sum
+from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.problems import DocumentError, Problem, Problems
+
+__all__ = ["TAG", "Scan", "records", "scan", "write"]
+
+TAG = "_kind"
+"""The member of a line that says which kind of record it is; no part of the record."""
+_KINDS: dict[str, Kind] = {kind: kind for kind in ARRAYS.values()}
+_NAMES = {kind: name for name, kind in ARRAYS.items()}
+
+Record = tuple[Kind, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A bundle that was found good.
+
+    Attributes:
+        envelope: its first line.
+        counts: how many records there are of each kind.
+        warnings: what is taken, and told; the first thousand.
+    """
+
+    envelope: dict[str, Any]
+    counts: dict[Kind, int]
+    warnings: tuple[Problem, ...]
+
+
+def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
+    """Check a bundle by lines from where the source stands, checksum included.
+
+    Args:
+        source: can be read twice, from where it stands.
+        limits: of a line and what is in it; the number of lines has none.
+
+    Raises:
+        DocumentError: it breaks a rule; ``problems`` has all that is wrong, with lines.
+    """
+    start = source.tell()
+    checker, between = Checker(limits), Problems()
+    counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
+    with Sum() as total:
+        envelope = _first(source, limits, checker)
+        for number, line in _lines(source, limits, checker.problems):
+            read = _record(line, number, limits, checker.problems)
+            if read is None:
+                continue
+            kind, record, canonical = read
+            total.add(kind, canonical)
+            pointer = f"/{_NAMES[kind]}/{counts[kind]}"
+            counts[kind] += 1
+            checker.record(kind, record, pointer, number, ends=False)
+        if isinstance(envelope.get(MEMBER), str) and envelope[MEMBER] != total.finish(envelope):
+            between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
+    if checker.unresolved:
+        _check_ends(source, start, limits, checker)
+    found = Problems()
+    for part in (checker.faults, between, checker.problems):
+        found.extend(part)
+    found.raise_any()
+    return Scan(envelope, counts, tuple(checker.warnings.found))
+
+
+def records(source: IO[bytes]) -> Iterator[Record]:
+    """The records of a bundle that was scanned, from where the source stands."""
+    source.readline()
+    for line in source:
+        if line.strip():
+            record = json.loads(line)
+            yield record.pop(TAG), record
+
+
+def write(envelope: dict[str, Any], parts: Callable[[], Iterable[Record]]) -> Iterator[bytes]:
+    """Write a bundle by lines; the checksum is made anew.
+
+    Args:
+        envelope: without arrays.
+        parts: gives the records, all chunks first, then edges, entities and links; called twice,
+            and the same both times.
+
+    Yields:
+        Lines, each with its end.
+    """
+    envelope = {name: value for name, value in envelope.items() if name != MEMBER}
+    with Sum() as total:
+        for kind, record in parts():
+            total.add(kind, _core.canonical_json(_spelled(record)))
+        yield _spelled(envelope | {MEMBER: total.finish(envelope)}) + b"\n"
+    for kind, record in parts():
+        yield _spelled({TAG: kind, **record}) + b"\n"
+
+
+def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
+    line = source.readline(limits.line + 1)
+    if len(line) > limits.line:
+        raise DocumentError([problem("too_large", "", f"at most {limits.line} bytes", line=1)])
+    try:
+        _core.canonical_json(line, None, limits.depth)
+    except OmsError as error:
+        raise DocumentError([refused(error, 1)]) from None
+    envelope = json.loads(line)
+    if not isinstance(envelope, dict):
+        raise DocumentError([problem("not_object", "", "an object", line=1)])
+    checker.envelope(envelope, 1)
+    for name in ARRAYS:
+        if name in envelope:
+            expected = "records in lines of their own"
+            checker.faults.add(problem("invalid_type", f"/{name}", expected, line=1))
+    return {name: value for name, value in envelope.items() if name not in ARRAYS}
+
+
+def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers; one that is too long ends it."""
+    number = 1
+    while line := source.readline(limits.line + 1):
+        number += 1
+        if len(line) > limits.line:
+            found.add(problem("too_large", "", f"at most {limits.line} bytes", line=number))
+            return
+        if line.strip():
+            yield number, line
+
+
+def _record(
+    line: bytes, number: int, limits: Limits, found: Problems
+) -> tuple[Kind, dict[str, Any], bytes] | None:
+    try:
+        canonical = _core.canonical_json(line, TAG, limits.depth)
+    except OmsError as error:
+        found.add(refused(error, number))
+        return None
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        found.add(problem("not_object", "", "an object", line=number))
+        return None
+    kind = record.pop(TAG, None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        found.add(problem("unknown_kind", f"/{TAG}", ", ".join(_KINDS), line=number))
+        return None
+    return _KINDS[kind], record, canonical
+
+
+def _check_ends(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
+    """Look again at edges and links, now that all chunks and entities are known."""
+    source.seek(start)
+    source.readline()
+    counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
+    for number, line in _lines(source, limits, Problems()):
+        read = _record(line, number, limits, Problems())
+        if read is not None:
+            kind, record, _ = read
+            pointer = f"/{_NAMES[kind]}/{counts[kind]}"
+            counts[kind] += 1
+            checker.ends(kind, record, pointer, number)
+
+
+def _spelled(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a document: every defect with its rule and its place, not only the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omsgrain.errors import FormatError
+
+__all__ = ["MOST", "DocumentError", "Problem", "Problems"]
+
+MOST = 1_000
+"""Problems that are kept; the rest are counted, or a hostile document would fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One defect, or one warning.
+
+    Attributes:
+        rule: the format's own id of the rule, such as ``invalid_urn``.
+        pointer: where, as a JSON pointer; empty for the whole document.
+        message: one sentence, without content of the document.
+        expected: what would have been right.
+        found: what was there instead: a kind, a size, never content.
+        line: of the input, counted from 1, if it came by lines.
+    """
+
+    rule: str
+    pointer: str
+    message: str
+    expected: str | None = None
+    found: str | None = None
+    line: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem as JSON-ready values; what is not known is left out."""
+        names = ("rule", "pointer", "message", "expected", "found", "line")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class Problems:
+    """Gathers problems, the first thousand of them, and counts them all."""
+
+    __slots__ = ("found", "total")
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+        self.total = 0
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+    def add(self, problem: Problem) -> None:
+        """Take one more."""
+        self.total += 1
+        if len(self.found) < MOST:
+            self.found.append(problem)
+
+    def extend(self, more: Problems) -> None:
+        """Take those of another part of the document, which comes after."""
+        self.found.extend(more.found[: MOST - len(self.found)])
+        self.total += more.total
+
+    def raise_any(self) -> None:
+        """Refuse the document if there is a problem.
+
+        Raises:
+            DocumentError: with all of them.
+        """
+        if self:
+            raise DocumentError(self.found, self.total)
+
+
+class DocumentError(FormatError):
+    """A document breaks its format's rules. The error itself is that of the first problem.
+
+    Attributes:
+        problems: what is wrong, in the order in which the format checks; at most a thousand.
+        total: how many there are.
+    """
+
+    def __init__(self, problems: list[Problem], total: int | None = None) -> None:
+        first = problems[0]
+        super().__init__(
+            first.message,
+            field=first.pointer or None,
+            line=first.line,
+            expected=first.expected,
+            found=first.found,
+            rule=first.rule,
+        )
+        self.problems = tuple(problems)
+        self.total = len(problems) if total is None else total
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with all problems."""
+        return (DocumentError, (list(self.problems), self.total))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The first problem as an error, and all of them."""
+        all_of_them = [problem.to_dict() for problem in self.problems]
+        return {**super().to_dict(), "problems": all_of_them, "total": self.total}

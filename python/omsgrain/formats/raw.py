@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is too large for one grain, in State grains one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from omsgrain.errors import FormatError
+from omsgrain.grain import Grain, make
+
+__all__ = ["KIND", "Get", "gather", "split"]
+
+KIND: Final = "omsgrain:raw"
+_BYTES = "x_raw"
+_PART = 900_000  # of the 1 MiB that a grain may have
+
+Get = Callable[[str], Grain]
+"""Gives the grain of an address."""
+
+
+def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
+    """Put bytes into as many grains as they need, which belong to the person they are about.
+
+    Args:
+        data: any bytes.
+        created_at: ms since 1970.
+        user_id: whose they are.
+    """
+    whose = {} if user_id is None else {"user_id": user_id}
+    return [
+        make(
+            {
+                "type": "state",
+                "context": {"kind": KIND, "part": at // _PART},
+                "created_at": created_at,
+                "namespace": KIND,
+                **whose,
+                _BYTES: data[at : at + _PART],
+            }
+        )
+        for at in range(0, len(data), _PART)
+    ]
+
+
+def gather(addresses: Sequence[str], get: Get) -> bytes:
+    """Put the bytes together again.
+
+    Raises:
+        FormatError: one of the grains holds none.
+        NotFoundError: one is not there.
+    """
+    parts = []
+    for address in addresses:
+        part = get(address).get(_BYTES)
+        if not isinstance(part, bytes):
+            raise FormatError("a part of a record holds no bytes", rule="raw")
+        parts.append(part)
+    return b"".join(parts)

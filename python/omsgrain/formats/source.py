@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The side channel of a grain that was a record of another format.
+
+It says where the grain came from, and what its fields cannot say.
+
+A grain drops nulls, composes text, keeps times as ms and orders keys. So beside its fields stands
+``x_src``, JSON in ASCII as bytes:
+
+    {"f": format, "k": kind of record, "id": its own id, "r": residual, "p": [addresses of parts]}
+
+The residual is the difference between the record as it is built again from the fields and the
+record as it was. Only what differs is in it:
+
+    {"=": value}                 another value stands here
+    {"+": {key: value},          keys of an object that were there besides,
+     "-": [key],                 those that were not,
+     "~": {key: difference},     those that had another value,
+     "o": [key]}                 and their order, if it was another
+    {"@": {index: difference}}   items of an array of the same length
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from omsgrain.errors import FormatError
+from omsgrain.grain import Grain
+
+__all__ = ["KEY", "Difference", "Json", "Source", "apply", "difference", "same"]
+
+KEY = "x_src"
+
+Json: TypeAlias = Any
+"""What ``json.loads`` gives."""
+Difference: TypeAlias = "dict[str, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a grain came from.
+
+    Attributes:
+        format: such as ``aimem``.
+        kind: the kind of record, such as ``chunk``.
+        id: the record's own id, by which ``query(origin=)`` finds the grain.
+        residual: how the record differs from what the grain's fields say; None if it does not.
+        parts: addresses of the grains that hold the whole record, if it was too large for this.
+    """
+
+    format: str
+    kind: str
+    id: str
+    residual: Difference | None = None
+    parts: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The value of ``x_src``."""
+        value: dict[str, Any] = {"f": self.format, "k": self.kind, "id": self.id}
+        if self.residual is not None:
+            value["r"] = self.residual
+        if self.parts:
+            value["p"] = list(self.parts)
+        return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+    @classmethod
+    def of(cls, grain: Grain) -> Source | None:
+        """Read it from a grain; None if the grain has none that can be read."""
+        value = grain.get(KEY)
+        if not isinstance(value, bytes):
+            return None
+        try:
+            read = json.loads(value)
+            texts = read["f"], read["k"], read["id"]
+            residual, parts = read.get("r"), tuple(read.get("p", ()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+        if not all(isinstance(text, str) for text in (*texts, *parts)):
+            return None
+        return cls(*texts, residual if isinstance(residual, dict) else None, parts)
+
+
+def same(one: Json, other: Json) -> bool:
+    """Whether two values are the same to the last sign: 1 is not 1.0, nor 0.0 what -0.0 is."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return one == other and math.copysign(1.0, one) == math.copysign(1.0, other)
+    return bool(one == other)
+
+
+def difference(rebuilt: Json, original: Json, *, ordered: bool = True) -> Difference | None:
+    """Say how the original differs from what was built again; None if it does not.
+
+    Args:
+        rebuilt: what the grain says.
+        original: what there was.
+        ordered: whether the order of keys tells anything.
+    """
+    if isinstance(rebuilt, dict) and isinstance(original, dict):
+        return _of_objects(rebuilt, original, ordered)
+    if (
+        isinstance(rebuilt, list)
+        and isinstance(original, list)
+        and len(rebuilt) == len(original)
+        and any(isinstance(item, dict | list) for item in original)
+    ):
+        pairs = enumerate(zip(rebuilt, original, strict=True))
+        items = ((i, difference(one, other, ordered=ordered)) for i, (one, other) in pairs)
+        found = {str(i): item for i, item in items if item is not None}
+        return {"@": found} if found else None
+    return None if same(rebuilt, original) else {"=": original}
+
+
+def _of_objects(
+    rebuilt: dict[str, Json], original: dict[str, Json], ordered: bool
+) -> Difference | None:
+    found: Difference = {}
+    if more := {key: value for key, value in original.items() if key not in rebuilt}:
+        found["+"] = more
+    if fewer := [key for key in rebuilt if key not in original]:
+        found["-"] = fewer
+    both = [key for key in rebuilt if key in original]
+    inner = ((key, difference(rebuilt[key], original[key], ordered=ordered)) for key in both)
+    if other := {key: value for key, value in inner if value is not None}:
+        found["~"] = other
+    if ordered and [*both, *more] != list(original):
+        found["o"] = list(original)
+    return found or None
+
+
+def apply(rebuilt: Json, found: Difference | None) -> Json:
+    """Make the original again.
+
+    Raises:
+        FormatError: this is no difference from this value.
+    """
+    if found is None:
+        return rebuilt
+    try:
+        return _apply(rebuilt, found)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        raise FormatError("the residual does not fit the record", rule="residual") from None
+
+
+def _apply(rebuilt: Json, found: Difference) -> Json:
+    if "=" in found:
+        return found["="]
+    if "@" in found:
+        return _in_list(rebuilt, found["@"])
+    if not isinstance(rebuilt, dict):
+        raise TypeError
+    gone = frozenset(found.get("-", ()))
+    whole = {key: value for key, value in rebuilt.items() if key not in gone}
+    for key, item in found.get("~", {}).items():
+        whole[key] = _apply(whole[key], item)
+    whole.update(found.get("+", {}))
+    return {key: whole[key] for key in found["o"]} if "o" in found else whole
+
+
+def _in_list(rebuilt: Json, found: Difference) -> list[Json]:
+    if not isinstance(rebuilt, list):
+        raise TypeError
+    items = list(rebuilt)
+    for i, item in found.items():
+        items[int(i)] = _apply(items[int(i)], item)
+    return items
