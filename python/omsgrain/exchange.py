@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 from omsgrain import container
 from omsgrain.batch import ItemError, OnError, stops
-from omsgrain.container.block import Block
 from omsgrain.container.check import blob_of
 from omsgrain.container.layout import Codec
-from omsgrain.container.write import write_blocks
 from omsgrain.errors import OmsError
 from omsgrain.intake import superseding
 from omsgrain.store.state import Verification
@@ -115,14 +113,14 @@ class ImportReport:
 
 def export_mg(
     path: str | os.PathLike[str],
-    grains: Iterable[Block],
+    grains: Iterable[bytes],
     states: Mapping[str, Mapping[str, Any]],
     *,
     codec: Codec,
     sort: bool,
 ) -> container.Written:
     """Write blobs and envelopes of a store to a .mg file, with what became of them."""
-    return write_blocks(path, grains, states, codec=codec, sort=sort)
+    return container.write(path, grains, manifest=states, codec=codec, sort=sort, check=False)
 
 
 def import_mg(

@@ -2,7 +2,7 @@
 """Containers: many grains in one .mg file, and streams of grains. Spec: OMS §11.
 
 layout              the bytes around the grains
-check               is this a grain
+check, block        is this a grain; are these grains
 write               order, assemble: a file, or several
 read                inside, region: any grain, without loading the file
 verify              every byte, and the name of what is wrong

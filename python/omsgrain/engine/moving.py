@@ -75,7 +75,7 @@ class Moving(Finding, Putting, Changing):
 
         Spec: OMS §11
         """
-        from omsgrain.exchange import export_mg
+        from omsgrain.container.write import write_blocks
 
         if purpose not in ("move", "access", "transfer", "sale"):
             raise SchemaError(
@@ -92,7 +92,8 @@ class Moving(Finding, Putting, Changing):
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
-        written = export_mg(path, self._packed(filters, stays), states, codec=codec, sort=sort)
+        grains = self._packed(filters, stays)
+        written = write_blocks(path, grains, states, codec=codec, sort=sort)
         if not self._store.readonly:
             told_of: dict[str, int | str] = {"grains": written.grains, "purpose": purpose}
             if rules:
