@@ -7,13 +7,14 @@ BUILT := $(VENV)/.built
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench small fuzz vectors docs build clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz sanitize vectors docs build clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
 
 test: build ## all tests, under ten minutes on two cores
 	cargo test --release --locked -q -p omsgrain-core --lib --tests
+	PYTHON=$(CURDIR)/$(BIN)/python rust/nostd/run.sh
 	$(BIN)/python -m pytest
 
 test-long: build ## the same tests at the sizes that the issues name
@@ -26,6 +27,7 @@ test-services: build ## what needs servers from Debian's packages
 check: build ## format, lints, types, stubs, layers, file lengths, generated docs
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -q -- -D warnings
+	cargo clippy --release --locked -p omsgrain-core --no-default-features -q -- -D warnings
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy python/omsgrain tests benches
@@ -47,6 +49,13 @@ small: build ## a core built for size, beside the usual one, and what both cost
 	cargo build --locked -q -p omsgrain-py --profile release
 	cargo build --locked -q -p omsgrain-py --profile small
 	$(BIN)/python -m benches.small
+
+bench-stages: ## the core stage by stage, without Python
+	cargo bench --locked --manifest-path rust/benches/Cargo.toml --target-dir target/benches
+
+sanitize: ## the core's tests with AddressSanitizer; needs a nightly toolchain
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --release --locked -q -p omsgrain-core --lib --tests \
+		--target $(shell rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
 
 fuzz: ## each fuzz target for a minute
 	cd rust/fuzz && ./run.sh 60

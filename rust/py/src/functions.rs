@@ -197,17 +197,17 @@ pub fn parse_address<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, Py
 }
 
 /// Blobs that are taken at once: so many stay in the processor's cache until all is done with them.
-const HASHED_TOGETHER: usize = 4096;
+const HASHED: usize = 4096;
 
 /// The addresses of many blobs.
 #[pyfunction]
 pub fn address_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let count = blobs.len();
     let mut texts = Vec::with_capacity(count);
-    let mut held: Vec<Bound<'py, PyBytes>> = Vec::with_capacity(HASHED_TOGETHER.min(count));
-    for start in (0..count).step_by(HASHED_TOGETHER) {
+    let mut held: Vec<Bound<'py, PyBytes>> = Vec::with_capacity(HASHED.min(count));
+    for start in (0..count).step_by(HASHED) {
         held.clear();
-        for i in start..count.min(start + HASHED_TOGETHER) {
+        for i in start..count.min(start + HASHED) {
             held.push(blobs.get_item(i)?.cast_into()?);
         }
         let views: Vec<&[u8]> = held.iter().map(|blob| blob.as_bytes()).collect();
