@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import omsgrain as og
 import oracle
+from grains import grains, json_line
 from minimal import minimal
 from omsgrain.errors import OmsError
 from refusals import CORRUPT, EMPTY, FLOAT, FORMAT, RANGE, SCHEMA
@@ -143,3 +147,25 @@ def test_many_lines_keep_their_order() -> None:
     lines = b"\n".join(json.dumps(minimal("reasoning", x_number=n)).encode() for n in numbers)
     batch = og.encode_jsonl(lines)
     assert [og.decode(blob)["x_number"] for blob in batch.blobs] == list(numbers)
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(st.lists(st.one_of(grains().map(json_line), st.text(max_size=40)), max_size=8))
+def test_lines_come_to_what_their_dicts_do(texts: list[str]) -> None:
+    lines = [t for text in texts if (t := "".join(text.splitlines())).strip(" \t\x0b\x0c")]
+    lines = [line for line in lines for _ in range(2)]  # the second time the shape is known
+    found = og.encode_jsonl("\n".join(lines).encode(), errors="collect")
+    given_as_dicts = []
+    for line in lines:
+        try:
+            given_as_dicts.append(json.loads(line, object_hook=as_bytes))
+        except ValueError:
+            given_as_dicts.append(None)
+    expected = og.encode_many(given_as_dicts, errors="collect")
+    assert (found.blobs, found.indices) == (expected.blobs, expected.indices)
+    assert [e.index for e in found.errors] == [e.index for e in expected.errors]
+    assert [w.message for w in found.warnings] == [w.message for w in expected.warnings]
+
+
+def as_bytes(entries: dict[str, Any]) -> Any:
+    return base64.b64decode(entries["$bytes"]) if entries.keys() == {"$bytes"} else entries
