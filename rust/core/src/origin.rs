@@ -15,9 +15,8 @@ pub const KEY: &str = "x_src";
 /// The id that a record had in its document; none if this is no such value.
 pub fn id(source: &[u8]) -> Option<String> {
     let JsonValue::Object(entries) = json::parse(source).ok()? else { return None };
-    let ids = entries.iter().filter(|(key, _)| key == "id").map(|(_, value)| value);
-    match ids.last() {
-        Some(JsonValue::Str(id)) => Some(id.clone().into_owned()),
+    match entries.iter().rfind(|(key, _)| key == "id") {
+        Some((_, JsonValue::Str(id))) => Some(id.clone().into_owned()),
         _ => None,
     }
 }
