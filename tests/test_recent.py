@@ -12,7 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.store.recent import Appended, Recent
+from omsgrain.store.recent import RUN, Appended, Recent, run_in
 
 ALL = _core.term("all", None)
 
@@ -123,3 +123,9 @@ def test_tokens_each_under_its_key() -> None:
     each = [_core.tokens(key, [term])[0] for key, term in zip(whose, terms, strict=True)]
     assert _core.tokens_each(whose, terms) == each
     assert _core.tokens_each([], []) == []
+
+
+def test_runs_are_shorter_in_large_stores() -> None:
+    sizes = (0, 999_999, 1_000_000, 3_000_000, 2**32)
+    wanted = [65_536, 65_536, 32_768, 16_384, 16_384]
+    assert [run_in(RUN, size) for size in sizes] == wanted

@@ -16,7 +16,7 @@ from omsgrain.store.budget import Budget
 from omsgrain.store.compact import compact
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader, Snapshot
-from omsgrain.store.recent import RUN, Recent
+from omsgrain.store.recent import RUN, Recent, run_in
 from omsgrain.store.sharing import acquire, release
 from omsgrain.store.side import compare
 from omsgrain.store.tables import FORMAT
@@ -97,7 +97,8 @@ class LmdbStore:
             return result
 
         result = env.write(run)
-        gathered, most = env.recent.last - env.recent.watermark, min(RUN, env.budget.run)
+        gathered = env.recent.last - env.recent.watermark
+        most = min(run_in(RUN, env.recent.last), env.budget.run)
         if gathered >= max(most, self._next_flush):
             try:
                 self.flush(most)

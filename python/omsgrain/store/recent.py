@@ -20,10 +20,12 @@ from typing import NamedTuple, Protocol
 
 from omsgrain import _core
 
-__all__ = ["RUN", "Appended", "Recent"]
+__all__ = ["RUN", "Appended", "Recent", "run_in"]
 
 RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
+
+_LARGE = (1_000_000, 3_000_000)  # grains: from each on runs are half as long
 
 _PAGE = 256  # places taken from the tail at a time
 _LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
@@ -40,6 +42,16 @@ class Blobs(Protocol):
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number, or None."""
         ...
+
+
+def run_in(run: int, grains: int) -> int:
+    """The length of a run in a store of some grains.
+
+    LMDB holds every page that a transaction touches in memory, and never gives that memory back.
+    The larger a store, the fewer of a run's random rows share a page: then a shorter run touches
+    hardly more pages in all, and takes a part of the memory.
+    """
+    return run >> sum(grains >= size for size in _LARGE)
 
 
 class Appended(NamedTuple):
