@@ -32,14 +32,14 @@ from omsgrain.errors import (
     SignatureError,
     TooLargeError,
 )
-from omsgrain.grain import bare, make
+from omsgrain.grain import Encoding, bare, make
 from signing import ALICE, IAT
 from test_legacy import made
 
 VECTORS = json.loads(disclosures.DATA.read_text(encoding="utf-8"))
 GOOD = [vector for vector in VECTORS if "address" in vector]
 FORGED = [vector for vector in VECTORS if "expect_error" in vector]
-ENCODINGS: tuple[og.Encoding, ...] = ("msgpack", "cbor")
+ENCODINGS: tuple[Encoding, ...] = ("msgpack", "cbor")
 
 LONG = "Kirchweg 17, 8123 Ebmatingen"  # long enough not to be warned of
 FIELDS = minimal("belief", subject=LONG, object={"phone": "x" * 40}, user_id="person-" * 5)
@@ -113,7 +113,7 @@ def test_the_vectors_are_what_the_oracle_gives() -> None:
 @settings(max_examples=settings().max_examples // 2)
 @given(grains(), st.sampled_from(ENCODINGS), st.integers(0, 3), st.booleans(), st.randoms())
 def test_any_fields_can_be_hidden(
-    fields: dict[str, Any], encoding: og.Encoding, level: int, signed: bool, rng: Random
+    fields: dict[str, Any], encoding: Encoding, level: int, signed: bool, rng: Random
 ) -> None:
     options: dict[str, Any] = {"encoding": encoding, "sensitivity": level}
     whole = og.Grain(og.encode(fields, keep_type_name=True, **options))
@@ -353,7 +353,7 @@ def test_field_names_of_1_1(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_compressed(encoding: og.Encoding) -> None:
+def test_compressed(encoding: Encoding) -> None:
     whole = og.Grain(og.encode(FIELDS, encoding=encoding, compress=True))
     view = disclose(whole, ["subject"])
     assert view.header.compressed

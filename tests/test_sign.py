@@ -43,6 +43,7 @@ from omsgrain.errors import (
     UnsupportedError,
     VersionError,
 )
+from omsgrain.grain import Encoding
 from signing import ALICE, BOB, CAROL, CBOR, FIELDS, GRAIN, IAT, by_hand, headers
 from test_did import multikey
 from vectors import VECTORS
@@ -61,7 +62,7 @@ def knows(**keys: KeySigner) -> Resolver:
 @pytest.mark.parametrize("signer", SIGNERS, ids=repr)
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
 @pytest.mark.parametrize("compress", [False, True])
-def test_sign_and_verify(signer: KeySigner, encoding: og.Encoding, compress: bool) -> None:
+def test_sign_and_verify(signer: KeySigner, encoding: Encoding, compress: bool) -> None:
     plain = og.Grain(og.encode(FIELDS, encoding=encoding, compress=compress))
     envelope = sign(plain, signer, iat=IAT)
     signed = open_signed(envelope)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Looking through blobs for any of a few byte strings, at the speed of a look at each byte.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// What is looked for.
 #[derive(Debug)]
 pub struct Marks {
