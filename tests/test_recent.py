@@ -126,6 +126,6 @@ def test_tokens_each_under_its_key() -> None:
 
 
 def test_runs_are_shorter_in_large_stores() -> None:
-    sizes = (0, 999_999, 1_000_000, 3_000_000, 2**32)
+    sizes = (0, 399_999, 400_000, 1_500_000, 2**32)
     wanted = [65_536, 65_536, 32_768, 16_384, 16_384]
     assert [run_in(RUN, size) for size in sizes] == wanted

@@ -25,7 +25,7 @@ __all__ = ["RUN", "Appended", "Recent", "run_in"]
 RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
 
-_LARGE = (1_000_000, 3_000_000)  # grains: from each on runs are half as long
+_LARGE = (400_000, 1_500_000)  # grains: from each on runs are half as long
 
 _PAGE = 256  # places taken from the tail at a time
 _LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
