@@ -62,7 +62,7 @@ pub fn compress(states: &mut States<8>, blocks: &Blocks<'_, 8>) {
 /// From the blocks, one behind the other, to their words, side by side: rows become columns.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn words(blocks: &Blocks<'_, 8>) -> [Words; 16] {
+pub fn words(blocks: &Blocks<'_, 8>) -> [Words; 16] {
     let big = bytes(
         3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12, //
         3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12,

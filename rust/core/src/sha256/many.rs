@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages of any lengths, hashed side by side: a lane that is done takes the next message.
 
+use super::padded::{Last, block, pad};
 use super::wide::Wide;
 use super::{BLOCK, Eight, START, Sixteen, States, digest};
 use crate::address::{Digest, sha256};
-
-/// Bytes of padding at the least: one bit and the length.
-const PADDING: usize = 9;
 
 /// The SHA-256 of each message, in their order. Sixteen at once take as long as one alone, eight
 /// somewhat more: from so many on it pays, whatever their lengths.
@@ -22,8 +20,7 @@ pub fn digests<'m>(count: usize, message: impl Fn(usize) -> &'m [u8]) -> Vec<Dig
 struct Lane<'m> {
     index: usize,
     whole: &'m [[u8; BLOCK]],
-    /// What is behind the whole blocks: the rest, one bit, zeros, and the length in bits.
-    last: [[u8; BLOCK]; 2],
+    last: Last,
     blocks: usize,
     done: usize,
 }
@@ -33,23 +30,13 @@ impl<'m> Lane<'m> {
         Lane { index: usize::MAX, whole: &[], last: [[0; BLOCK]; 2], blocks: usize::MAX, done: 0 };
 
     fn take(&mut self, index: usize, message: &'m [u8]) {
-        let (whole, rest) = message.as_chunks();
-        let blocks = (message.len() + PADDING).div_ceil(BLOCK);
-        let last = self.last.as_flattened_mut();
-        last.fill(0);
-        last[..rest.len()].copy_from_slice(rest);
-        last[rest.len()] = 0x80;
-        let end = (blocks - whole.len()) * BLOCK;
-        last[end - 8..end].copy_from_slice(&((message.len() as u64) << 3).to_be_bytes());
+        let (whole, blocks) = pad(message, &mut self.last);
         (self.index, self.whole, self.blocks, self.done) = (index, whole, blocks, 0);
     }
 
     /// Its next block.
     fn block(&self) -> &[u8; BLOCK] {
-        match self.done.checked_sub(self.whole.len()) {
-            None => &self.whole[self.done],
-            Some(behind) => &self.last[behind & 1],
-        }
+        block(self.whole, &self.last, self.done)
     }
 }
 

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SHA-256 of several messages at once, for processors that have no instructions for SHA: with
-//! AVX2 eight side by side, with AVX-512 sixteen. Where they have, and for a single message, the
-//! crate `sha2` is as fast or faster. Spec: FIPS 180-4
+//! SHA-256 for processors that have no instructions for SHA: of several messages at once, with AVX2
+//! eight side by side, with AVX-512 sixteen; of one alone, eight of its blocks are prepared side by
+//! side. Where there are such instructions, the crate `sha2` is as fast or faster. Spec: FIPS 180-4
 //!
 //! ```text
 //! wide      the means that this processor has
 //! avx2      the rounds in its instructions
-//! avx512    the same; in these three files stands all unsafe code
+//! avx512    the same
+//! alone     one message; in these four files stands all unsafe code
 //! rounds    the rounds in plain code, for any number of lanes
+//! padded    a message as blocks
 //! many      messages of any lengths, lane by lane
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod alone;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod many;
+mod padded;
 mod rounds;
 mod wide;
 
+#[cfg(target_arch = "x86_64")]
+pub use alone::Alone;
 pub use many::digests;
 pub use wide::{Eight, Sixteen, Wide};
 
