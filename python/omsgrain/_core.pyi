@@ -79,9 +79,8 @@ def decode(blob: bytes) -> dict[str, Any]: ...
 def decode_many(
     blobs: list[bytes],
 ) -> tuple[
-    list[dict[str, Any] | None],
-    list[str | None],
-    list[tuple[int, list[str]]],
+    list[Mapping[str, Any] | None],
+    list[tuple[str | None, tuple[str, ...]] | None],
     list[tuple[int, OmsError]],
 ]: ...
 def fingerprint(blob: bytes) -> bytes | None: ...

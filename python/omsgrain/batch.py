@@ -167,10 +167,10 @@ def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeB
     """
     stop = stops(errors)
     given = [blob if type(blob) is bytes else as_bytes(blob) for blob in blobs]
-    fields, names, notes, wrong = _core.decode_many(given)
+    fields, known, wrong = _core.decode_many(given)
     errors_found = [ItemError(i, None, error) for i, error in wrong]
     _raise_first(errors_found, stop)
-    grains = Grain._of_many(given, fields, names, notes)
+    grains = Grain._of_many(given, fields, known)
     if not wrong:
         return DecodeBatch(cast("list[Grain]", grains), list(range(len(grains))), [])
     good = [(i, grain) for i, grain in enumerate(grains) if grain is not None]

@@ -18,7 +18,7 @@ Encoding = Literal["msgpack", "cbor"]
 Profile = Literal["extended", "standard", "lightweight"]
 Sensitivity = int | Literal["public", "internal", "pii", "phi"]
 
-HeaderTuple = tuple[int, int, int, int, int]  # version, flags, type byte, ns_hash, created_at
+Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, none if opaque; warnings
 
 _SIGNED, _SEALED = 1, 2  # bits of the second header byte
 
@@ -124,14 +124,12 @@ class Grain(Mapping[str, Any]):
 
     # Public names are properties without a setter: that makes a grain immutable, and costs less to
     # make than a `__setattr__` that every slot would have to go around.
-    __slots__ = ("_address", "_blob", "_fields", "_header", "_type", "_warnings")
+    __slots__ = ("_address", "_blob", "_fields", "_known")
 
     _blob: bytes
     _address: str | None
     _fields: Mapping[str, Any] | None
-    _header: HeaderTuple | None
-    _type: str | None
-    _warnings: tuple[str, ...] | None  # none before header, type and warnings were read
+    _known: Known | None  # none before it was read
 
     def __init__(self, blob: bytes) -> None:
         """Read and check a blob.
@@ -140,61 +138,47 @@ class Grain(Mapping[str, Any]):
             OmsError: any refusal of the format.
         """
         self._blob = blob = as_bytes(blob)
-        self._header, self._type, notes = _core.check(blob)
-        self._warnings = tuple(notes)
+        _, name, notes = _core.check(blob)
+        self._known = (name, tuple(notes))
         self._fields = None
         self._address = None
 
     @classmethod
     def _of(
-        cls,
-        blob: bytes,
-        header: HeaderTuple | None,
-        name: str | None,
-        notes: Sequence[str],
-        fields: dict[str, Any] | None,
+        cls, blob: bytes, name: str | None, notes: Sequence[str], fields: dict[str, Any]
     ) -> Grain:
-        """A grain of parts that the core has checked (or that the lenient reader made).
-
-        No header: that of the blob.
-        """
+        """A grain of parts that the lenient reader made."""
         grain = cls.__new__(cls)
         grain._blob = blob
-        grain._header = header
-        grain._type = name
-        grain._warnings = tuple(notes)
-        grain._fields = None if fields is None else MappingProxyType(fields)
+        grain._known = (name, tuple(notes))
+        grain._fields = MappingProxyType(fields)
         grain._address = None
         return grain
 
     @classmethod
     def _of_many(
         cls,
-        blobs: Sequence[bytes],
-        read: Iterable[dict[str, Any] | None],
-        names: Iterable[str | None],
-        notes: Iterable[tuple[int, list[str]]],
+        blobs: Iterable[bytes],
+        read: Iterable[Mapping[str, Any] | None],
+        known: Iterable[Known | None],
     ) -> list[Grain | None]:
         """Grains of the columns of `_core.decode_many`; none in the place of what was refused.
 
         Spelled out, since a call for each grain would cost more than all that is done here.
         """
-        new, proxy = cls.__new__, MappingProxyType
+        new = cls.__new__
         grains: list[Grain | None] = []
         add = grains.append
-        for blob, fields, name in zip(blobs, read, names, strict=True):
+        for blob, fields, said in zip(blobs, read, known, strict=True):
             if fields is None:
                 add(None)
                 continue
             grain = new(cls)
             grain._blob = blob
-            grain._header = grain._address = None
-            grain._type = name
-            grain._warnings = ()
-            grain._fields = proxy(fields)
+            grain._fields = fields
+            grain._known = said
+            grain._address = None
             add(grain)
-        for at, said in notes:
-            grains[at]._warnings = tuple(said)  # type: ignore[union-attr]  # it was read
         return grains
 
     @classmethod
@@ -207,19 +191,20 @@ class Grain(Mapping[str, Any]):
         grain = cls.__new__(cls)
         grain._blob = blob
         grain._address = address
-        grain._fields = grain._header = grain._type = grain._warnings = None
+        grain._fields = grain._known = None
         return grain
 
-    def _look(self) -> tuple[str, ...]:
-        """Read what `_stored` left open: type and warnings."""
+    def _look(self) -> Known:
+        """Type and warnings, read now if `_stored` left them open."""
+        if self._known is not None:
+            return self._known
         if self._blob[1] & _SEALED:
             names = (kind.name for kind in registry.TYPES if kind.byte == self._blob[2])
-            self._type = next(names, None)
-            notes: Sequence[str] = ()
+            self._known = known = (next(names, None), ())
         else:
-            _, self._type, notes = _core.check(bare(self._blob))
-        self._warnings = tuple(notes)
-        return self._warnings
+            _, name, notes = _core.check(bare(self._blob))
+            self._known = known = (name, tuple(notes))
+        return known
 
     @property
     def blob(self) -> bytes:
@@ -229,15 +214,12 @@ class Grain(Mapping[str, Any]):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed but looks like a mistake."""
-        notes = self._warnings
-        return self._look() if notes is None else notes
+        return self._look()[1]
 
     @property
     def _known_type(self) -> str | None:
         """The type by its 1.2 name; none if the grain is opaque."""
-        if self._warnings is None:
-            self._look()
-        return self._type
+        return self._look()[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._address is None or self._address == _core.address(self.blob)
@@ -261,12 +243,8 @@ class Grain(Mapping[str, Any]):
     @property
     def header(self) -> Header:
         """The nine bytes before the payload."""
-        held = self._header
-        if held is None:
-            if self._warnings is None:
-                self._look()
-            self._header = held = _core.header(self._blob)
-        return Header(*held)
+        self._look()
+        return Header(*_core.header(self._blob))
 
     @property
     def type(self) -> str:

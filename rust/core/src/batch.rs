@@ -8,12 +8,12 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::address::{self, Digest};
-use crate::decode::{self, Grain, Opened};
+use crate::decode;
 use crate::lane::Reader;
 use crate::{Error, Header, Result, sha256};
 
 /// Below this many bytes of work, threads cost more than they bring.
-const PARALLEL_FROM: usize = 64 << 10;
+pub(crate) const PARALLEL_FROM: usize = 64 << 10;
 /// Messages that a thread hashes side by side before it takes others.
 const PART: usize = 512;
 
@@ -205,19 +205,6 @@ pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
         let mut reader = Reader::default();
         let verdicts = part.iter().map(|blob| decode::verify_by(&mut reader, blob));
         digests.into_iter().zip(verdicts).collect()
-    })
-}
-
-/// Reads blobs that were opened.
-pub fn read_many<'p>(blobs: &[&'p [u8]], opened: &'p [Result<Opened<'p>>]) -> Vec<Result<Grain<'p>>> {
-    let pairs: Vec<_> = blobs.iter().copied().zip(opened).collect();
-    in_parts(total(blobs), &pairs, |part| {
-        let mut reader = Reader::default();
-        let read = part.iter().map(|(blob, opened)| match opened {
-            Ok((header, payload)) => decode::read_by(&mut reader, *header, blob, payload),
-            Err(refused) => Err(refused.clone()),
-        });
-        read.collect()
     })
 }
 

@@ -162,10 +162,10 @@ pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Gr
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_by<'p>(
-    reader: &mut lane::Reader<'p>,
+pub fn read_by<'b, 'p>(
+    reader: &mut lane::Reader<'b>,
     header: Header,
-    blob: &'p [u8],
+    blob: &'b [u8],
     payload: &'p [u8],
 ) -> Result<Grain<'p>> {
     if let Some(plan) = reader.takes(header, blob) {

@@ -54,6 +54,8 @@ pub mod value;
 pub mod warn;
 
 #[cfg(feature = "batch")]
+pub mod ahead;
+#[cfg(feature = "batch")]
 pub mod batch;
 #[cfg(feature = "batch")]
 pub mod blind;

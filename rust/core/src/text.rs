@@ -15,6 +15,15 @@ include!(concat!(env!("OUT_DIR"), "/letters.rs"));
 
 const BOM: char = '\u{feff}';
 
+/// These bytes as text; none if they are not UTF-8.
+#[inline]
+pub fn utf8(bytes: &[u8]) -> Option<&str> {
+    #[cfg(feature = "json")]
+    return simdutf8::basic::from_utf8(bytes).ok();
+    #[cfg(not(feature = "json"))]
+    core::str::from_utf8(bytes).ok()
+}
+
 /// The text in NFC, borrowed where it already is.
 ///
 /// # Errors

@@ -148,12 +148,18 @@ fn a_batch_of_many_shapes_is_read_as_one_by_one() {
     }
     let views: Vec<&[u8]> = all.iter().map(|blob| &blob[..]).collect();
     let verdicts: Vec<_> = batch::check_many(&views).into_iter().map(|(_, verdict)| verdict).collect();
-    let opened: Vec<_> = views.iter().map(|blob| decode::open(blob)).collect();
-    let read = batch::read_many(&views, &opened);
+    let mut read = Vec::new();
+    let taken = ahead::read_each(&views, |work| work(), |at, one| {
+        assert_eq!(at, read.len());
+        read.push(one.map(|_| ()));
+        if at + 1 < views.len() { Ok(()) } else { Err("the last") }
+    });
+    assert_eq!(taken, Err("the last"));
+    assert_eq!(read.len(), views.len());
     for ((blob, verdict), read) in views.iter().zip(verdicts).zip(read) {
         general(blob, |decoded| {
             assert_eq!(decode::verify(blob), decoded.as_ref().map(|d| d.header).map_err(Clone::clone));
-            assert_eq!(read.map(|_| ()), decoded.as_ref().map(|_| ()).map_err(Clone::clone));
+            assert_eq!(read, decoded.as_ref().map(|_| ()).map_err(Clone::clone));
             assert_eq!(verdict, decoded.map(|d| d.header));
         });
     }

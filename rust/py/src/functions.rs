@@ -7,10 +7,10 @@ use omsgrain_core::address as hash;
 use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
 use omsgrain_core::decode::Grain;
 use omsgrain_core::encode::{Options, encode_into};
-use omsgrain_core::{Error, Header, batch, decode as read, fingerprint as semantic, registry};
+use omsgrain_core::{Error, Header, ahead, batch, decode as read, fingerprint as semantic, registry};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMappingProxy, PyString, PyTuple};
 
 use crate::error::{exception, raise};
 use crate::lane;
@@ -21,9 +21,6 @@ use crate::shape::{self, Maker};
 /// Below this many bytes, releasing the GIL costs more than it gives; CPython's hashlib has the
 /// same bound.
 const RELEASE_FROM: usize = 2048;
-
-/// How many grains are read before their objects are made.
-const READ_TOGETHER: usize = 1024;
 
 /// (version, flags, type byte, ns_hash, created_at)
 pub type HeaderTuple = (u8, u8, u8, u16, u32);
@@ -110,47 +107,41 @@ pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Boun
 
 /// What is wrong with some of a list: position and exception.
 type Wrong = Vec<(usize, Py<PyAny>)>;
-/// The fields of each blob and its type's 1.2 name, both None for what was refused and the name for
-/// what is opaque; the warnings of those that have some; what was refused.
-type Read<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<(usize, Vec<String>)>, Wrong);
+/// The fields of each blob, read-only; its type's 1.2 name (None if opaque) and warnings; both None
+/// for what was refused, and that.
+type Read<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Wrong);
 
 /// Reads blobs, by columns.
 #[pyfunction]
 pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Read<'py>> {
     let blobs = all_bytes(blobs)?;
-    let (all, names, mut notes, mut wrong) = (PyList::empty(py), PyList::empty(py), Vec::new(), Vec::new());
-    let types = registry::TYPES.iter().map(|t| PyString::intern(py, t.name)).collect::<Vec<_>>();
-    // By the thousand, so that the trees of a large batch do not all stand in memory at once.
-    for (part, blobs) in blobs.chunks(READ_TOGETHER).enumerate() {
-        let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
-        let opened: Vec<_> = views.iter().map(|blob| read::open(blob)).collect();
-        let read = py.detach(|| batch::read_many(&views, &opened));
-        let mut maker = Maker::new(py);
-        for (i, one) in read.into_iter().enumerate() {
-            let at = part * READ_TOGETHER + i;
-            let (fields, grain_type) = match one {
-                Ok(Grain::Plain(header, plan)) => {
-                    (maker.fields(&plan, header, views[i])?, Some(plan.grain_type))
-                }
-                Ok(Grain::Other(grain)) => {
-                    let fields = object::fields(py, &grain)?;
-                    if !grain.warnings.is_empty() {
-                        notes.push((at, grain.warnings));
-                    }
-                    (fields, grain.grain_type)
-                }
-                Err(refused) => {
-                    wrong.push((at, exception(py, &refused, None)?));
-                    all.append(py.None())?;
-                    names.append(py.None())?;
-                    continue;
-                }
-            };
-            all.append(fields)?;
-            names.append(grain_type.and_then(|t| types.get(usize::from(t.byte) - 1)))?;
-        }
-    }
-    Ok((all, names, notes, wrong))
+    let views: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_bytes()).collect();
+    let (all, known, mut wrong) = (PyList::empty(py), PyList::empty(py), Vec::new());
+    let types = registry::TYPES.iter().map(|t| (t.name, PyTuple::empty(py)).into_pyobject(py));
+    let types = types.collect::<PyResult<Vec<_>>>()?;
+    let mut maker = Maker::new(py);
+    let take = |at: usize, one: omsgrain_core::Result<Grain<'_>>| {
+        let (fields, said) = match one {
+            Ok(Grain::Plain(header, plan)) => {
+                let said = types.get(usize::from(plan.grain_type.byte) - 1);
+                (maker.fields(&plan, header, views[at])?, said.cloned())
+            }
+            Ok(Grain::Other(grain)) => {
+                let name = grain.grain_type.map(|t| t.name);
+                let said = (name, PyTuple::new(py, &grain.warnings)?).into_pyobject(py)?;
+                (object::fields(py, &grain)?, Some(said))
+            }
+            Err(refused) => {
+                wrong.push((at, exception(py, &refused, None)?));
+                all.append(py.None())?;
+                return known.append(py.None());
+            }
+        };
+        all.append(PyMappingProxy::new(py, fields.as_mapping()))?;
+        known.append(said)
+    };
+    ahead::read_each(&views, |work| py.detach(work), take)?;
+    Ok((all, known, wrong))
 }
 
 /// The blobs of a list, which are held while the GIL is not.

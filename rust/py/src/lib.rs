@@ -19,6 +19,7 @@ mod sealing;
 mod shape;
 mod signatures;
 mod tail;
+mod wide;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
 #[pyo3::pymodule]

@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
+use crate::wide;
+
 /// The fields of a grain.
 pub fn fields<'py>(py: Python<'py>, decoded: &Decoded<'_>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -55,7 +57,7 @@ pub fn object<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, Py
         Value::Int(i) => PyInt::new(py, *i).into_any(),
         Value::UInt(u) => PyInt::new(py, *u).into_any(),
         Value::Float(f) => PyFloat::new(py, *f).into_any(),
-        Value::Str(s) => PyString::new(py, s).into_any(),
+        Value::Str(s) => wide::text(py, s.as_bytes())?.into_any(),
         Value::Bytes(b) => PyBytes::new(py, b).into_any(),
         Value::List(items) => {
             let items: Vec<_> = items.iter().map(|item| object(py, item)).collect::<PyResult<_>>()?;

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::error::raise;
-use crate::object;
+use crate::{object, wide};
 
 /// The fields of one blob that this plan took.
 pub fn fields<'py>(
@@ -165,7 +165,7 @@ fn value<'py, W: Wire>(
         Head::Int(i) => PyInt::new(py, i).into_any(),
         Head::UInt(u) => PyInt::new(py, u).into_any(),
         Head::Float(f) => PyFloat::new(py, f).into_any(),
-        Head::Str(len) => PyString::from_bytes(py, cursor.take(len).map_err(refused)?)?.into_any(),
+        Head::Str(len) => wide::text(py, cursor.take(len).map_err(refused)?)?.into_any(),
         Head::Bytes(len) => PyBytes::new(py, cursor.take(len).map_err(refused)?).into_any(),
         Head::Array(len) => {
             let list = PyList::empty(py);

@@ -47,6 +47,12 @@ pub fn read_value<W: Wire>(bytes: &[u8], depth: usize, max_depth: usize) -> Resu
     Ok((value, reader.cursor.at))
 }
 
+#[cold]
+fn not_text(bytes: &[u8], at: usize) -> Error {
+    let good = core::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
+    Error::new(Code::Corrupt, "a string is not UTF-8").at(at + good)
+}
+
 struct Reader<'a, W> {
     cursor: Cursor<'a>,
     max_depth: usize,
@@ -138,10 +144,9 @@ impl<'a, W: Wire> Reader<'a, W> {
     fn text(&mut self, len: usize) -> Result<&'a str> {
         let at = self.cursor.at;
         let bytes = self.cursor.take(len).map_err(|e| e.at(at))?;
-        let text = core::str::from_utf8(bytes)
-            .map_err(|e| Error::new(Code::Corrupt, "a string is not UTF-8").at(at + e.valid_up_to()))?;
-        text::check_nfc(text).map_err(|e| e.at(at))?;
-        Ok(text)
+        let found = text::utf8(bytes).ok_or_else(|| not_text(bytes, at))?;
+        text::check_nfc(found).map_err(|e| e.at(at))?;
+        Ok(found)
     }
 
     /// A container cannot have more entries than the bytes that are left could hold: checked
