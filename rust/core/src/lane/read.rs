@@ -102,7 +102,7 @@ fn judge<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -
 /// Text as the reader of the codec takes it.
 #[inline]
 fn settled<'a>(cursor: &mut Cursor<'a>, len: usize) -> Option<&'a str> {
-    let text = core::str::from_utf8(cursor.take(len).ok()?).ok()?;
+    let text = text::utf8(cursor.take(len).ok()?)?;
     text::check_nfc(text).is_ok().then_some(text)
 }
 
