@@ -133,6 +133,10 @@ const PIECE: usize = 32;
 /// How many bytes at the start are of settled letters.
 #[inline]
 fn settled(bytes: &[u8]) -> usize {
+    // Small machines foresee nothing, and have no room for the tables.
+    if !cfg!(feature = "std") {
+        return by_letters(bytes);
+    }
     let mut at = 0;
     loop {
         at += calm(&bytes[at..]);
