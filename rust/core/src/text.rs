@@ -18,9 +18,9 @@ const BOM: char = '\u{feff}';
 /// These bytes as text; none if they are not UTF-8.
 #[inline]
 pub fn utf8(bytes: &[u8]) -> Option<&str> {
-    #[cfg(feature = "json")]
+    #[cfg(feature = "std")]
     return simdutf8::basic::from_utf8(bytes).ok();
-    #[cfg(not(feature = "json"))]
+    #[cfg(not(feature = "std"))]
     core::str::from_utf8(bytes).ok()
 }
 
@@ -127,10 +127,61 @@ impl Letter {
     }
 }
 
+/// Bytes that are looked at without a branch, or else letter by letter.
+const PIECE: usize = 32;
+
+/// How many bytes at the start are of settled letters.
+#[inline]
+fn settled(bytes: &[u8]) -> usize {
+    // Small machines foresee nothing, and have no room for the tables.
+    if !cfg!(feature = "std") {
+        return by_letters(bytes);
+    }
+    let mut at = 0;
+    loop {
+        at += calm(&bytes[at..]);
+        let mut end = bytes.len().min(at + PIECE);
+        while bytes.get(end).is_some_and(|byte| is_inside(*byte)) {
+            end += 1;
+        }
+        at += by_letters(&bytes[at..end]);
+        if at < end || end == bytes.len() {
+            return at;
+        }
+    }
+}
+
+/// Whether a byte of UTF-8 is inside of a letter.
+fn is_inside(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+/// How many bytes at the start are certainly of settled letters, by pieces. Letter by
+/// letter it takes twice the time or more: the processor cannot foresee where a word ends.
+fn calm(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    // A letter at the end of a piece goes on behind it.
+    while let Some(piece) = bytes.get(at..at + PIECE + 2) {
+        let first = |byte: u8| FIRST[usize::from(byte)];
+        if piece[..PIECE].iter().fold(0, |all, byte| all | first(*byte)) != 0 {
+            let begins =
+                |three: &[u8]| first(three[0]) & SECOND[usize::from(three[1])] & THIRD[usize::from(three[2])];
+            if piece.windows(3).fold(0, |all, three| all | begins(three)) != 0 {
+                break;
+            }
+        }
+        at += PIECE;
+    }
+    while at > 0 && bytes.get(at).is_some_and(|byte| is_inside(*byte)) {
+        at -= 1;
+    }
+    at
+}
+
 /// How many bytes at the start are of settled letters. A loop for each length of a letter: within a
 /// word the processor foresees which, and need not wait for one to find the next.
 #[inline]
-fn settled(bytes: &[u8]) -> usize {
+fn by_letters(bytes: &[u8]) -> usize {
     let is = |page: usize, last: u8| BASIC[page] >> (last & 63) & 1 == 1;
     let mut rest = bytes;
     loop {

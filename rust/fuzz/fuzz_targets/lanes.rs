@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of any lengths, hashed side by side as one by one; where they begin is no matter.
+//! Messages of any lengths, hashed side by side as one by one, which are two ways to do it; where
+//! they begin is no matter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

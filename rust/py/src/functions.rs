@@ -194,7 +194,7 @@ const HASHED: usize = 4096;
 #[pyfunction]
 pub fn address_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let count = blobs.len();
-    let mut texts = Vec::with_capacity(count);
+    let mut digests = Vec::with_capacity(count);
     let mut held: Vec<Bound<'py, PyBytes>> = Vec::with_capacity(HASHED.min(count));
     for start in (0..count).step_by(HASHED) {
         held.clear();
@@ -202,10 +202,9 @@ pub fn address_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResul
             held.push(blobs.get_item(i)?.cast_into()?);
         }
         let views: Vec<&[u8]> = held.iter().map(|blob| blob.as_bytes()).collect();
-        let digests = py.detach(|| batch::address_many(&views));
-        texts.extend(digests.iter().map(|digest| hex(py, digest)));
+        digests.extend(py.detach(|| batch::address_many(&views)));
     }
-    PyList::new(py, texts)
+    PyList::new(py, digests.iter().map(|digest| hex(py, digest)))
 }
 
 /// Checks a blob in full, and its address if one is given.
