@@ -15,7 +15,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.index.query import Terms, match
-from omsgrain.store.base import Reader, Which, entries
+from omsgrain.store.base import Reader, Which, entries, placed
 from omsgrain.store.tables import Table
 from queries import (
     KINDS,
@@ -89,8 +89,8 @@ class Counting:
         self.blobs += 1
         return self.reader.grain(seq)
 
-    def grains(self, seqs: Sequence[int]) -> list[og.Grain | None]:
-        return [self.grain(seq) for seq in seqs]
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, og.Grain]]:
+        return placed(self.grain, places)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         self.states += 1

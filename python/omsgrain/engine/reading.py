@@ -216,8 +216,8 @@ def _read(reader: Reader, digest: bytes) -> Grain:
     if grain is None or seq is None:
         raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
     address = digest.hex()
-    if grain.address != address and _core.address(grain.blob) != address:
+    if grain._address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain.blob[1] & _SEALED and isinstance(reader, Unsealing):
+    if grain._blob[1] & _SEALED and isinstance(reader, Unsealing):
         reader.keys_of(seq)  # says why it was not opened
     return grain

@@ -103,13 +103,15 @@ class Files:
         Args:
             write: to write; the caller has the writers' turn.
         """
+        gate = self._gate
         while True:
-            self._gate.enter()
+            gate.enter()
             try:
-                self._check()
+                if self._refusal is not None:
+                    raise StoreError(self._refusal)
                 file = self.file
-                if not write and not file.closed and file.has_name():
-                    return file.env.begin()  # what nearly every read finds
+                if not write and not file.closed and file.held.has_name():
+                    return file.env.begin()  # what nearly every read finds; no call more than this
                 if not self._is_behind(write):
                     return self.file.env.begin(write=write)
                 grown = False
@@ -323,6 +325,7 @@ class Files:
         """Refuse all further use, and let go of the file so that the child may open it anew."""
         self._refusal = "the store was opened before a fork; open it again in this process"
         if self._gate.inside:
+            self.file.held.close()
             os.close(self.file.fd)  # closing the file under a transaction would end the process
             self.file.closed = True
         else:
