@@ -123,11 +123,15 @@ class Recent:
         """
         with self._lock:
             # Else a reader was faster: it has the numbers without the blobs, or even the rows.
-            follows = self._held_to == self.last and all(self.last < one.first for one in added)
+            before = self.last
+            follows = self._held_to == before
             for first, digests, *_ in added:
-                known = max(0, self.last + 1 - first)
+                if before < first:
+                    self._learn(range(first, first + len(digests)), digests)
+                    continue
+                known, follows = before + 1 - first, False
                 self._learn(range(first + known, first + len(digests)), digests[known:])
-            self.last = max(self.last, last)
+            self.last = max(before, last)
             if follows:
                 self._held += added
                 self._held_to = self.last
