@@ -134,6 +134,10 @@ class Reader(Protocol):
         """
         ...
 
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address, as ``grain`` does, or None."""
+        ...
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, each as ``grain`` does.
 

@@ -215,6 +215,10 @@ class _MemoryReader:
         blob = self.blob_at(seq)
         return None if blob is None else stored(blob)
 
+    def named(self, digest: bytes) -> Grain | None:
+        seq = self.find([digest])[0]
+        return None if seq is None else self.grain(seq)
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         return placed(self.grain, places)
 

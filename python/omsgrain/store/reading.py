@@ -183,6 +183,21 @@ class LmdbReader(TermReader):
         blob = row[MARK:]
         return Grain._stored(blob, _core.address(blob))  # as `stored`, but for its call
 
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address; a sealed one stays so."""
+        if not self.recent.digests:
+            key = self._txn.get(digest, None, self._tables[ADDRESSES])
+            if key is None:
+                return None
+            if len(key) == SEQUENCE.size:  # a damaged one is told of below
+                row = self._txn.get(key, None, self._tables[BLOBS])
+                if row is None:
+                    return None
+                blob = row[MARK:]
+                return Grain._stored(blob, _core.address(blob))
+        seq = self.seq_of(digest)
+        return None if seq is None else self.grain(seq)
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""
         get, table = self._txn.get, self._tables[BLOBS]

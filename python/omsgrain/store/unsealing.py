@@ -154,6 +154,11 @@ class SealedReader:
             raise
         return Grain._stored(plain, address)
 
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address, stored or plain, opened as ``grain`` does."""
+        seq = self.find([digest])[0]
+        return None if seq is None else self.grain(seq)
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, opened as ``grain`` does."""
         return placed(self.grain, places)
