@@ -155,15 +155,15 @@ class LmdbReader(TermReader):
         if len(digests) < _MANY:
             return [self.seq_of(digest) for digest in digests]
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
-            rows = dict(cursor.getmulti(sorted(set(digests))))  # neighbours share pages
-        unpack, unsettled = SEQUENCE.unpack, self._unsettled()
-        found: list[int | None] = []
-        for digest in digests:
-            if unsettled and any([digest in known for known in unsettled]):
-                found.append(self.seq_of(digest))
-            else:
-                row = rows.get(digest)
-                found.append(None if row is None else unpack(row)[0])
+            rows = dict(cursor.getmulti(sorted(digests)))  # neighbours share pages
+        unpack, row_of = SEQUENCE.unpack, rows.get
+        found: list[int | None] = [
+            None if (row := row_of(digest)) is None else unpack(row)[0] for digest in digests
+        ]
+        for known in self._unsettled():
+            for i, digest in enumerate(digests):
+                if digest in known:
+                    found[i] = self.seq_of(digest)
         return found
 
     def _unsettled(self) -> tuple[Container[bytes], ...]:

@@ -17,11 +17,7 @@ const RELEASE_FROM: usize = 32_768;
 
 /// What is behind the first `skip` bytes of each row, and its address.
 #[pyfunction]
-pub fn stored_blobs<'py>(
-    py: Python<'py>,
-    rows: Vec<Bound<'py, PyBytes>>,
-    skip: usize,
-) -> Vec<Stored<'py>> {
+pub fn stored_blobs<'py>(py: Python<'py>, rows: Vec<Bound<'py, PyBytes>>, skip: usize) -> Vec<Stored<'py>> {
     let views: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
     with_addresses(py, &views, &hashed(py, &views, skip), skip)
 }
