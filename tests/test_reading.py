@@ -73,6 +73,23 @@ def test_grains_that_are_not_there_are_left_out(tmp_path: Path) -> None:
         assert {grain.address for _, grain in found} < set(addresses)
 
 
+def test_a_held_file_knows_whether_it_has_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(FileNotFoundError):
+        _core.HeldFile(path)
+    path.write_bytes(b"one")
+    held = _core.HeldFile(path)
+    assert held.has_name()
+    path.rename(tmp_path / "other")
+    path.write_bytes(b"two")
+    assert held.has_name()
+    path.replace(tmp_path / "other")
+    assert not held.has_name()
+    held.close()
+    held.close()
+    assert not held.has_name()
+
+
 # --- the gate ------------------------------------------------------------------------------------
 
 
