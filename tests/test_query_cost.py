@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import pickle
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,8 +16,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
+from omsgrain.index.hits import Page
 from omsgrain.index.query import Terms, match
-from omsgrain.store.base import Reader, Which, entries
+from omsgrain.store.base import Reader, Which, entries, placed
 from omsgrain.store.tables import Table
 from queries import (
     KINDS,
@@ -89,8 +92,8 @@ class Counting:
         self.blobs += 1
         return self.reader.grain(seq)
 
-    def grains(self, seqs: Sequence[int]) -> list[og.Grain | None]:
-        return [self.grain(seq) for seq in seqs]
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, og.Grain]]:
+        return placed(self.grain, places)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         self.states += 1
@@ -320,3 +323,16 @@ def test_match_reads_by_size(tmp_path: Path) -> None:
 
         assert sum(1 for _ in match(read)) == 12
     assert opened_snapshots == 2
+
+
+def test_a_page_whose_cursor_is_made_late_is_like_any_other(big: og.GrainStore) -> None:
+    page, same = ask(big, 5, user_id="user 1"), ask(big, 5, user_id="user 1")
+    whole = Page(page.results, None, same.next_cursor, None)
+    assert page == whole == same
+    assert repr(page) == repr(whole)
+    copy = pickle.loads(pickle.dumps(page))
+    assert (copy.next_cursor, copy.total, copy.plan) == (whole.next_cursor, None, None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        page.next_cursor = None  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        _ = page.nothing

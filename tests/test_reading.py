@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
+from omsgrain import _core
 from omsgrain import errors as err
 from omsgrain.engine.access import MANY, Access
 from omsgrain.store.gate import Gate
@@ -59,13 +60,34 @@ def test_a_compacted_file_is_another_one(tmp_path: Path) -> None:
         assert len(store) == 3
 
 
-def test_grains_that_are_not_there_keep_their_place(tmp_path: Path) -> None:
+def test_grains_that_are_not_there_are_left_out(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg") as store:
         addresses = [store.put(belief(n)) for n in range(3)]
         with store._store.read() as reader:
-            found = reader.grains([3, 9, 1])
-        assert [g and g.address for g in found if g is not None] == [addresses[2], addresses[0]]
-        assert found[1] is None
+            first, *_, last = reader.places(_core.term("all", None), None, newest=False)
+            gone = bytes(15) + b"\x09"
+            found = reader.grains_at([last, gone, first])
+            with pytest.raises(err.IntegrityError, match="damaged"):
+                reader.grains_at([first[:-1] + last[-1:]])
+        assert [place for place, _ in found] == [last, first]
+        assert {grain.address for _, grain in found} < set(addresses)
+
+
+def test_a_held_file_knows_whether_it_has_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(FileNotFoundError):
+        _core.HeldFile(path)
+    path.write_bytes(b"one")
+    held = _core.HeldFile(path)
+    assert held.has_name()
+    path.rename(tmp_path / "other")
+    path.write_bytes(b"two")
+    assert held.has_name()
+    path.replace(tmp_path / "other")
+    assert not held.has_name()
+    held.close()
+    held.close()
+    assert not held.has_name()
 
 
 # --- the gate ------------------------------------------------------------------------------------

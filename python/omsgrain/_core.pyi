@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Rust core of omsgrain. Private: use `omsgrain`."""
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Literal, final
 
@@ -11,6 +12,7 @@ __all__ = [
     "DEBUG",
     "Batch",
     "Coming",
+    "HeldFile",
     "Marks",
     "Tail",
     "__version__",
@@ -21,6 +23,7 @@ __all__ = [
     "blind",
     "blind_rows",
     "blob_rows",
+    "blobs_at",
     "block_order",
     "canonical_json",
     "check",
@@ -89,6 +92,9 @@ def address(blob: bytes) -> str: ...
 def parse_address(text: str) -> bytes: ...
 def address_many(blobs: list[bytes]) -> list[str]: ...
 def stored_blobs(rows: list[bytes], skip: int) -> list[tuple[bytes, str]]: ...
+def blobs_at(
+    rows: list[bytes], places: Sequence[bytes], skip: int
+) -> list[tuple[bytes, str]] | None: ...
 def all_placed(places: list[bytes], addresses: list[str]) -> bool: ...
 def check_many(blobs: list[bytes]) -> tuple[list[bytes], list[tuple[int, OmsError]]]: ...
 def verify(blob: bytes, address: str | None = None) -> _Header: ...
@@ -148,6 +154,12 @@ class Batch:
 
 @final
 class Coming: ...
+
+@final
+class HeldFile:
+    def __init__(self, path: str | os.PathLike[str]) -> None: ...
+    def has_name(self) -> bool: ...
+    def close(self) -> None: ...
 
 @final
 class Marks:

@@ -77,9 +77,11 @@ def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None =
     intake = Intake([None], [], [])
     blob = _blob_of(item)
     if blob is None:
-        blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses what is no map
+        blob = _core.encode_plain(item)  # type: ignore[arg-type]  # None for what is no dict
+        if blob is None:
+            blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses no map
+            intake.warnings.extend([ItemWarning(0, None, note) for note in notes])
         intake.pairs[0] = (sha256(blob).digest(), blob)
-        intake.warnings.extend(ItemWarning(0, None, note) for note in notes)
     elif blob[1:2] and not blob[1] & (_SIGNED | _SEALED) and blob[0] != _ENVELOPE:
         _core.check(blob)
         intake.pairs[0] = (sha256(blob).digest(), blob)

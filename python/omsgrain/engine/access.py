@@ -8,7 +8,9 @@ written is lost when it is killed, and other processes do not see it yet.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from omsgrain.store.base import Writer
 from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE
@@ -26,15 +28,15 @@ class Access:
     asks, or when so many were noted that they may have to be written.
     """
 
-    __slots__ = ("_counts", "_lock", "_most", "_notes", "_room", "_writing")
+    __slots__ = ("_counts", "_last", "_lock", "_most", "_notes", "_room", "_writing")
 
     def __init__(self, most: int = MANY) -> None:
         self._most = min(MANY, most)
         self._notes: list[tuple[Sequence[bytes], int]] = []
-        self._room = (
-            self._most
-        )  # reads that may be noted before they are counted; not exact by threads
-        self._counts: dict[bytes, tuple[int, int]] = {}
+        # Reads that may be noted before they are counted; not exact by threads.
+        self._room = self._most
+        self._counts: Counter[bytes] = Counter()
+        self._last: dict[bytes, int] = {}
         self._writing: dict[bytes, tuple[int, int]] = {}
         self._lock = threading.Lock()
 
@@ -50,20 +52,21 @@ class Access:
 
     def _gather(self) -> None:
         """Count what was noted; with the lock."""
-        counts = self._counts
         noted = self._notes[:]  # others may note more meanwhile
         del self._notes[: len(noted)]
+        self._counts.update(chain.from_iterable([digests for digests, _ in noted]))
+        last = self._last
         for digests, time in noted:
             for digest in digests:
-                counts[digest] = (counts[digest][0] + 1 if digest in counts else 1, time)
-        self._room = self._most - len(counts)
+                last[digest] = time
+        self._room = self._most - len(last)
 
     def of(self, digest: bytes) -> tuple[int, int]:
         """How often a grain was read, and when last, as far as it is not written."""
         with self._lock:
             self._gather()
-            a, b = self._counts.get(digest, (0, 0)), self._writing.get(digest, (0, 0))
-        return a[0] + b[0], max(a[1], b[1])
+            count, last = self._writing.get(digest, (0, 0))
+            return self._counts[digest] + count, max(self._last.get(digest, 0), last)
 
     def take(self) -> bool:
         """Set apart what is to be written now; False if there is nothing, or it is being done."""
@@ -71,7 +74,9 @@ class Access:
             self._gather()
             if self._writing or not self._counts:
                 return False
-            self._writing, self._counts, self._room = self._counts, {}, self._most
+            last = self._last
+            self._writing = {d: (count, last[d]) for d, count in self._counts.items()}
+            self._counts, self._last, self._room = Counter(), {}, self._most
             return True
 
     def write(self, writer: Writer) -> None:
@@ -81,16 +86,18 @@ class Access:
         totals: dict[int, tuple[int, int]] = {}
         for seq, (count, time) in found:
             if seq is not None:
-                before = totals.get(seq, (0, 0))
-                totals[seq] = (before[0] + count, max(before[1], time))
+                if seq in totals:
+                    before = totals[seq]
+                    count, time = before[0] + count, max(before[1], time)
+                totals[seq] = count, time
         rows = []
-        for seq in sorted(totals):  # neighbours in the table are met together
-            key, (count, last) = SEQUENCE.pack(seq), totals[seq]
-            row = writer.row(COUNTERS, key)
-            if row is not None:
-                before = COUNTER.unpack(row)
+        row, key_of, pack, unpack = writer.row, SEQUENCE.pack, COUNTER.pack, COUNTER.unpack
+        for seq, (count, last) in sorted(totals.items()):  # neighbours are met together
+            key = key_of(seq)
+            if (value := row(COUNTERS, key)) is not None:
+                before = unpack(value)
                 count, last = before[0] + count, max(before[1], last)
-            rows.append((key, COUNTER.pack(count, last)))
+            rows.append((key, pack(count, last)))
         writer.set_rows(COUNTERS, rows)
 
     def written(self, done: bool) -> None:
@@ -98,6 +105,6 @@ class Access:
         with self._lock:
             if not done:
                 for digest, (count, time) in self._writing.items():
-                    now = self._counts.get(digest, (0, 0))
-                    self._counts[digest] = (now[0] + count, max(now[1], time))
+                    self._counts[digest] += count
+                    self._last[digest] = max(self._last.get(digest, 0), time)
             self._writing = {}

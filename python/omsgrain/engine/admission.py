@@ -67,10 +67,13 @@ def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
         if given.sealed
         else [digest for digest, _ in given.pairs]
     )
+    refused = tombstones.refused(writer, digests)
+    if not (refused or given.erased):
+        return {}
     below: Writer = getattr(writer, "inner", writer)
     gone = {
         i
-        for i in tombstones.refused(writer, digests)
+        for i in refused
         if known(writer, given, i) is None and below.find([given.pairs[i][0]])[0] is None
     }
     return {i: was_erased() for i in gone | given.erased}

@@ -14,6 +14,8 @@ from omsgrain.store.state import Verification
 
 __all__ = ["Finding"]
 
+_digest = bytes.fromhex
+
 
 class Finding(Base):
     """The part of a GrainStore that answers questions."""
@@ -119,7 +121,8 @@ class Finding(Base):
                 scan=scan,
                 sealed=sealed,
             )
-        self._count_reads([bytes.fromhex(hit.content_address) for hit in page.results])
+        if self._counts:
+            self._count_reads([_digest(hit.content_address) for hit in page.results])
         return page
 
     def match(

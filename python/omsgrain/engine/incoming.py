@@ -125,10 +125,10 @@ def incoming(settings: Settings, intake: Intake, erased: Collection[int] = ()) -
         intake: what came in.
         erased: positions of those that were erased before and may not come back.
     """
-    good = intake.good()
     pairs = [pair for pair in intake.pairs if pair is not None]
     if settings.keys is None and not intake.signatures:
         return Incoming(pairs)
+    good = intake.good()
     signatures = {n: intake.signatures[i] for n, i in enumerate(good) if i in intake.signatures}
     whole = {n for n, i in enumerate(good) if i in intake.whole}
     gone = frozenset(n for n, i in enumerate(good) if i in erased)

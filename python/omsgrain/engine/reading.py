@@ -11,6 +11,7 @@ from itertools import islice
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
 from omsgrain.engine.base import Base
+from omsgrain.engine.world import seq_of
 from omsgrain.errors import IntegrityError, NotFoundError, OmsError
 from omsgrain.grain import Grain, bare
 from omsgrain.store.base import (
@@ -96,7 +97,8 @@ class Reading(Base):
         digest = _core.parse_address(address)
         with self._store.read() as reader:
             grain = _read(reader, digest)
-        self._count_reads((digest,))
+        if self._counts and self._access.count((digest,), self._settings.clock()):
+            self._write_counts()
         return grain
 
     def get_many(self, addresses: Iterable[str]) -> list[Grain]:
@@ -211,13 +213,12 @@ class Reading(Base):
 
 def _read(reader: Reader, digest: bytes) -> Grain:
     """The grain at an address, stored or plain."""
-    (seq,) = reader.find((digest,))
-    grain = None if seq is None else reader.grain(seq)
-    if grain is None or seq is None:
+    grain = reader.named(digest)
+    if grain is None:
         raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
     address = digest.hex()
-    if grain.address != address and _core.address(grain.blob) != address:
+    if grain._address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain.blob[1] & _SEALED and isinstance(reader, Unsealing):
-        reader.keys_of(seq)  # says why it was not opened
+    if grain._blob[1] & _SEALED and isinstance(reader, Unsealing):
+        reader.keys_of(seq_of(reader, digest))  # says why it was not opened
     return grain

@@ -52,8 +52,8 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
     if not given.keys() <= _KNOWN:
         unknown = min(given.keys() - _KNOWN)
         raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(CONDITIONS))
-    asked = {name: value for name, value in given.items() if value is not None}
-    current = None if "current" in given and "current" not in asked else asked.pop("current", True)
+    current = given.get("current", True)
+    asked = {n: value for n, value in given.items() if value is not None and n != "current"}
     if not (current is None or isinstance(current, bool)):
         raise _wrong("current", "True, False or None", current)
     if asked.keys() <= _EQUAL:  # the commonest questions

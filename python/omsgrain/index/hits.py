@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class Plan:
     blobs: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
     """Results of a query.
 
@@ -62,19 +62,48 @@ class Page:
         plan: how the query was answered; None unless it was asked for.
     """
 
+    __slots__ = ("_cursor", "next_cursor", "plan", "results", "total")
+
     results: list[Hit]
     total: int | None
     next_cursor: str | None
     plan: Plan | None
 
+    @classmethod
+    def going_on(
+        cls, results: list[Hit], total: int | None, cursor: Callable[[], str], plan: Plan | None
+    ) -> Page:
+        """A page with others behind it; its cursor is made when it is asked for."""
+        page = cls.__new__(cls)
+        put = object.__setattr__
+        put(page, "results", results)
+        put(page, "total", total)
+        put(page, "plan", plan)
+        put(page, "_cursor", cursor)
+        return page
+
+    def __getattr__(self, name: str) -> str:
+        if name != "next_cursor":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        make: Callable[[], str] = object.__getattribute__(self, "_cursor")
+        made = make()
+        object.__setattr__(self, "next_cursor", made)
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Page, (self.results, self.total, self.next_cursor, self.plan))
+
 
 def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
     """Make the hits of a page from places and grains that are in order of time."""
-    times = [int.from_bytes(place[:6], "big") for place, _ in found]
-    low, high = (min(times[0], times[-1]), max(times[0], times[-1])) if times else (0, 0)
+    if not found:
+        return []
+    new, whole = tuple.__new__, int.from_bytes  # half of what a named tuple's own costs
+    low, high = sorted((whole(found[0][0][:6], "big"), whole(found[-1][0][:6], "big")))
+    if low == high:
+        return [new(Hit, (grain, 1.0, names, grain.address, None)) for _, grain in found]
     span = high - low
-    new = tuple.__new__  # half of what a named tuple's own costs
     return [
-        new(Hit, (grain, (time - low) / span if span else 1.0, names, grain.address, None))
-        for time, (_, grain) in zip(times, found, strict=True)
+        new(Hit, (grain, (whole(at[:6], "big") - low) / span, names, grain.address, None))
+        for at, grain in found
     ]

@@ -22,6 +22,7 @@ __all__ = ["FILTERS", "Hit", "Order", "Page", "Plan", "Terms", "Time", "among", 
 Order = Literal["newest", "oldest"]
 
 _LIMIT = 10_000
+_NO_TESTS = (None,) * 5
 _FIRST = 16  # grains read for a first `next`
 
 
@@ -62,19 +63,14 @@ def run(
             expected=f"1 to {_LIMIT}",
             found=str(limit),
         )
-    asked = conditions(
-        {
-            "valid_at": valid_at,
-            "known_at": known_at,
-            "current": current,
-            "verification_status": verification_status,
-            "min_confidence": min_confidence,
-            "words": words,
-            "created_after": created_after,
-            "created_before": created_before,
-            **filters,
-        }
-    )
+    given: dict[str, Any] = {"current": current}
+    tests = valid_at, known_at, verification_status, min_confidence, words
+    if tests != _NO_TESTS or created_after is not None or created_before is not None:
+        names = "valid_at", "known_at", "verification_status", "min_confidence", "words"
+        given.update(zip(names, tests, strict=True))
+        given.update(created_after=created_after, created_before=created_before)
+    given.update(filters)
+    asked = conditions(given)
     terms = among(terms, asked, sealed)
     if asked.scans and not scan:
         raise UnsupportedError(
@@ -88,15 +84,20 @@ def run(
     walk = Walk(terms, asked, newest)
     places = walk.places(start)
     found = walk.page(places, limit)
-    more = len(found) == limit and walk.count(places, 1) > 0
+    more = len(found) == limit and walk.goes_on(places)
     plan = _plan(walk) if explain else None
     total = None
     if count and (total := walk.total()) is None:
         # A page from the start has counted its part already.
         met = len(found) + more if start is None else 0
         total = met + walk.count(places if start is None else walk.places(None))
-    next_cursor = cursors.pack(query or _fingerprint(asked, order), found[-1][0]) if more else None
-    return Page(hits(found, asked.names), total, next_cursor, plan)
+    results = hits(found, asked.names)
+    if not more:
+        return Page(results, total, None, plan)
+    last = found[-1][0]
+    return Page.going_on(
+        results, total, lambda: cursors.pack(query or _fingerprint(asked, order), last), plan
+    )
 
 
 def among(terms: Terms, asked: Conditions, sealed: bool) -> Terms:

@@ -16,11 +16,10 @@ from itertools import islice
 from typing import Protocol, TypeGuard
 
 from omsgrain import _core
-from omsgrain.errors import IntegrityError
 from omsgrain.grain import Grain
 from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
 from omsgrain.index.holds import States, equal, state_holds, tests_hold
-from omsgrain.store.base import Which
+from omsgrain.store.base import Which, misplaced
 
 __all__ = ["Opened", "Terms", "Walk", "is_opened"]
 
@@ -58,8 +57,8 @@ class Terms(States, Protocol):
         """The grain with a sequence number."""
         ...
 
-    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
-        """The grains with some sequence numbers."""
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """The grains at some places, those that are there."""
         ...
 
 
@@ -92,8 +91,6 @@ class Walk:
     reference, and not in some later collection of cycles: it keeps its snapshot open.
 
     Attributes:
-        name: the filters whose list is walked.
-        looked_up: the filters that each grain is looked up in.
         tested: the filters that no index answers, tested on each grain that is left.
         rows: how many rows of the list were read.
         blobs: how many grains were read.
@@ -107,10 +104,9 @@ class Walk:
         "_reads",
         "_terms",
         "_unsure",
+        "_walked_term",
         "_which",
         "blobs",
-        "looked_up",
-        "name",
         "rows",
         "tested",
     )
@@ -123,20 +119,24 @@ class Walk:
         self._newest = newest
         self._which = asked.which
         walked, self._keys, others = self._choose()
-        self.name = " ".join(walked.names) or "all"
-        self.looked_up = tuple([" ".join(term.names) for term in others])
-        self._others = [term.key for term in others]
+        self._walked_term, self._others = walked, others
         self.tested = asked.tested
         if asked.prefix is not None and (not walked.prefix or _any_long(self._keys)):
             # Compared where its list is not walked, or lists of other namespaces are.
             self.tested = ("namespace", *asked.tested)
-        self._unsure = {
-            name: asked.equal[name]
-            for term in (walked, *others)
-            if term.hashed and not term.prefix
-            for name in term.names
-        }
+        unsure = [term for term in (walked, *others) if term.hashed and not term.prefix]
+        self._unsure = {name: asked.equal[name] for term in unsure for name in term.names}
         self._reads = asked.reads or bool(self._unsure) or len(self.tested) > len(asked.tested)
+
+    @property
+    def name(self) -> str:
+        """The filters whose list is walked."""
+        return " ".join(self._walked_term.names) or "all"
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """The filters that each grain is looked up in."""
+        return tuple([" ".join(term.names) for term in self._others])
 
     @property
     def estimate(self) -> int:
@@ -145,7 +145,8 @@ class Walk:
 
     def places(self, start: bytes | None) -> Iterator[bytes]:
         """Walk from behind a place: what is within the bounds, in all lists, and of that state."""
-        asked, newest, which, others = self._asked, self._newest, self._which, self._others
+        asked, newest, which = self._asked, self._newest, self._which
+        others = [term.key for term in self._others]
         if not (others or asked.bounded or asked.stateful):
             for place in self._walked(start):
                 self.rows += 1
@@ -177,15 +178,14 @@ class Walk:
             page = list(islice(places, min(most - len(found), _TOGETHER)))
             if not page:
                 break
-            grains = self._terms.grains([int.from_bytes(place[12:], "big") for place in page])
-            there = [
-                (at, grain) for at, grain in zip(page, grains, strict=True) if grain is not None
-            ]
+            there = self._terms.grains_at(page)
             self.blobs += len(there)
-            if not _core.all_placed([at for at, _ in there], [g.address for _, g in there]):
-                raise IntegrityError("a stored grain or its index row is damaged")
             found += there
         return found
+
+    def goes_on(self, places: Iterator[bytes]) -> bool:
+        """Whether any more of them match."""
+        return next(self._left(places), None) is not None
 
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
         """Read the grains at places, and give those that match."""
@@ -196,7 +196,7 @@ class Walk:
                 continue
             self.blobs += 1
             if not _core.all_placed([place], [grain.address]):
-                raise IntegrityError("a stored grain or its index row is damaged")
+                raise misplaced()
             if reads and not (
                 tests_hold(grain, asked)
                 and all(equal(grain, name, value) for name, value in unsure.items())
@@ -221,7 +221,7 @@ class Walk:
         What the counts of a snapshot have too many are grains that every count has too many: if
         there are none among all grains, there are none among those of a term.
         """
-        if self.looked_up or self.tested or self._unsure or self._asked.bounded:
+        if self._others or self.tested or self._unsure or self._asked.bounded:
             return None
         count, all_grains = self._terms.term_count, self._terms.count()
         if self._which == "all":

@@ -59,7 +59,9 @@ __all__ = [
     "Writer",
     "damaged",
     "entries",
+    "misplaced",
     "pages",
+    "placed",
     "stored",
 ]
 
@@ -132,8 +134,18 @@ class Reader(Protocol):
         """
         ...
 
-    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
-        """Return the grains with some sequence numbers, each as ``grain`` does."""
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address, as ``grain`` does, or None."""
+        ...
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """Return the grains at some places of the index, each as ``grain`` does.
+
+        Those that are not there are left out.
+
+        Raises:
+            IntegrityError: a grain does not belong at its place.
+        """
         ...
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
@@ -321,6 +333,22 @@ class Store(Protocol):
 def stored(blob: bytes) -> Grain:
     """Make the grain of a stored blob; it is decoded when it is asked for its fields."""
     return Grain._stored(blob, _core.address(blob))
+
+
+def placed(
+    read: Callable[[int], Grain | None], places: Sequence[bytes]
+) -> list[tuple[bytes, Grain]]:
+    """Read the grains at some places one by one, as ``grains_at`` says."""
+    read_all = [(place, read(int.from_bytes(place[12:], "big"))) for place in places]
+    found = [(place, grain) for place, grain in read_all if grain is not None]
+    if not _core.all_placed([place for place, _ in found], [g.address for _, g in found]):
+        raise misplaced()
+    return found
+
+
+def misplaced() -> IntegrityError:
+    """Make the error for a grain that does not belong where the index has it."""
+    return IntegrityError("a stored grain or its index row is damaged")
 
 
 def pages(store: Store, after: int = 0) -> Iterator[list[Entry]]:

@@ -108,7 +108,8 @@ class Environment(Files):
                         one = len(members) == 1
                         settled = [(m, self._run(txn, session, m, one), None) for m in members]
                 with suppress(OSError):
-                    extend(self.file.env, self.file.fd, self.file.page_size)
+                    file = self.file
+                    file.least = extend(file.env, file.fd, file.page_size, file.least)
             except lmdb.MapFullError:
                 raise
             except lmdb.Error as error:

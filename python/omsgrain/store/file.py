@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
+from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.store.door import clean, passing
 from omsgrain.store.layout import only_free_pages_from
@@ -34,20 +35,24 @@ class DataFile:
     Attributes:
         env: LMDB's environment.
         fd: a descriptor of the same file, whatever becomes of its name.
+        held: the same file, asked for its name at each transaction.
         readonly: it was opened for reading only.
         format: the store's format.
         tables: LMDB's handles.
         page_size: bytes of a page.
         closed: it can be used no more.
+        least: it is known to have so many bytes.
     """
 
     env: lmdb.Environment
     fd: int
+    held: _core.HeldFile
     readonly: bool
     format: int
     tables: dict[Table, lmdb._Database]
     page_size: int
     closed: bool = False
+    least: int = 0
 
     @classmethod
     def open(
@@ -83,6 +88,7 @@ class DataFile:
                 max_spare_txns=0,  # a cached transaction's slot would not outlive a fork
             )
             try:
+                held = _core.HeldFile(path / DATA_FILE)
                 fd = os.open(path / DATA_FILE, os.O_RDONLY if readonly else os.O_RDWR)
             except BaseException:
                 env.close()
@@ -93,13 +99,14 @@ class DataFile:
             while True:
                 try:
                     number, tables = open_tables(env, path, readonly=readonly)
-                    return cls(env, fd, readonly, number, tables, int(env.stat()["psize"]))
+                    return cls(env, fd, held, readonly, number, tables, int(env.stat()["psize"]))
                 except lmdb.MapResizedError:  # another process was growing the file just now
                     env.set_mapsize(0)
                 except lmdb.MapFullError:  # by the tables that an older format lacks
                     env.set_mapsize(2 * env.info()["map_size"])
         except BaseException:
             env.close()
+            held.close()
             os.close(fd)
             raise
 
@@ -108,6 +115,7 @@ class DataFile:
         if not self.closed:
             self.closed = True
             self.env.close()
+            self.held.close()
             os.close(self.fd)
 
     def size(self) -> int:
@@ -116,7 +124,7 @@ class DataFile:
 
     def has_name(self) -> bool:
         """Tell whether the file is still in a directory: neither replaced nor removed."""
-        return os.fstat(self.fd).st_nlink > 0
+        return self.held.has_name()
 
     def map_size(self) -> int:
         """Return the address space set aside."""
@@ -149,14 +157,27 @@ def _allocate(lock_file: Path) -> None:
         os.close(fd)
 
 
-def extend(env: lmdb.Environment, fd: int, page_size: int) -> None:
+def extend(env: lmdb.Environment, fd: int, page_size: int, least: int = 0) -> int:
     """Make a data file as long as it says it is; nobody else writes meanwhile.
 
     LMDB does not write pages at the end that are free again already.
+
+    Args:
+        env: LMDB's environment.
+        fd: a descriptor of the file.
+        page_size: bytes of a page.
+        least: bytes that it is known to have; a data file never gets shorter.
+
+    Returns:
+        Bytes that it is known to have now.
     """
     whole = _whole_size(env, page_size)
-    if os.fstat(fd).st_size < whole:
+    if whole <= least:
+        return least
+    found = os.fstat(fd).st_size
+    if found < whole:
         os.ftruncate(fd, whole)
+    return max(found, whole)
 
 
 def _measure(env: lmdb.Environment, fd: int, path: Path) -> None:

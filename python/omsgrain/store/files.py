@@ -9,7 +9,7 @@ one; if not, the new one is opened as soon as the transactions of this process h
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,9 +59,11 @@ class Files:
         side: the note of how far the store had come.
         budget: how much memory it may take: the tightest that any of its handles asked for.
         closed: nothing can be done with it any more.
+        done: says that a transaction has ended.
     """
 
     file: DataFile
+    done: Callable[[], None]
 
     def __init__(
         self, path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget
@@ -77,6 +79,7 @@ class Files:
         self.budget = budget
         self._lock = WriterLock(path / WRITER_FILE, patience)
         self._gate = Gate()
+        self.done = self._gate.leave
         self._next = str(path / NEXT_FILE)
         self._refusal: str | None = None
         try:
@@ -103,13 +106,15 @@ class Files:
         Args:
             write: to write; the caller has the writers' turn.
         """
+        gate = self._gate
         while True:
-            self._gate.enter()
+            gate.enter()
             try:
-                self._check()
+                if self._refusal is not None:
+                    raise StoreError(self._refusal)
                 file = self.file
-                if not write and not file.closed and file.has_name():
-                    return file.env.begin()  # what nearly every read finds
+                if not write and not file.closed and file.held.has_name():
+                    return file.env.begin()  # what nearly every read finds; no call more than this
                 if not self._is_behind(write):
                     return self.file.env.begin(write=write)
                 grown = False
@@ -126,10 +131,6 @@ class Files:
                 self._resize(grow=False)
             else:
                 self._follow(write)
-
-    def done(self) -> None:
-        """Say that a transaction has ended."""
-        self._gate.leave()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction[bytes]]:
@@ -208,7 +209,8 @@ class Files:
             return True  # it could not be opened again; perhaps it can now
         # Where a compaction was killed, what is written to its old file would be lost. Asked for
         # first: another process may give the new file its name just now.
-        if write and (self.file.readonly or os.path.exists(self._next)):
+        # `access` makes no exception of what is not there, as `stat` does.
+        if write and (self.file.readonly or os.access(self._next, os.F_OK)):
             return True
         if self.file.has_name():
             return False
@@ -323,6 +325,7 @@ class Files:
         """Refuse all further use, and let go of the file so that the child may open it anew."""
         self._refusal = "the store was opened before a fork; open it again in this process"
         if self._gate.inside:
+            self.file.held.close()
             os.close(self.file.fd)  # closing the file under a transaction would end the process
             self.file.closed = True
         else:
@@ -330,3 +333,4 @@ class Files:
         self._lock.after_fork()
         self._let_go()
         self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent
+        self.done = self._gate.leave

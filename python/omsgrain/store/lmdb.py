@@ -84,7 +84,9 @@ class LmdbStore:
 
     def read(self) -> AbstractContextManager[LmdbReader]:
         """Open a snapshot. Never write while you hold one: a growing file would wait for it."""
-        return Snapshot(self._open_env())
+        if self._closed:
+            raise StoreError("the store is closed")
+        return Snapshot(self._env)
 
     def write(self, work: Callable[[LmdbWriter], T]) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""

@@ -27,6 +27,7 @@ from omsgrain.store.base import (
     Which,
     Writer,
     pages,
+    placed,
     stored,
 )
 from omsgrain.store.recent import Recent
@@ -214,8 +215,12 @@ class _MemoryReader:
         blob = self.blob_at(seq)
         return None if blob is None else stored(blob)
 
-    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
-        return [self.grain(seq) for seq in seqs]
+    def named(self, digest: bytes) -> Grain | None:
+        seq = self.find([digest])[0]
+        return None if seq is None else self.grain(seq)
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        return placed(self.grain, places)
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]

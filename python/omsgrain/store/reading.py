@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import islice, takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.grain import Grain
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, stored
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, misplaced
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import failure
 from omsgrain.store.recent import Recent
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Head", "LmdbReader", "Seen", "Snapshot"]
 
+_MANY = 16  # addresses that are looked up in order
+_HIGH = bytes(4)  # of a sequence number, whose other half stands in a place
 _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
 
 
@@ -50,6 +52,7 @@ class Seen(NamedTuple):
         commit: the number of the commit.
         head: its head.
         recent: what lies beyond the watermark, loaded up to this commit.
+        plain: whether all of that is still there, and nothing is said of any.
         whole: whether all of that is still there.
     """
 
@@ -57,6 +60,7 @@ class Seen(NamedTuple):
     commit: int
     head: Head
     recent: Recent
+    plain: bool
     whole: bool
 
 
@@ -148,7 +152,23 @@ class LmdbReader(TermReader):
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; None where there is no such grain."""
-        return [self.seq_of(digest) for digest in digests]
+        if len(digests) < _MANY:
+            return [self.seq_of(digest) for digest in digests]
+        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
+            rows = dict(cursor.getmulti(sorted(digests)))  # neighbours share pages
+        unpack, row_of = SEQUENCE.unpack, rows.get
+        found: list[int | None] = [
+            None if (row := row_of(digest)) is None else unpack(row)[0] for digest in digests
+        ]
+        for known in self._unsettled():
+            for i, digest in enumerate(digests):
+                if digest in known:
+                    found[i] = self.seq_of(digest)
+        return found
+
+    def _unsettled(self) -> tuple[Container[bytes], ...]:
+        """Addresses of which the table alone does not tell."""
+        return (self.recent.digests,) if self.recent.digests else ()
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number."""
@@ -158,19 +178,40 @@ class LmdbReader(TermReader):
     def grain(self, seq: int) -> Grain | None:
         """Return the grain with a sequence number; a sealed one stays so."""
         row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
-        return None if row is None else stored(row[MARK:])
+        if row is None:
+            return None
+        blob = row[MARK:]
+        return Grain._stored(blob, _core.address(blob))  # as `stored`, but for its call
 
-    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
-        """Return the grains with some sequence numbers; their blobs are hashed together."""
-        get, table, pack = self._txn.get, self._tables[BLOBS], SEQUENCE.pack
-        found = [get(pack(seq), None, table) for seq in seqs]
-        rows = [row for row in found if row is not None]
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address; a sealed one stays so."""
+        if not self.recent.digests:
+            key = self._txn.get(digest, None, self._tables[ADDRESSES])
+            if key is None:
+                return None
+            if len(key) == SEQUENCE.size:  # a damaged one is told of below
+                row = self._txn.get(key, None, self._tables[BLOBS])
+                if row is None:
+                    return None
+                blob = row[MARK:]
+                return Grain._stored(blob, _core.address(blob))
+        seq = self.seq_of(digest)
+        return None if seq is None else self.grain(seq)
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """Return the grains at some places of the index; their blobs are hashed together."""
+        get, table = self._txn.get, self._tables[BLOBS]
+        rows = [get(_HIGH + place[12:], None, table) for place in places]
+        if None in rows:
+            places = [place for place, row in zip(places, rows, strict=True) if row is not None]
+        found = _core.blobs_at([row for row in rows if row is not None], places, MARK)
+        if found is None:
+            raise misplaced()
         make = Grain._stored
-        grains = [make(blob, address) for blob, address in _core.stored_blobs(rows, MARK)]
-        if len(grains) == len(found):
-            return [*grains]
-        there = iter(grains)
-        return [None if row is None else next(there) for row in found]
+        return [
+            (place, make(blob, address))
+            for place, (blob, address) in zip(places, found, strict=True)
+        ]
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
@@ -225,6 +266,8 @@ class LmdbReader(TermReader):
                     return
 
     def _parts(self) -> list[tuple[Recent, int, int]]:
+        if self.head.last_seq == self.head.watermark:
+            return []
         self.recent.load_rows(self, self.head.last_seq)
         return [(self.recent, self.head.watermark, self.head.last_seq)]
 
@@ -327,15 +370,16 @@ class Snapshot(LmdbReader):
         txn = self._txn = env.begin()
         seen = env.seen
         if seen is not None:
-            file, commit, head, known, whole = seen
+            file, commit, head, known, plain, whole = seen
             if known is recent and commit == txn.id() and file is env.file:
-                self._tables, self._plain, self._whole = file.tables, None, whole
+                self._tables, self._plain, self._whole = file.tables, plain, whole
                 self.head, self.recent = head, recent
                 return self
         try:
             super().__init__(env, txn, recent)
             if self.recent is env.recent:
-                env.seen = Seen(env.file, txn.id(), self.head, self.recent, self._is_whole())
+                plain, whole = self._is_plain(), self._is_whole()
+                env.seen = Seen(env.file, txn.id(), self.head, self.recent, plain, whole)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -343,7 +387,7 @@ class Snapshot(LmdbReader):
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; None where there is no such grain."""
-        if self.recent.digests:
+        if self.recent.digests or len(digests) >= _MANY:
             return super().find(digests)
         get, table = self._txn.get, self._tables[ADDRESSES]
         found: list[int | None] = []
@@ -360,5 +404,7 @@ class Snapshot(LmdbReader):
     ) -> None:
         self._txn.abort()
         self._env.done()
-        if isinstance(error, (lmdb.Error, struct.error)):  # a damaged row may be of another size
+        if error is not None and isinstance(
+            error, (lmdb.Error, struct.error)
+        ):  # a damaged row may be of another size
             raise failure(self._env.path, "read the store", error) from error

@@ -26,8 +26,8 @@ RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
 
 _LARGE = (400_000, 1_500_000)  # grains: from each on runs are half as long
-
-_PAGE = 256  # places taken from the tail at a time
+_PAGES = 16, 256  # places taken from the tail at a time, at first and at the most
+_PAGE = 256  # keys taken from it
 _LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
 _TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
@@ -134,11 +134,15 @@ class Recent:
         """
         with self._lock:
             # Else a reader was faster: it has the numbers without the blobs, or even the rows.
-            follows = self._held_to == self.last and all(self.last < one.first for one in added)
+            before = self.last
+            follows = self._held_to == before
             for first, digests, *_ in added:
-                known = max(0, self.last + 1 - first)
+                if before < first:
+                    self._learn(range(first, first + len(digests)), digests)
+                    continue
+                known, follows = before + 1 - first, False
                 self._learn(range(first + known, first + len(digests)), digests[known:])
-            self.last = max(self.last, last)
+            self.last = max(before, last)
             if follows:
                 self._held += added
                 self._held_to = self.last
@@ -224,14 +228,15 @@ class Recent:
         self, key: bytes, after: bytes | None, newest: bool, low: int, high: int
     ) -> Iterator[bytes]:
         """Walk the places of a term whose sequence numbers are in ``(low, high]``."""
+        limit, most = _PAGES
         while True:
-            page = self.tail.page(key, after, newest, _PAGE)
+            page = self.tail.page(key, after, newest, limit)
             for place in page:
                 if low < int.from_bytes(place[12:], "big") <= high:
                     yield place
-            if len(page) < _PAGE:
+            if len(page) < limit:
                 return
-            after = page[-1]
+            after, limit = page[-1], min(4 * limit, most)
 
     def count(self, key: bytes, low: int, high: int) -> int:
         """How many of them there are."""

@@ -22,6 +22,7 @@ __all__ = ["SideFile", "compare"]
 _LAYOUT = struct.Struct(">4sQQ")
 _SUM = struct.Struct(">I")
 _MAGIC = b"omsh"
+_pwrite = getattr(os, "pwrite", None)  # one call of the system less, where there is one
 
 
 class SideFile:
@@ -37,11 +38,15 @@ class SideFile:
     def write(self, last_seq: int, blob_bytes: int) -> None:
         """Note how far the store has come. Not synced: after a power cut it may be behind."""
         body = _LAYOUT.pack(_MAGIC, last_seq, blob_bytes)
+        body += _SUM.pack(zlib.crc32(body))
         with self._lock:
             if self._fd is None:
                 self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if _pwrite is not None:
+                _pwrite(self._fd, body, 0)
+                return
             os.lseek(self._fd, 0, os.SEEK_SET)
-            os.write(self._fd, body + _SUM.pack(zlib.crc32(body)))
+            os.write(self._fd, body)
 
     def raise_to(self, last_seq: int, blob_bytes: int) -> None:
         """Note how far the store has come, unless a commit beside this one has noted more."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import merge
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain.store.base import Which
@@ -93,10 +93,15 @@ class TermReader:
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
         """Walk the grains that have a term, in order, from behind a place."""
-        walks = [self._disk_places(table, key, after, newest) for table in _WHERE[which]]
-        for part, low, high in self._parts():
-            if part.tail.count(key):
-                walks.append(self._seen(part.places(key, after, newest, low, high), which))
+        walks: list[Iterator[bytes]] = [
+            self._disk_places(table, key, after, newest) for table in _WHERE[which]
+        ]
+        recent = [one for one in self._parts() if one[0].tail.count(key)]
+        if recent:  # where nothing is on disk: to merge costs as much as all the rest
+            heads = [(next(walk, None), walk) for walk in walks]
+            walks = [chain((first,), walk) for first, walk in heads if first is not None]
+        for part, low, high in recent:
+            walks.append(self._seen(part.places(key, after, newest, low, high), which))
         return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:

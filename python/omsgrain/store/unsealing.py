@@ -13,7 +13,7 @@ from omsgrain import _core
 from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain
 from omsgrain.store import sealing
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, stored
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, placed, stored
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN, WORD
 from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
@@ -154,9 +154,14 @@ class SealedReader:
             raise
         return Grain._stored(plain, address)
 
-    def grains(self, seqs: Sequence[int]) -> list[Grain | None]:
-        """Return the grains with some sequence numbers, opened as ``grain`` does."""
-        return [self.grain(seq) for seq in seqs]
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address, stored or plain, opened as ``grain`` does."""
+        seq = self.find([digest])[0]
+        return None if seq is None else self.grain(seq)
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """Return the grains at some places of the index, opened as ``grain`` does."""
+        return placed(self.grain, places)
 
     def keys_of(self, seq: int) -> UserKeys:
         """Return the keys that seal a grain.

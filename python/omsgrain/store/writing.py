@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from itertools import islice
@@ -61,11 +61,10 @@ class LmdbWriter(LmdbReader):
                 return seq
         return super().seq_of(digest)
 
-    def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; None where there is no such grain."""
-        if len(digests) > 1 and self._are_new(list(set(digests))):
-            return [None] * len(digests)
-        return super().find(digests)
+    def _unsettled(self) -> tuple[Container[bytes], ...]:
+        session = self._session
+        known = (*super()._unsettled(), session.fresh, session.pending)
+        return tuple([one for one in known if one])
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         """Append the blobs that are new; tell which those were."""

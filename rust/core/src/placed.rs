@@ -11,10 +11,14 @@ pub fn addresses(rows: &[&[u8]], skip: usize) -> Vec<Digest> {
     address_many(&blobs)
 }
 
-/// Whether a grain with this address, in hex, belongs at a place: six bytes of the one stand in the
-/// other.
+/// Whether a grain with this address belongs at a place: six bytes of the one stand in the other.
+pub fn is_at(place: &Place, digest: &Digest) -> bool {
+    place[6..12].iter().zip(digest).all(|(a, b)| *a == !*b)
+}
+
+/// The same of an address in hex.
 pub fn fits(place: &Place, address: &str) -> bool {
-    parse(address).is_ok_and(|digest| place[6..12].iter().zip(&digest).all(|(a, b)| *a == !*b))
+    parse(address).is_ok_and(|digest| is_at(place, &digest))
 }
 
 #[cfg(test)]

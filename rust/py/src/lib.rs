@@ -7,6 +7,7 @@ mod borrowed;
 mod container;
 mod error;
 mod functions;
+mod held;
 mod jcs;
 mod lane;
 mod marks;
@@ -42,13 +43,15 @@ mod _core {
     };
 
     #[pymodule_export]
+    use crate::held::HeldFile;
+    #[pymodule_export]
     use crate::jcs::canonical_json;
     #[pymodule_export]
     use crate::marks::Marks;
     #[pymodule_export]
     use crate::nearest::nearest;
     #[pymodule_export]
-    use crate::placed::{all_placed, stored_blobs};
+    use crate::placed::{all_placed, blobs_at, stored_blobs};
     #[pymodule_export]
     use crate::rows::{address_rows, blob_rows};
     #[pymodule_export]
