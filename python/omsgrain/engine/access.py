@@ -31,7 +31,9 @@ class Access:
     def __init__(self, most: int = MANY) -> None:
         self._most = min(MANY, most)
         self._notes: list[tuple[Sequence[bytes], int]] = []
-        self._room = self._most  # reads that may be noted before they are counted; not exact by threads
+        self._room = (
+            self._most
+        )  # reads that may be noted before they are counted; not exact by threads
         self._counts: dict[bytes, tuple[int, int]] = {}
         self._writing: dict[bytes, tuple[int, int]] = {}
         self._lock = threading.Lock()

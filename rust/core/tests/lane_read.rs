@@ -8,7 +8,7 @@ use omsgrain_core::decode::{self, Decoded};
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::lane::{Plan, Reader, learn_one, takes_one};
 use omsgrain_core::registry::TYPES;
-use omsgrain_core::{Result, Value, batch};
+use omsgrain_core::{Result, Value, ahead, batch};
 
 use crate::lane::{Rng, options};
 
@@ -149,11 +149,15 @@ fn a_batch_of_many_shapes_is_read_as_one_by_one() {
     let views: Vec<&[u8]> = all.iter().map(|blob| &blob[..]).collect();
     let verdicts: Vec<_> = batch::check_many(&views).into_iter().map(|(_, verdict)| verdict).collect();
     let mut read = Vec::new();
-    let taken = ahead::read_each(&views, |work| work(), |at, one| {
-        assert_eq!(at, read.len());
-        read.push(one.map(|_| ()));
-        if at + 1 < views.len() { Ok(()) } else { Err("the last") }
-    });
+    let taken = ahead::read_each(
+        &views,
+        |work| work(),
+        |at, one| {
+            assert_eq!(at, read.len());
+            read.push(one.map(|_| ()));
+            if at + 1 < views.len() { Ok(()) } else { Err("the last") }
+        },
+    );
     assert_eq!(taken, Err("the last"));
     assert_eq!(read.len(), views.len());
     for ((blob, verdict), read) in views.iter().zip(verdicts).zip(read) {
