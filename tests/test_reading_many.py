@@ -101,6 +101,8 @@ def long_texts() -> list[str]:
     every = "".join(letters)
     every = unicodedata.normalize("NFC", every)
     texts = [every[i : i + 200_000] for i in range(0, len(every), 200_000)]
+    # What looks like a byte order mark, and letters beside it.
+    texts += [first + "я" * 100 for first in "\ufffe\uffff\ufffd\ufffc\ufeef"]
     rng = Random(7)
     for length in range(20, 220):
         words = [rng.choice("aéкあ🙂") * rng.randint(1, 9) for _ in range(length)]

@@ -200,10 +200,11 @@ class Grain(Mapping[str, Any]):
             return self._known
         if self._blob[1] & _SEALED:
             names = (kind.name for kind in registry.TYPES if kind.byte == self._blob[2])
-            self._known = known = (next(names, None), ())
+            known: Known = (next(names, None), ())
         else:
             _, name, notes = _core.check(bare(self._blob))
-            self._known = known = (name, tuple(notes))
+            known = (name, tuple(notes))
+        self._known = known
         return known
 
     @property
