@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+import warnings
 from random import Random
 from typing import Any
 
@@ -90,3 +92,60 @@ def test_a_grain_cannot_be_changed() -> None:
             delattr(grain, name)
     with pytest.raises(TypeError):
         grain.fields["subject"] = "x"  # type: ignore[index]
+
+
+def long_texts() -> list[str]:
+    """Every letter that a text can have, and words of all lengths of letters across any border."""
+    # What this Python does not know, it cannot compose.
+    letters = (chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) not in ("Cs", "Cn"))
+    every = "".join(letters)
+    every = unicodedata.normalize("NFC", every)
+    texts = [every[i : i + 200_000] for i in range(0, len(every), 200_000)]
+    # What looks like a byte order mark, and letters beside it.
+    texts += [first + "я" * 100 for first in "\ufffe\uffff\ufffd\ufffc\ufeef"]
+    rng = Random(7)
+    for length in range(20, 220):
+        words = [rng.choice("aéкあ🙂") * rng.randint(1, 9) for _ in range(length)]
+        texts.append("".join(words)[:length])
+    return texts
+
+
+def test_long_texts_of_all_scripts() -> None:
+    texts = long_texts()
+    batch = og.encode_many([{**BELIEF, "object": text} for text in texts], compress=True)
+    plain = [og.decode(blob).upgrade() for blob in batch.blobs]
+    for made in (batch.blobs, [_unpacked(grain) for grain in plain]):
+        read = og.decode_many(made).grains
+        assert [grain["object"] for grain in read] == texts
+        assert [og.decode(blob)["object"] for blob in made[-20:]] == texts[-20:]
+
+
+def _unpacked(grain: og.Grain) -> bytes:
+    return og.encode(grain.to_dict())
+
+
+def test_a_large_batch_of_all_kinds_is_read_as_one_by_one() -> None:
+    blobs = []
+    for i in range(5000):
+        fields = {**BELIEF, "subject": f"s{i}"}
+        if i % 7 == 3:
+            fields["x_subjct"] = 1
+        if i % 101 == 5:
+            fields["subjct"] = "a name one edit off"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            blob = og.encode(fields, compress=i % 11 == 2)
+        blobs.append(blob[: -i % 40 or None] if i % 13 == 4 else blob)
+    batch = og.decode_many(blobs, errors="collect")
+    read, refused = iter(batch.grains), {bad.index: bad.error for bad in batch.errors}
+    for i, blob in enumerate(blobs):
+        try:
+            alone = og.decode(blob)
+        except og.OmsError as error:
+            assert (refused[i].code, str(refused[i])) == (error.code, str(error))
+            continue
+        grain = next(read)
+        assert (grain, grain.type, grain.warnings) == (alone, alone.type, alone.warnings)
+        assert exact(dict(grain.fields)) == exact(dict(alone.fields))
+    assert next(read, None) is None
+    assert len(refused) > 300 and any(grain.warnings for grain in batch.grains)

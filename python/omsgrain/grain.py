@@ -18,6 +18,7 @@ Encoding = Literal["msgpack", "cbor"]
 Profile = Literal["extended", "standard", "lightweight"]
 Sensitivity = int | Literal["public", "internal", "pii", "phi"]
 
+HeaderTuple = tuple[int, int, int, int, int]  # version, flags, type byte, ns_hash, created_at
 Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, none if opaque; warnings
 
 _SIGNED, _SEALED = 1, 2  # bits of the second header byte
@@ -124,11 +125,12 @@ class Grain(Mapping[str, Any]):
 
     # Public names are properties without a setter: that makes a grain immutable, and costs less to
     # make than a `__setattr__` that every slot would have to go around.
-    __slots__ = ("_address", "_blob", "_fields", "_known")
+    __slots__ = ("_address", "_blob", "_fields", "_header", "_known")
 
     _blob: bytes
     _address: str | None
     _fields: Mapping[str, Any] | None
+    _header: HeaderTuple | None  # none: that of the blob
     _known: Known | None  # none before it was read
 
     def __init__(self, blob: bytes) -> None:
@@ -138,20 +140,29 @@ class Grain(Mapping[str, Any]):
             OmsError: any refusal of the format.
         """
         self._blob = blob = as_bytes(blob)
-        _, name, notes = _core.check(blob)
+        self._header, name, notes = _core.check(blob)
         self._known = (name, tuple(notes))
         self._fields = None
         self._address = None
 
     @classmethod
     def _of(
-        cls, blob: bytes, name: str | None, notes: Sequence[str], fields: dict[str, Any]
+        cls,
+        blob: bytes,
+        header: HeaderTuple | None,
+        name: str | None,
+        notes: Sequence[str],
+        fields: Mapping[str, Any] | None,
     ) -> Grain:
-        """A grain of parts that the lenient reader made."""
+        """A grain of parts that the core has checked (or that the lenient reader made).
+
+        No header: that of the blob.
+        """
         grain = cls.__new__(cls)
         grain._blob = blob
+        grain._header = header
         grain._known = (name, tuple(notes))
-        grain._fields = MappingProxyType(fields)
+        grain._fields = MappingProxyType(fields) if isinstance(fields, dict) else fields
         grain._address = None
         return grain
 
@@ -177,7 +188,7 @@ class Grain(Mapping[str, Any]):
             grain._blob = blob
             grain._fields = fields
             grain._known = said
-            grain._address = None
+            grain._header = grain._address = None
             add(grain)
         return grains
 
@@ -191,7 +202,7 @@ class Grain(Mapping[str, Any]):
         grain = cls.__new__(cls)
         grain._blob = blob
         grain._address = address
-        grain._fields = grain._known = None
+        grain._fields = grain._header = grain._known = None
         return grain
 
     def _look(self) -> Known:
@@ -200,10 +211,11 @@ class Grain(Mapping[str, Any]):
             return self._known
         if self._blob[1] & _SEALED:
             names = (kind.name for kind in registry.TYPES if kind.byte == self._blob[2])
-            self._known = known = (next(names, None), ())
+            known: Known = (next(names, None), ())
         else:
             _, name, notes = _core.check(bare(self._blob))
-            self._known = known = (name, tuple(notes))
+            known = (name, tuple(notes))
+        self._known = known
         return known
 
     @property
@@ -244,7 +256,10 @@ class Grain(Mapping[str, Any]):
     def header(self) -> Header:
         """The nine bytes before the payload."""
         self._look()
-        return Header(*_core.header(self._blob))
+        held = self._header
+        if held is None:
+            self._header = held = _core.header(self._blob)
+        return Header(*held)
 
     @property
     def type(self) -> str:

@@ -32,7 +32,7 @@ def read_leniently(blob: bytes) -> Grain:
     grain_type = next((t for t in registry.TYPES if t.byte == type_byte), None)
     name = grain_type.name if grain_type else None
     fields = {_full_name(str(key), name): value for key, value in payload.items()}
-    return Grain._of(blob, name, [reason], fields)
+    return Grain._of(blob, header, name, [reason], fields)
 
 
 def _unpack(payload: bytes, cbor: bool) -> dict[Any, Any]:

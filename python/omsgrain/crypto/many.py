@@ -8,7 +8,7 @@ it leaves to `envelope.prove`, whose verdict is its own in every case. That is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from omsgrain import _core
@@ -21,7 +21,7 @@ from omsgrain.header import as_bytes
 _SIGNED = 1
 
 #: What the core reads of a blob: name of the type, warnings, fields.
-_Parts = tuple[str | None, list[str], dict[str, Any]]
+_Parts = tuple[str | None, Sequence[str], Mapping[str, Any]]
 
 
 def prove_many(
@@ -98,11 +98,11 @@ def open_many(
     given = [as_bytes(envelope) for envelope in envelopes]
     proved = prove_many(given, resolver=resolver)
     blobs = [bare(one[0]) for one in proved if not isinstance(one, OmsError)]
-    fields, names, notes, wrong = _core.decode_many(blobs)
-    noted, refused = dict(notes), dict(wrong)
+    fields, known, wrong = _core.decode_many(blobs)
+    refused = dict(wrong)
     read: Iterator[_Parts | OmsError] = (
-        refused[i] if found is None else (name, noted.get(i, []), found)
-        for i, (name, found) in enumerate(zip(names, fields, strict=True))
+        refused[i] if found is None or said is None else (*said, found)
+        for i, (said, found) in enumerate(zip(known, fields, strict=True))
     )
     opened: list[Signed | OmsError] = [
         one if isinstance(one, OmsError) else _opened(envelope, *one, next(read))

@@ -14,19 +14,24 @@ const PART: usize = 256;
 /// a large batch do not all stand in memory at once.
 const AHEAD: usize = 2048;
 
-type Read<'o> = crate::Result<Grain<'o>>;
+/// A blob that was read, and what was made ready of it.
+type Read<'o, T> = (crate::Result<Grain<'o>>, T);
+/// What makes something ready of a blob that was read.
+type Prepare<'w, T> = &'w (dyn Fn(&Grain<'_>, &[u8]) -> T + Sync);
 
 /// Reads blobs and hands each over, with its position, in order and on this thread.
 ///
 /// What is read on this thread, and waiting for others, is done inside of `free`, which lets go of
-/// what this thread holds. The first error of `take` ends it.
+/// what this thread holds. What `prepare` makes of a blob goes along; whichever thread reads the blob
+/// makes it. The first error of `take` ends all.
 ///
 /// # Errors
 /// That of `take`.
-pub fn read_each<'p, E>(
+pub fn read_each<'p, T: Default + Send, E>(
     blobs: &[&'p [u8]],
+    prepare: impl Fn(&Grain<'_>, &[u8]) -> T + Sync,
     free: impl Fn(&(dyn Fn() + Sync)),
-    mut take: impl FnMut(usize, Read<'_>) -> Result<(), E>,
+    mut take: impl FnMut(usize, crate::Result<Grain<'_>>, T) -> Result<(), E>,
 ) -> Result<(), E> {
     let pool = (total(blobs) >= PARALLEL_FROM && blobs.len() > PART).then(pool).flatten();
     let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads());
@@ -38,6 +43,7 @@ pub fn read_each<'p, E>(
         let wave = Wave {
             read: Mutex::new(parts.iter().map(|_| None).collect()),
             parts,
+            prepare: &prepare,
             opened: &opened,
             next: AtomicUsize::new(0),
             ready: Condvar::new(),
@@ -48,8 +54,8 @@ pub fn read_each<'p, E>(
                 if wave.lock()[part].is_none() {
                     free(&|| wave.until(part, &readers[0]));
                 }
-                for one in wave.lock()[part].take().unwrap_or_default() {
-                    take(at, one)?;
+                for (one, ready) in wave.lock()[part].take().unwrap_or_default() {
+                    take(at, one, ready)?;
                     at += 1;
                 }
             }
@@ -70,16 +76,17 @@ pub fn read_each<'p, E>(
 }
 
 /// Parts of a batch, each read by whichever thread comes first.
-struct Wave<'o, 'p> {
+struct Wave<'o, 'p, T> {
     parts: Vec<&'o [&'p [u8]]>,
+    prepare: Prepare<'o, T>,
     opened: &'o [OnceLock<Vec<crate::Result<Opened<'p>>>>],
     next: AtomicUsize,
-    read: Mutex<Vec<Option<Vec<Read<'o>>>>>,
+    read: Mutex<Vec<Option<Vec<Read<'o, T>>>>>,
     ready: Condvar,
 }
 
-impl<'o, 'p: 'o> Wave<'o, 'p> {
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Vec<Read<'o>>>>> {
+impl<'o, 'p: 'o, T: Default> Wave<'o, 'p, T> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Vec<Read<'o, T>>>>> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,21 +105,25 @@ impl<'o, 'p: 'o> Wave<'o, 'p> {
         let opened = self.opened[part].get_or_init(|| blobs.iter().map(|blob| decode::open(blob)).collect());
         let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
         put.read.extend(blobs.iter().zip(opened).map(|(blob, opened)| match opened {
-            Ok((header, payload)) => decode::read_by(&mut reader, *header, blob, payload),
-            Err(refused) => Err(refused.clone()),
+            Ok((header, payload)) => {
+                let one = decode::read_by(&mut reader, *header, blob, payload);
+                let ready = one.as_ref().map(|grain| (self.prepare)(grain, blob)).unwrap_or_default();
+                (one, ready)
+            }
+            Err(refused) => (Err(refused.clone()), T::default()),
         }));
         true
     }
 }
 
 /// A part that is being read. It is put in its place in any case, since who takes it waits for it.
-struct Put<'w, 'o, 'p> {
-    wave: &'w Wave<'o, 'p>,
+struct Put<'w, 'o, 'p, T> {
+    wave: &'w Wave<'o, 'p, T>,
     part: usize,
-    read: Vec<Read<'o>>,
+    read: Vec<Read<'o, T>>,
 }
 
-impl Drop for Put<'_, '_, '_> {
+impl<T> Drop for Put<'_, '_, '_, T> {
     fn drop(&mut self) {
         let read = std::mem::take(&mut self.read);
         self.wave.read.lock().unwrap_or_else(PoisonError::into_inner)[self.part] = Some(read);

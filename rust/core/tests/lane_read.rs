@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use omsgrain_core::codec::Encoding;
-use omsgrain_core::decode::{self, Decoded};
+use omsgrain_core::decode::{self, Decoded, Grain};
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::lane::{Plan, Reader, learn_one, takes_one};
 use omsgrain_core::registry::TYPES;
-use omsgrain_core::{Result, Value, batch};
+use omsgrain_core::{Result, Value, ahead, batch};
 
 use crate::lane::{Rng, options};
 
@@ -149,11 +149,18 @@ fn a_batch_of_many_shapes_is_read_as_one_by_one() {
     let views: Vec<&[u8]> = all.iter().map(|blob| &blob[..]).collect();
     let verdicts: Vec<_> = batch::check_many(&views).into_iter().map(|(_, verdict)| verdict).collect();
     let mut read = Vec::new();
-    let taken = ahead::read_each(&views, |work| work(), |at, one| {
-        assert_eq!(at, read.len());
-        read.push(one.map(|_| ()));
-        if at + 1 < views.len() { Ok(()) } else { Err("the last") }
-    });
+    let prepare = |_: &Grain<'_>, blob: &[u8]| blob.len();
+    let taken = ahead::read_each(
+        &views,
+        prepare,
+        |work| work(),
+        |at, one, ready| {
+            assert_eq!(at, read.len());
+            assert_eq!(ready, if one.is_ok() { views[at].len() } else { 0 });
+            read.push(one.map(|_| ()));
+            if at + 1 < views.len() { Ok(()) } else { Err("the last") }
+        },
+    );
     assert_eq!(taken, Err("the last"));
     assert_eq!(read.len(), views.len());
     for ((blob, verdict), read) in views.iter().zip(verdicts).zip(read) {

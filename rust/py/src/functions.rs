@@ -120,11 +120,11 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
     let types = registry::TYPES.iter().map(|t| (t.name, PyTuple::empty(py)).into_pyobject(py));
     let types = types.collect::<PyResult<Vec<_>>>()?;
     let mut maker = Maker::new(py);
-    let take = |at: usize, one: omsgrain_core::Result<Grain<'_>>| {
+    let take = |at: usize, one: omsgrain_core::Result<Grain<'_>>, long: shape::Long| {
         let (fields, said) = match one {
             Ok(Grain::Plain(header, plan)) => {
                 let said = types.get(usize::from(plan.grain_type.byte) - 1);
-                (maker.fields(&plan, header, views[at])?, said.cloned())
+                (maker.fields(&plan, header, views[at], &long)?, said.cloned())
             }
             Ok(Grain::Other(grain)) => {
                 let name = grain.grain_type.map(|t| t.name);
@@ -140,7 +140,11 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
         all.append(PyMappingProxy::new(py, fields.as_mapping()))?;
         known.append(said)
     };
-    ahead::read_each(&views, |work| py.detach(work), take)?;
+    let prepare = |grain: &Grain<'_>, blob: &[u8]| match grain {
+        Grain::Plain(header, plan) => shape::long_texts(plan, *header, blob),
+        Grain::Other(_) => Vec::new(),
+    };
+    ahead::read_each(&views, prepare, |work| py.detach(work), take)?;
     Ok((all, known, wrong))
 }
 

@@ -60,6 +60,7 @@ impl<'py, 'p> Maker<'py, 'p> {
         plan: &Arc<Plan>,
         header: Header,
         blob: &'p [u8],
+        long: &Long,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, encoding) = (self.py, header.encoding());
         let same = |shape: &Shape<'_, '_>| Arc::ptr_eq(&shape.plan, plan) && shape.encoding == encoding;
@@ -85,7 +86,13 @@ impl<'py, 'p> Maker<'py, 'p> {
                     list.get_slice(0, list.len()).into_any()
                 }
                 (false, _) => {
-                    let value = field(py, header, step, cursor)?;
+                    let value = match long.iter().find(|(at, _)| *at == i) {
+                        Some((_, units)) => {
+                            skip(header.encoding(), cursor);
+                            wide::from_utf16(py, units)?.into_any()
+                        }
+                        None => field(py, header, step, cursor)?,
+                    };
                     let whole = &rest[..rest.len() - cursor.left()];
                     (last[i], lists[i]) = (&[], None);
                     match value.cast::<PyList>() {
@@ -104,6 +111,42 @@ impl<'py, 'p> Maker<'py, 'p> {
     }
 }
 
+/// Long texts of a grain in UTF-16, each with the number of its step.
+pub type Long = Vec<(usize, Vec<u8>)>;
+
+/// Those of a blob that this plan took, but for what stands in lists and maps: made without the GIL.
+pub fn long_texts(plan: &Plan, header: Header, blob: &[u8]) -> Long {
+    let mut found = Vec::new();
+    if blob.len() < LEN + wide::LONG {
+        return found;
+    }
+    let encoding = header.encoding();
+    let mut cursor = Cursor::new(&blob[LEN..]);
+    let _ = head(encoding, &mut cursor);
+    for (i, step) in plan.steps(encoding).iter().enumerate() {
+        let _ = cursor.take(step.key.as_bytes().len());
+        if let Some(text) = skip(encoding, &mut cursor).filter(|text| wide::is_long(text)) {
+            found.push((i, wide::utf16(text)));
+        }
+    }
+    found
+}
+
+/// Goes past a value that the lane has let pass, and tells which text it was, if it was one.
+fn skip<'p>(encoding: Encoding, cursor: &mut Cursor<'p>) -> Option<&'p [u8]> {
+    let values = match head(encoding, cursor).ok()? {
+        Head::Str(len) => return cursor.take(len).ok(),
+        Head::Bytes(len) => return cursor.take(len).ok().and(None),
+        Head::Array(len) => len,
+        Head::Map(len) => 2 * len,
+        _ => 0,
+    };
+    for _ in 0..values {
+        skip(encoding, cursor);
+    }
+    None
+}
+
 /// Visits the values of a payload, each with the cursor before it.
 fn each_field<'p>(
     py: Python<'_>,
@@ -113,7 +156,7 @@ fn each_field<'p>(
     visit: &mut dyn FnMut(usize, &Step, &mut Cursor<'p>) -> PyResult<()>,
 ) -> PyResult<()> {
     let mut cursor = Cursor::new(&blob[LEN..]);
-    head(py, header.encoding(), &mut cursor)?;
+    head(header.encoding(), &mut cursor).map_err(|e| raise(py, &e))?;
     for (i, step) in plan.steps(header.encoding()).iter().enumerate() {
         cursor.take(step.key.as_bytes().len()).map_err(|e| raise(py, &e))?;
         visit(i, step, &mut cursor)?;
@@ -142,12 +185,11 @@ fn field<'py>(
     }
 }
 
-fn head(py: Python<'_>, encoding: Encoding, cursor: &mut Cursor<'_>) -> PyResult<Head> {
+fn head(encoding: Encoding, cursor: &mut Cursor<'_>) -> omsgrain_core::Result<Head> {
     match encoding {
         Encoding::Msgpack => Msgpack::head(cursor),
         Encoding::Cbor => Cbor::head(cursor),
     }
-    .map_err(|e| raise(py, &e))
 }
 
 /// Any value that the lane has let pass, which bounds its depth. Maps have the names of `table`; the

@@ -6,16 +6,25 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 /// Shorter texts are not worth the two steps.
-const LONG: usize = 96;
+pub const LONG: usize = 96;
 
 /// The text of these bytes, which were checked.
 pub fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    if bytes.len() < LONG || bytes.is_ascii() {
-        return PyString::from_bytes(py, bytes);
-    }
-    // Without a byte order mark, which no text begins with, "utf-16" is in the order of the machine.
-    let units = PyBytes::new(py, &utf16(bytes));
-    PyString::from_encoded_object(&units, Some(c"utf-16"), None)
+    if is_long(bytes) { from_utf16(py, &utf16(bytes)) } else { PyString::from_bytes(py, bytes) }
+}
+
+/// U+FFFE, a byte order mark in the other order.
+const SWAPPED: &[u8] = "\u{fffe}".as_bytes();
+
+/// Whether it is better to go by UTF-16.
+pub fn is_long(bytes: &[u8]) -> bool {
+    bytes.len() >= LONG && !bytes.is_ascii() && !bytes.starts_with(SWAPPED)
+}
+
+/// The text of these units, in the order of the machine: as "utf-16" is read where no byte order
+/// mark stands. No text of a grain begins with one, and [`is_long`] keeps the other away.
+pub fn from_utf16<'py>(py: Python<'py>, units: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    PyString::from_encoded_object(&PyBytes::new(py, units), Some(c"utf-16"), None)
 }
 
 /// Bytes that are looked at together.
@@ -24,7 +33,7 @@ const BLOCK: usize = 64;
 /// Each byte is taken for the last of a letter, and the unit that it would end is computed; then
 /// those are kept which do end one. Nothing branches on a letter, whose length is hard to foresee
 /// where words are short: that takes a third of the time of a loop over letters.
-fn utf16(utf8: &[u8]) -> Vec<u8> {
+pub fn utf16(utf8: &[u8]) -> Vec<u8> {
     // A letter has at least as many bytes as it has units.
     let mut out = Vec::with_capacity(2 * utf8.len());
     for start in (0..utf8.len()).step_by(BLOCK) {
