@@ -16,9 +16,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
-from source import flags, oms, refused_codec, refused_read, refused_write, types, values  # noqa: E402
+from source import aimem, flags, oms, refused_codec, refused_read, refused_write, types, values  # noqa: E402
 
-AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write)
+AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem)
 
 
 def build() -> dict[Path, str]:

@@ -23,8 +23,9 @@ FLOORS = (
     ("exchange",),
     ("engine",),
     ("omsgrain",),
+    ("gateways",),
     ("ops",),
-    ("cli",),
+    ("cli", "services"),
 )
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 #: What may read arguments, the environment or sockets.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -34,6 +35,9 @@ def some(count: int) -> list[dict[str, Any]]:
             structural_tags=random.sample(["a", "b", "c"], 2),
             note=f"number {n} of many",
         )
+        if n % 3:
+            name = f"urn:example:{'λ' * 30 if n % 2 else n % 7}"
+            fields["x_src"] = json.dumps({"f": "example", "k": "note", "id": name}).encode("ascii")
         if random.random() < 0.8:
             fields["user_id"] = random.choice(USERS)
         if random.random() < 0.5:

@@ -16,6 +16,7 @@ from queries import set_state
 from shell import USAGE, Shell, belief
 
 TIME = 1_768_471_200_000  # 2026-01-15T10:00:00Z
+ORIGIN = b'{"f":"example","k":"note","id":"urn:example:7"}'
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def grains() -> list[dict[str, Any]]:
             user_id=f"u{n % 2}",
             run_id=f"r{n}",
             structural_tags=["odd"] if n % 2 else ["even", "pii:x"],
+            x_src=ORIGIN if n == 5 else None,
         )
         for n in range(7)
     ]
@@ -74,6 +76,7 @@ def numbers(found: Any) -> list[int]:
         (["--user", "u1", "--namespace", "lab"], [3, 1]),
         (["--session", "z"], [9]),
         (["--run", "r2"], [2]),
+        (["--origin", "urn:example:7"], [5]),
         (["--tag", "pii:x", "--subject", "s0"], [6, 0]),
         (["--after", "2026-01-15T10:00:05Z"], [9, 6, 5]),
         (["--after", str(TIME + 4000), "--before", "2026-01-15T11:00:06+01:00"], [5, 4]),

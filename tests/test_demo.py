@@ -24,7 +24,7 @@ def test_demo(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", str(target), "--data", str(EXAMPLES), "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
     assert told["ok"]
-    assert len(told["checks"]) == 46
+    assert len(told["checks"]) == 56
     assert all(check["held"] for check in told["checks"])
     with og.open(target, readonly=True) as store:
         assert len(store) == 3 * 1461 + 22 + 2  # the robot thought again; a rule

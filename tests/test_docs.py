@@ -29,10 +29,11 @@ RUN = [page for page in PAGES if {f.language for f in fences(page)} & {"python",
 DESIGN, ERRORS = ROOT / "docs/design.md", ROOT / "docs/errors.md"
 POLICIES = ROOT / "docs/policies.md"
 COMMAND = "$ omsgrain "
-# What differs from run to run: how long it took, the names of new keys and of sealed grains, and
-# the directory of a key file.
+# What differs from run to run: how long it took, when it was, the names of new keys and of sealed
+# grains, and the directory of a key file.
 VARYING = re.compile(
     r"[\d.]+ s, \d+ grains/s|did:key:z[\w.]+|(?<=bears the name: )[\w.]+|/\S+/(?=\w+\.keys:)"
+    r"|\b20[\w:.-]+(?= as the signer)"
 )
 FIELDS = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1}
 BELIEF: dict[str, Any] = FIELDS | {"created_at": 1768471200123}

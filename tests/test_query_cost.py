@@ -75,6 +75,7 @@ def robot(n: int) -> dict[str, Any]:
         "session_id": f"session {n % 25}",
         "run_id": f"run {n % 19}",
         "structural_tags": [f"tag {n % 10}", "all"],
+        "x_src": b'{"f":"lab","k":"note","id":"note %d"}' % (n % 23),
     }
 
 
@@ -121,6 +122,7 @@ class Counting:
         ({"session_id": "session 5"}, "session_id"),
         ({"run_id": "run 6"}, "run_id"),
         ({"tag": "tag 7"}, "tag"),
+        ({"origin": "note 8"}, "origin"),
         ({"namespace": "lab:8"}, "namespace"),
         ({"namespace": "lab:*"}, "namespace"),
         ({"created_after": TIME + 300, "created_before": TIME + 340}, "all"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import unicodedata
@@ -109,6 +110,8 @@ def matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
             continue
         if name == "type":
             good = grain.header.type_byte == BYTES[value]
+        elif name == "origin":
+            good = grain.get("x_src") == source(value)
         elif name == "tag":
             good = nfc(value) in fields.get("structural_tags", [])
         elif name == "created_after":
@@ -148,7 +151,13 @@ def state_matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
     return current is None or not hidden
 
 
+def source(name: str) -> bytes:
+    """The side channel of what had this name elsewhere."""
+    return json.dumps({"f": "other", "k": "note", "id": nfc(name)}).encode("ascii")
+
+
 texts = st.sampled_from(TEXTS)
+sources = st.one_of(texts.map(source), st.sampled_from([b"", b"[]", b'{"id":1}', b"\xff"]))
 spaces = st.sampled_from(SPACES)
 times = st.sampled_from(TIMES)
 confidences = st.sampled_from([0.0, 0.25, 0.75, 1.0])
@@ -165,6 +174,8 @@ def grains(draw: st.DrawFn) -> og.Grain:
     if draw(st.booleans()):
         free = kind == "observation" or isinstance(kind, int)
         fields["object"] = draw(st.sampled_from(READINGS if free else OBJECTS))
+    if draw(st.booleans()):
+        fields["x_src"] = draw(sources)
     if draw(st.booleans()):
         fields["structural_tags"] = draw(st.lists(texts, max_size=3))
     for name in draw(st.sets(st.sampled_from(SPANS))):
@@ -204,6 +215,7 @@ filters_given = st.fixed_dictionaries(
         **dict.fromkeys((*FIELDS, "tag"), texts),
         "namespace": st.sampled_from([*SPACES, *PREFIXES]),
         "object": st.sampled_from(READINGS),
+        "origin": texts,
         "created_after": times,
         "created_before": times,
     },

@@ -35,6 +35,10 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     for path in sorted(VECTORS.rglob("*.json")):
         source = path.read_text(encoding="utf-8")
         vector = json.loads(source)
+        if "bundle" in vector:
+            yield "jcs", b"\x40" + vector["bundle"].encode()
+            continue
+        yield "jcs", b"\x40" + source.encode()
         for text in DATETIME.findall(source):
             yield "datetime", text.encode()
         blob_hex = vector.get("blob_hex") or vector.get("stages", {}).get("blob_hex")

@@ -42,6 +42,7 @@ COMMANDS = {
     "verify": ("verify", "verify"),
     "export": ("exchange", "export_mg"),
     "import": ("exchange", "import_mg"),
+    "convert": ("formats", "convert"),
     "audit": ("audit", "audit"),
     "policy": ("policy", "policy"),
     "stats": ("stats", "stats"),
@@ -50,12 +51,15 @@ COMMANDS = {
     "compact": ("upkeep", "compact"),
     "backup": ("upkeep", "backup"),
     "restore": ("upkeep", "restore"),
+    "token": ("token", "token"),
+    "serve": ("serve", "serve"),
     "keys": ("rings", "keys"),
     "keygen": ("keys", "keygen"),
     "sign": ("keys", "sign"),
     "disclose": ("disclose", "disclose"),
     "bench": ("bench", "bench"),
     "vectors": ("vectors", "vectors"),
+    "conformance": ("conformance", "conformance"),
     "demo": ("demo", "demo"),
 }
 

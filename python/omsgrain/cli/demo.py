@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omsgrain.cli import demo_exchange, demo_life, demo_trust, output
+from omsgrain.cli import demo_exchange, demo_formats, demo_life, demo_trust, output
 from omsgrain.cli.story import Story, since
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets fl
 )
 @output.json_option
 def demo(directory: Path | None, data: Path, as_json: bool) -> int:
-    """Ingest, explain, tamper, query, export, supersede, search, seal, sign, erase: real data.
+    """Ingest, explain, tamper, query, export, supersede, search, seal, sign, erase, convert.
 
     The store stays in DIRECTORY, which must not exist yet; without it, it is temporary like the
     other files. Exit 0 only if every claim held.
@@ -58,6 +58,7 @@ def _tell(story: Story, directory: Path, data: Path, beside: Path) -> None:
     demo_exchange.tell(story, directory, beside)
     demo_life.tell(story, directory)
     demo_trust.tell(story, directory, beside)
+    demo_formats.tell(story, data, beside)
     story.step("Done")
     held = sum(check["held"] for check in story.checks)
     story.say(f"{held} of {len(story.checks)} claims held.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain export`` and ``omsgrain import``: between a store and .mg files."""
+"""``omsgrain export`` and ``omsgrain import``: between a store and files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from omsgrain.cli import output
+from omsgrain.cli import formats, output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.opening import keys_option, trust_options
@@ -16,10 +16,11 @@ from omsgrain.cli.opening import keys_option, trust_options
 SHOWN = 10  # refused grains printed one by one; the rest are counted
 
 
-@click.command("export", short_help="Write grains to a .mg file.")
+@click.command("export", short_help="Write grains to a .mg file, or memory to a bundle.")
 @click.argument("store", type=click.Path(exists=True, path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @filter_options
+@formats.export_options
 @click.option(
     "--codec",
     type=click.Choice(["none", "zstd", "lz4"]),
@@ -49,17 +50,29 @@ def export_mg(
     purpose: Any,
     policy: str | None,
     actor: str | None,
+    format: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Write the grains of STORE that match every filter to FILE, a .mg container.
+
+    FILE.aimem.json is an AIMEM bundle instead: the memory of one --tenant. Chunks of another
+    producer keep their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
 
     All grains without a filter, in order of arrival; with filters, the oldest first. Each is
     hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
     disk, or not at all. What one file cannot hold (4 GiB) becomes NAME-0001.mg and so on.
     """
     from omsgrain import ops
+    from omsgrain.ops.convert import format_of_name
 
+    bundle = {name: given.pop(name) for name in formats.EXPORT}
+    if (format or format_of_name(file)) == "aimem":
+        formats.refuse_given(formats.BUNDLES, *given, "codec", "sort")
+        bundle |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
+        formats.export_bundle(store, file, as_json, **bundle)
+        return
+    formats.refuse_given(formats.CONTAINERS, *formats.EXPORT)
     written = ops.export_mg(
         store,
         file,
@@ -84,7 +97,7 @@ def export_mg(
     click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {names}"))
 
 
-@click.command("import", short_help="Take the grains of a .mg file into a store.")
+@click.command("import", short_help="Take a .mg file or a bundle into a store.")
 @click.argument("store", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
@@ -95,21 +108,46 @@ def export_mg(
     help="At a grain that cannot be stored: store none, or the others.",
 )
 @click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
+@click.option(
+    "--format",
+    type=click.Choice(["auto", "mg", "aimem"]),
+    default="auto",
+    show_default=True,
+    help="What FILE is; auto looks into it.",
+)
+@formats.import_options
 @actor_option
 @trust_options
 @output.json_option
 def import_mg(
-    store: Path, file: Path, errors: Any, allow_erased: bool, actor: str | None, as_json: bool
+    store: Path,
+    file: Path,
+    errors: Any,
+    allow_erased: bool,
+    format: str,
+    actor: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> int:
     """Take the grains of FILE into STORE, which is made if it is not there.
 
-    FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on are
-    taken. Every byte is verified before the first grain is stored: a damaged file stores nothing.
+    FILE is told by what is in it. An AIMEM bundle, in one document or by lines, is taken in whole,
+    or refused with all that is wrong with it; chunks that are in conflict with what is there stay
+    out, and are listed. Its signature lies beside it, FILE.sig; with --trust it is checked.
+
+    Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
+    are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
     Grains that are there already stay as they are, so an import can be run again. With --errors
     collect, the exit code is that of the first grain refused.
     """
     from omsgrain import ops
+    from omsgrain.ops.bundles import is_bundle
 
+    if format == "aimem" or (format == "auto" and is_bundle(file)):
+        formats.refuse_given(formats.BUNDLES, "errors")
+        given |= {"allow_erased": allow_erased, "actor": actor}
+        return formats.import_bundle(store, file, as_json, **given)
+    formats.refuse_given(formats.CONTAINERS, *formats.IMPORT)
     report = ops.import_mg(store, file, errors=errors, allow_erased=allow_erased, actor=actor)
     if as_json:
         output.emit(

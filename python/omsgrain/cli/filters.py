@@ -59,6 +59,8 @@ _OPTIONS = (
     click.option("--session", "session_id", metavar="ID", help="The session."),
     click.option("--run", "run_id", metavar="ID", help="The run."),
     click.option("--tag", metavar="TAG", help="One of the structural tags."),
+    click.option("--origin", metavar="ID",
+                 help="The id that it had in a document of another format, such as a URN."),
     click.option("--after", "created_after", metavar="TIME", callback=_time,
                  help="Created at this time or later: 2026-01-15T10:00:00Z, or ms since 1970."),
     click.option("--before", "created_before", metavar="TIME", callback=_time,

@@ -87,7 +87,7 @@ def sign(
 
     A blob, one grain, is put into an envelope, FILE.cose, with its signed bit set; its new address
     is printed. Of anything else, such as a .mg container, the signature is written beside it, to
-    FILE.sig, and covers every byte.
+    FILE.sig, and covers every byte; of an AIMEM bundle it covers what that says, however spelled.
 
     In a store, a grain that is signed already gets one more signature. An unsigned one is
     superseded by the same grain signed, at a new address, which is printed; its policy decides.

@@ -12,6 +12,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.opening import SOURCE, keys_option, master_key
 from omsgrain.errors import FormatError, InvalidationDeniedError, KeyMissingError, StoreError
 
@@ -63,9 +64,10 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     return found
 
 
-@click.command(short_help="Erase a person.", epilog="\b" + EXAMPLES)
+@click.command(short_help="Erase a person, or a tenant.", epilog="\b" + EXAMPLES)
 @_store
 @identity_options
+@click.option("--tenant", metavar="ID", help="In place of names: all memory of this tenant.")
 @click.option(
     "--reason", required=True, metavar="CODE", help="A word such as gdpr17; nothing personal."
 )
@@ -107,6 +109,7 @@ def erase(
     store: Path,
     identity: tuple[str, ...],
     identity_file: BinaryIO | None,
+    tenant: str | None,
     reason: str,
     new_master: str | None,
     dry_run: bool,
@@ -125,12 +128,21 @@ def erase(
     A name given as an argument stands in your shell's history and in the list of processes;
     --identity-file keeps it out of both. Nothing that this prints holds a name.
 
+    With --tenant, erase all that belongs to a tenant, as the AIMEM bundles of that tenant would
+    hold it; records that were erased come back by no import, unless it says --allow-erased.
+
     Exit code 41 if grains were kept, 53 if keys or grains could not be opened, 60 if the files
     could not be written anew.
     """
     from omsgrain.ops import rights
 
-    people = names(identity, identity_file)
+    if tenant is not None:
+        if identity or identity_file is not None:
+            raise click.UsageError("--tenant goes without names")
+        refuse_given("--tenant", "mentions", "ciphertext")
+        people = [tenant]
+    else:
+        people = names(identity, identity_file)
     if dry_run:
         found = rights.erase_preview(store, people, policy=policy)
         if as_json:
@@ -140,9 +152,14 @@ def erase(
                 click.echo(f"{name:10} {output.dumps(value)}")
         return 0
     rekey = None if new_master is None else master_key(new_master)
-    report = rights.erase(
-        store, people, reason_code=reason, rekey=rekey, policy=policy, actor=actor, **given
-    )
+    given |= {"reason_code": reason, "rekey": rekey, "policy": policy, "actor": actor}
+    if tenant is None:
+        report = rights.erase(store, people, **given)
+    else:
+        from omsgrain.ops.formats import erase_tenant
+
+        own = {name: given[name] for name in given if name not in ("mentions", "ciphertext")}
+        report = erase_tenant(store, tenant, **own)
     if as_json:
         output.emit(report.to_dict())
     else:

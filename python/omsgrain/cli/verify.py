@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omsgrain.cli import output
+from omsgrain.cli import formats, output
 from omsgrain.cli.opening import trust_options
 
 if TYPE_CHECKING:
     from omsgrain.ops import Failure, SignedBy
+    from omsgrain.ops.bundles import Document
 
 
-@click.command(short_help="Check blobs, .mg files, signatures and stores.")
+@click.command(short_help="Check blobs, .mg files, bundles, signatures and stores.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, readable=True, path_type=Path)
 )
@@ -26,12 +27,18 @@ if TYPE_CHECKING:
     help="What the one detached signature signs, if it is not FILE beside FILE.sig.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
+@formats.trust_option
 @trust_options
 @output.json_option
 def verify(
-    paths: tuple[Path, ...], address: str | None, of: Path | None, quiet: bool, as_json: bool
+    paths: tuple[Path, ...],
+    address: str | None,
+    of: Path | None,
+    quiet: bool,
+    trust: tuple[str, ...],
+    as_json: bool,
 ) -> int:
-    """Check blobs, .mg containers, signatures, stores, and directories of files.
+    """Check blobs, .mg containers, AIMEM bundles, signatures, stores, and directories of files.
 
     Of each grain: canonical form, schema, address. Of a container, which begins with MG, every
     byte besides: header, index, frames, manifest and the hash at its end. What is wrong is named
@@ -41,8 +48,12 @@ def verify(
     FILE.sig, is checked against FILE. The signer is named. When it was signed is what the signer
     says; nothing proves it.
 
-    In a directory, the files ending in .mg, .cose and .sig and those named by an address are
-    checked, the latter also against their name. The exit code is that of the first failure.
+    Of a bundle, every rule of the format: all that breaks one is listed, with the rule and where.
+    A signature beside it, FILE.sig, must hold, and with --trust be of a key that is trusted.
+
+    In a directory, the files ending in .mg, .cose, .sig, .aimem.json and .aimem.ndjson and those
+    named by an address are checked, the latter also against their name. The exit code is that of
+    the first failure.
     """
     from omsgrain import ops
 
@@ -52,22 +63,30 @@ def verify(
         raise click.UsageError("--of goes with one signature")
     failures: list[Failure] = []
     signed: list[SignedBy] = []
+    documents: list[Document] = []
     verified = 0
     with output.progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:
-            found = ops.verify(path, address, of=of)
+            found = ops.verify(path, address, of=of, trust=trust)
             verified += found.verified
             failures += found.failures
             signed += found.signed
+            documents += found.documents
             advance(1)
     if as_json:
         values = {"verified": verified, "failed": [bad.to_dict() for bad in failures]}
         if signed:
             values["signed"] = [one.to_dict() for one in signed]
+        if documents:
+            values["documents"] = [one.to_dict() for one in documents]
         output.emit(values)
     else:
         for bad in failures:
             click.echo(output.safe(str(bad)), err=True)
+        for document in documents:
+            formats.warn([warning.to_dict() for warning in document.warnings])
+            if not quiet and not document.errors:
+                click.echo(output.safe(formats.line(document)))
         for one in () if quiet else signed:
             click.echo(output.safe(line(one)))
         if not quiet:

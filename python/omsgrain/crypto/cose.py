@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cbor2
 
@@ -103,8 +103,18 @@ def write(
     content_type: str | None = None,
     iat: int | None = None,
     external_aad: bytes = b"",
+    kid: str | None = None,
 ) -> bytes:
     """Sign a payload.
+
+    Args:
+        signer: who signs.
+        payload: what is signed.
+        detached: leave it out of the envelope.
+        content_type: of the payload.
+        iat: when, in epoch seconds.
+        external_aad: signed too, and in no envelope.
+        kid: another name of the key than the DID; `read` takes only DIDs, `take_apart` any.
 
     Returns:
         The envelope, without the payload if that is detached.
@@ -117,12 +127,11 @@ def write(
     from pycose.algorithms import EdDSA, Es256
     from pycose.messages.sign1message import Sign1Message
 
-    alg, kid = algorithm(signer), signer.did
-    did = parse(kid)
+    alg, did = algorithm(signer), parse(signer.did)
     phdr: dict[Any, Any] = {headers.Algorithm: {-8: EdDSA, -7: Es256}[alg]}
     if content_type is not None:
         phdr[headers.ContentType] = content_type
-    phdr[headers.KID] = kid.encode("ascii")
+    phdr[headers.KID] = (signer.did if kid is None else kid).encode("ascii")
     message = Sign1Message(
         phdr=phdr,
         uhdr={} if iat is None else {IAT: iat},
@@ -134,21 +143,52 @@ def write(
         raise SignatureError("the signer gave no signature", expected=f"{SIGNATURE} bytes")
     if did.method == "key" and not isinstance(signer, KeySigner):
         # A service that signs with another key, or a hash of the data, is found out here.
-        verify(resolve(kid), alg, signature, data)
+        verify(resolve(signer.did), alg, signature, data)
     message.signature = signature
     encoded: bytes = message.encode(sign=False)
     return encoded
 
 
+class Parts(NamedTuple):
+    """A COSE_Sign1 as it stands.
+
+    Attributes:
+        protected: the signed headers, as their bytes stand.
+        signed: the same, read.
+        unprotected: the others.
+        payload: what is signed, or None if it is kept elsewhere.
+        signature: as it stands.
+        at: where the signed headers begin.
+    """
+
+    protected: bytes
+    signed: Mapping[Any, Any]
+    unprotected: Mapping[Any, Any]
+    payload: bytes | None
+    signature: bytes
+    at: int
+
+
 def read(cose: bytes) -> Sign1:
-    """Take a COSE_Sign1 apart; nothing is verified.
+    """Read a COSE_Sign1 whose key is named by a DID; nothing is verified.
+
+    Raises:
+        CorruptError: it is no COSE_Sign1, or lacks algorithm or kid, or says something twice.
+        DidError: kid is no DID.
+        TooLargeError: larger than any of ours.
+        UnsupportedError: it has headers that must be understood.
+    """
+    return _sign1(*take_apart(cose))
+
+
+def take_apart(cose: bytes) -> Parts:
+    """Take a COSE_Sign1 apart, whatever names its key; nothing is verified.
 
     Accepted is the shortest form of every head (RFC 8949 §4.2.1) in any order of the headers, with
     headers that we do not know.
 
     Raises:
-        CorruptError: it is no COSE_Sign1, or lacks algorithm or kid, or says something twice.
-        DidError: kid is no DID.
+        CorruptError: it is no COSE_Sign1, or says something twice.
         TooLargeError: larger than any of ours.
         UnsupportedError: it has headers that must be understood.
     """
@@ -173,7 +213,7 @@ def read(cose: bytes) -> Sign1:
         raise _broken("a header stands in both maps", start)
     if CRIT in signed or CRIT in unprotected:
         raise UnsupportedError("the signature has headers that must be understood", field="/crit")
-    return _sign1(protected, signed, unprotected, payload, signature, start)
+    return Parts(protected, signed, unprotected, payload, signature, start)
 
 
 def _sign1(
@@ -184,23 +224,45 @@ def _sign1(
     signature: bytes,
     at: int,
 ) -> Sign1:
-    alg, kid, content = signed.get(ALG), signed.get(KID), signed.get(CONTENT_TYPE)
-    iat = unprotected.get(IAT)
-    if alg is None:
-        raise _broken("the algorithm is not signed", at)
-    if not isinstance(alg, int):
-        raise UnsupportedError("no such signature algorithm", expected="-8, -19 or -7")
+    kid, content = signed.get(KID), signed.get(CONTENT_TYPE)
+    alg = algorithm_of(signed, at)
     if not isinstance(kid, bytes | str):
         raise _broken("the signer's DID is not signed", at)
     if not isinstance(content, str | int | None) or isinstance(content, bool):
         raise _broken("the content type is none", at)
-    if iat is not None and (type(iat) is not int or iat < 0):
-        raise _broken("iat is not a time", at + len(protected))
+    iat = issued_at(unprotected, at + len(protected))
     try:
         text = kid if isinstance(kid, str) else kid.decode("ascii")
     except UnicodeDecodeError:
         raise DidError("not a DID", expected="did:method:id") from None
     return Sign1(protected, payload, signature, alg, text, parse(text), content, iat)
+
+
+def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
+    """The number of the algorithm in signed headers.
+
+    Raises:
+        CorruptError: there is none.
+        UnsupportedError: it is none that has a number.
+    """
+    alg = signed.get(ALG)
+    if alg is None:
+        raise _broken("the algorithm is not signed", at)
+    if not isinstance(alg, int):
+        raise UnsupportedError("no such signature algorithm", expected="-8, -19 or -7")
+    return alg
+
+
+def issued_at(unprotected: Mapping[Any, Any], at: int = 0) -> int | None:
+    """When it was signed, as the signer says.
+
+    Raises:
+        CorruptError: that is no time.
+    """
+    iat = unprotected.get(IAT)
+    if iat is not None and (type(iat) is not int or iat < 0):
+        raise _broken("iat is not a time", at)
+    return iat
 
 
 def _decode(data: bytes, at: int) -> Any:

@@ -13,6 +13,7 @@ from omsgrain.engine.care import Care
 from omsgrain.engine.moving import Moving
 from omsgrain.engine.putting import BATCH, PutReport
 from omsgrain.engine.reading import Change, Reading
+from omsgrain.engine.recording import Recording
 from omsgrain.engine.rights import Rights
 from omsgrain.engine.signing import Signing
 from omsgrain.engine.tracing import Tracing
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "Change", "GrainStore", "PutReport", "open", "restore"]
 
 
-class GrainStore(Reading, Moving, Signing, Tracing, Rights, Care):
+class GrainStore(Reading, Recording, Moving, Signing, Tracing, Rights, Care):
     """Grains by content address, in order of arrival.
 
     A context manager; any thread may use it. In a forked child it refuses: open the store there.

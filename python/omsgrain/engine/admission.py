@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omsgrain.engine import origins
 from omsgrain.engine.placing import known
 from omsgrain.errors import ErasedError, OmsError, SignatureError
 from omsgrain.grain import Grain
@@ -43,6 +44,8 @@ def admit(
     found = Admission({}, {})
     if not allow_erased:
         found.refused.update(erased(writer, given))
+    else:
+        origins.lift(writer, _plain(given))
     below: Writer = getattr(writer, "inner", writer)
     looked_at: Iterable[int] = range(len(given.pairs))
     if not asked:
@@ -67,7 +70,7 @@ def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
         if given.sealed
         else [digest for digest, _ in given.pairs]
     )
-    refused = tombstones.refused(writer, digests)
+    refused = tombstones.refused(writer, digests) | origins.refused(writer, _plain(given))
     if not (refused or given.erased):
         return {}
     below: Writer = getattr(writer, "inner", writer)
@@ -77,6 +80,12 @@ def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
         if known(writer, given, i) is None and below.find([given.pairs[i][0]])[0] is None
     }
     return {i: was_erased() for i in gone | given.erased}
+
+
+def _plain(given: Incoming) -> Iterator[bytes]:
+    """The blobs as they were before they were sealed."""
+    for i, (_, blob) in enumerate(given.pairs):
+        yield given.sealed[i].plain if i in given.sealed else blob
 
 
 def was_erased() -> ErasedError:

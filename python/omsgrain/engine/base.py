@@ -109,6 +109,7 @@ class Base:
         reason_code: str | None = None,
         note: str | None = None,
         details: Mapping[str, int | str] | None = None,
+        actor: str | None = None,
     ) -> None:
         """Add an entry to the audit trail, in the transaction of what it tells of."""
         if not self._settings.audit:
@@ -118,7 +119,7 @@ class Base:
         audit.append(
             writer,
             operation=operation,
-            actor=self._settings.actor,
+            actor=self._settings.actor if actor is None else actor,
             digests=digests,
             reason_code=reason_code,
             note=note,

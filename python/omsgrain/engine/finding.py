@@ -32,6 +32,7 @@ class Finding(Base):
         session_id: str | None = None,
         run_id: str | None = None,
         tag: str | None = None,
+        origin: str | None = None,
         created_after: Time | None = None,
         created_before: Time | None = None,
         valid_at: Time | None = None,
@@ -62,6 +63,7 @@ class Finding(Base):
             session_id: the session.
             run_id: the run.
             tag: one of the structural tags.
+            origin: the id that the grain had in a document of another format, such as a URN.
             created_after: created at this time or later: ms since 1970, an aware datetime or RFC
                 3339 text.
             created_before: created before this time, so that neighbouring spans share no grain.
@@ -100,6 +102,7 @@ class Finding(Base):
             "session_id": session_id,
             "run_id": run_id,
             "tag": tag,
+            "origin": origin,
         }
         with self._store.read() as reader:
             page = queries.run(

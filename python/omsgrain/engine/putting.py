@@ -195,7 +195,14 @@ class Putting(Bringing):
             duplicates=report.duplicates + len(good) - len(refused) - stored,
         )
 
-    def _take(self, writer: Writer, given: Incoming, stop: bool, allow_erased: bool) -> Outcome:
+    def _take(
+        self,
+        writer: Writer,
+        given: Incoming,
+        stop: bool,
+        allow_erased: bool,
+        actor: str | None = None,
+    ) -> Outcome:
         """Put what is admitted, and note it."""
         pairs = given.pairs
         admission = admit(writer, self._settings, given, allow_erased)
@@ -203,7 +210,7 @@ class Putting(Bringing):
         if not (refused or admission.reviews or given.sealed or given.signatures):
             digests, flags = [digest for digest, _ in pairs], writer.put(pairs)
             if fresh := list(compress(digests, flags)):
-                self._note(writer, "put", fresh)
+                self._note(writer, "put", fresh, actor=actor)
             return Outcome(digests, flags, refused)
         if stop and refused:
             raise refused[min(refused)]
@@ -218,9 +225,9 @@ class Putting(Bringing):
         if stop and late is not None:
             raise late
         if fresh := [one.digest for one in placed if one.new]:
-            self._note(writer, "put", fresh)
+            self._note(writer, "put", fresh, actor=actor)
         if signed := [one.digest for one in placed if one.signed]:
-            self._note(writer, "sign", signed)
+            self._note(writer, "sign", signed, actor=actor)
         refused.update((i, one.refusal) for i, one in found.items() if one.refusal is not None)
         ends = [found.get(i) or Placed(pair[0], False) for i, pair in enumerate(pairs)]
         return Outcome([one.digest for one in ends], [one.new for one in ends], refused)

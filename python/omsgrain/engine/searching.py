@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from omsgrain.search.text import TextIndex
     from omsgrain.search.vectors import Vector
 
-__all__ = ["Searching"]
+__all__ = ["Searching", "sealer_of"]
 
 _SEALED = 2  # bit of the second header byte
 _FEW = 5_000  # grains that filters leave: these are looked at, and not what has the words
@@ -137,7 +137,7 @@ class Searching(Base):
 
         def work(writer: Writer) -> None:
             before, seq = writer.last_seq(), seq_of(writer, digest)
-            sealer = _sealer(writer, seq)
+            sealer = sealer_of(writer, seq)
             seal = None if sealer is None else sealer.seal_vector
             vectors.add(writer, seq, vector, model, seal)
             if writer.last_seq() > before:
@@ -157,7 +157,7 @@ class Searching(Base):
         digest = _core.parse_address(address)
         with self._store.read() as reader:
             seq = seq_of(reader, digest)
-            sealer = _sealer(reader, seq)
+            sealer = sealer_of(reader, seq)
             unseal = None if sealer is None else sealer.unseal_vector
             return dict(vectors.vectors_of(reader, seq, unseal))
 
@@ -264,7 +264,7 @@ class Searching(Base):
         super().close()
 
 
-def _sealer(reader: Reader, seq: int) -> Sealer | None:
+def sealer_of(reader: Reader, seq: int) -> Sealer | None:
     """What seals and opens the vectors of a grain; None if it is not sealed, or without keys."""
     blob = reader.blob_at(seq)
     if blob is None or not blob[1] & _SEALED or not isinstance(reader, Unsealing):

@@ -30,6 +30,7 @@ FILTERS = (
     "session_id",
     "run_id",
     "tag",
+    "origin",
 )
 """The filters by equality, by name."""
 CONDITIONS = (*FILTERS, "created_after", "created_before", "current", *TESTED)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from omsgrain import _core
 from omsgrain.grain import Grain
 from omsgrain.index.conditions import FOREVER, Conditions
+from omsgrain.index.origin import origin
 from omsgrain.store.state import PAST, unpack
 from omsgrain.store.tables import SEQUENCE, STATES, Table
 from omsgrain.text import words_of
@@ -92,6 +93,8 @@ def equal(grain: Grain, name: str, value: Any) -> bool:
     if name == "tag":
         tags = grain.get("structural_tags")
         return isinstance(tags, list) and value in tags
+    if name == "origin":
+        return bool(origin(grain) == value)
     found = grain.get(name)
     if name == "object" and not isinstance(value, str) and found is not None:
         # 1, 1.0 and True are equal to Python and to nobody else; their keys differ.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
+from omsgrain.ops.bundles import is_bundle, signed_text_of
 from omsgrain.ops.opening import writable
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def sign(
 ) -> SignedFile:
     """Sign a blob into an envelope, or any other file into a signature beside it.
 
+    Of a bundle, what it says is signed, and not how it is spelled.
+
     Args:
         file: what is signed. A first byte 1 makes it a blob, which must be a whole grain.
         key: the key file.
@@ -73,6 +76,7 @@ def sign(
     Raises:
         FileExistsError: the new file is there.
         KeyMissingError: no key of ours is in the key file, or others may read it.
+        DocumentError: a bundle breaks a rule of its format.
         SignedMismatchError: a blob has the signed bit, but is in no envelope.
         OmsError: the blob is no grain.
     """
@@ -87,7 +91,10 @@ def sign(
         blob = start + stream.read(_BLOB_LIMIT) if start == _BLOB and not detached else None
     if blob is None:
         target = target or signature_path(file)
-        data = sign_file(file, signer, iat=now)
+        if is_bundle(file):
+            data = crypto.sign_detached(signed_text_of(file), signer, iat=now)
+        else:
+            data = sign_file(file, signer, iat=now)
     else:
         target = target or file.with_name(file.name + ENVELOPE)
         if len(blob) > 1 and blob[1] & 1:

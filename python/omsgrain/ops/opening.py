@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
 
-__all__ = ["keys_in_use", "open_store", "resolver_in_use", "using", "writable"]
+__all__ = ["keys_in_use", "memory_in_use", "open_store", "resolver_in_use", "using", "writable"]
 
 
 @dataclass(slots=True)
@@ -85,6 +85,12 @@ def resolver_in_use() -> Resolver | None:
     """Return the resolver that stores are opened with."""
     given = _given.get()
     return None if given is None else given.resolver
+
+
+def memory_in_use() -> int | str | None:
+    """Return how much stores may keep in memory; None if that was not said."""
+    given = _given.get()
+    return None if given is None else given.memory
 
 
 def open_store(

@@ -19,6 +19,7 @@ import msgpack
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning
+from omsgrain.ops import bundle_vectors as bundles
 from omsgrain.ops.layout import HEADER_SIZE
 from omsgrain.ops.plain import plain, revive
 
@@ -71,6 +72,8 @@ def run_vectors(directory: Path) -> Iterator[Outcome]:
 
 def run_vector(vector: Mapping[str, Any], name: str) -> Outcome:
     """Run one vector, already parsed."""
+    if bundles.KEYS[0] in vector:
+        return Outcome(name, *bundles.run(vector, name))
     expected = str(vector.get("expect_error") or vector.get("address", ""))
     try:
         problem = _shape(vector, name) or _run(vector)

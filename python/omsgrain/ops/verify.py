@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import omsgrain as og
 from omsgrain import container
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
+from omsgrain.ops import bundles
+from omsgrain.ops.bundles import Document
 from omsgrain.ops.lookup import read_blob
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.signed import ENVELOPE, SIGNATURE, SignedBy, detached, is_detached, opened
 
-_SUFFIXES = (".mg", ".cose", SIGNATURE)
+_SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 
@@ -44,6 +47,8 @@ class Failure:
         text = f"{self.name}: {self.error}"
         if self.problem is not None and self.problem.address is not None:
             text += f"; address {self.problem.address}"
+        if self.error.rule is not None:
+            text += f"; rule {self.error.rule}"
         return text
 
 
@@ -52,27 +57,37 @@ class Verified:
     """What was verified.
 
     Attributes:
-        verified: how many grains and signed files.
+        verified: how many grains, signed files and bundles.
         failures: what was not good.
         signed: signatures in files that hold.
+        documents: bundles, good or bad.
     """
 
     verified: int
     failures: list[Failure]
     signed: list[SignedBy] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
 
 
-def verify(path: Path, address: str | None = None, *, of: Path | None = None) -> Verified:
+def verify(
+    path: Path,
+    address: str | None = None,
+    *,
+    of: Path | None = None,
+    trust: Sequence[str] = (),
+) -> Verified:
     """Verify the file of grains or signatures, the store or the directory of such at the path.
 
-    What a file is, its first bytes tell: a blob, a container, envelopes, or a signature that lies
-    beside what it signs.
+    What a file is, its first bytes tell: a blob, a container, envelopes, a bundle, or a signature
+    that lies beside what it signs.
 
     Args:
-        path: a store, a file, or a directory; there the files ending in .mg, .cose and .sig and
-            those named by an address are taken, the latter checked against their names.
+        path: a store, a file, or a directory; there the files ending in .mg, .cose, .sig and
+            .aimem.json and those named by an address are taken, the latter checked against their
+            names.
         address: what the one grain must have.
         of: what a signature signs, if that is not called as it without .sig.
+        trust: files of public keys, or DIDs: whose signatures of bundles count.
 
     Raises:
         NotFoundError: a directory holds neither a store nor a file of grains.
@@ -85,22 +100,26 @@ def verify(path: Path, address: str | None = None, *, of: Path | None = None) ->
     if (path / DATA_FILE).exists():
         return _store(path)
     if not path.is_dir():
-        return _file(path, address, of)
+        return _file(path, address, of, trust)
     whole = Verified(0, [])
     verified, found = 0, False
     for file in sorted(path.rglob("*")):
         named = _NAMED_BY_ADDRESS.fullmatch(file.name)
-        if file.is_file() and (named or file.suffix in _SUFFIXES):
-            one = _file(file, named[1] if named else None)
+        beside = file.suffix == SIGNATURE and bundles.is_bundle(file.with_suffix(""))
+        if file.is_file() and not beside and (named or file.name.endswith(_SUFFIXES)):
+            one = _file(file, named[1] if named else None, trust=trust)
             verified, found = verified + one.verified, True
             whole.failures.extend(one.failures)
             whole.signed.extend(one.signed)
+            whole.documents.extend(one.documents)
     if not found:
         raise NotFoundError("neither a store nor blobs in the directory", expected="*.mg")
     return replace(whole, verified=verified)
 
 
-def _file(file: Path, address: str | None, of: Path | None = None) -> Verified:
+def _file(
+    file: Path, address: str | None, of: Path | None = None, trust: Sequence[str] = ()
+) -> Verified:
     with file.open("rb") as stream:
         head = stream.read(len(MAGIC))
     if head == MAGIC:
@@ -111,7 +130,9 @@ def _file(file: Path, address: str | None, of: Path | None = None) -> Verified:
             report.verified, [Failure(str(file), found.error, found) for found in report.problems]
         )
     if head[:1] == ENVELOPE:
-        return _signed(file, address, of)
+        return _signed(file, address, of, trust)
+    if address is None and bundles.is_bundle(file):
+        return _bundle(file, trust)
     try:
         og.verify(read_blob(file), address)
     except OmsError as error:
@@ -119,14 +140,21 @@ def _file(file: Path, address: str | None, of: Path | None = None) -> Verified:
     return Verified(1, [])
 
 
-def _signed(file: Path, address: str | None, of: Path | None) -> Verified:
+def _bundle(file: Path, trust: Sequence[str]) -> Verified:
+    found = bundles.verify_bundle(file, trust)
+    failures = [Failure(str(file), error) for error in found.errors]
+    signed = [] if found.signed is None else [found.signed]
+    return Verified(0 if failures else 1, failures, signed, [found])
+
+
+def _signed(file: Path, address: str | None, of: Path | None, trust: Sequence[str]) -> Verified:
     data = file.read_bytes()
     found: list[SignedBy | OmsError]
     if is_detached(data):
         if address is not None:
             raise UnsupportedError("a signed file has no address of its own", found=str(file))
         try:
-            found = [detached(data, file, of)]
+            found = [_detached(data, file, of, trust)]
         except OmsError as error:
             found = [error]
     else:
@@ -138,6 +166,15 @@ def _signed(file: Path, address: str | None, of: Path | None) -> Verified:
         if isinstance(one, OmsError)
     ]
     return Verified(len(good), bad, good)
+
+
+def _detached(data: bytes, file: Path, of: Path | None, trust: Sequence[str]) -> SignedBy:
+    signed = of or file.with_name(file.name.removesuffix(SIGNATURE))
+    if signed == file or not bundles.is_bundle(signed):
+        return detached(data, file, of)
+    # Of a bundle not the bytes are signed, but what they say.
+    proof = bundles.signer_of(data, bundles.signed_text_of(signed), trust)
+    return SignedBy(str(signed), proof.signer, proof.iat)
 
 
 def _store(path: Path) -> Verified:

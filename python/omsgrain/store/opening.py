@@ -96,13 +96,15 @@ def open_tables(
             found = _format(env, txn, path)
         if found is None:
             raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
+        text = f"{str(path)!r} was written by an older version: open it once for writing"
         if found < FORMAT:
             raise StoreError(
-                f"{str(path)!r} was written by an older version: open it once for writing",
-                expected=f"store format {FORMAT}",
-                found=f"store format {found}",
+                text, expected=f"store format {FORMAT}", found=f"store format {found}"
             )
-        return found, {t: _open_table(env, None, t) for t in TABLES}
+        try:
+            return found, {t: _open_table(env, None, t) for t in TABLES}
+        except lmdb.NotFoundError:  # one that came later, and changed no row of the others
+            raise StoreError(text, found="a table is missing") from None
     # py-lmdb ends every read transaction with an abort, which would close handles opened in it;
     # nothing is written, and so nothing synced, where all tables exist.
     with env.begin(write=True) as txn:

@@ -28,6 +28,7 @@
     veiled-0      BLIND   model, u32 ++ grain, u64   a sealed vector
     tombstones-0  STATE   HMAC of what is erased, 32 msgpack map
     due-0         STATE   deadline, ms, u64 ++ u64   msgpack map: an erasure that is to be done
+    tokens-0      STATE   SHA-256 of a token, 32     msgpack map (``tokens.py``)
 
     record of meta-0    value
     omsgrain.format     u32, the format of the whole store
@@ -98,6 +99,7 @@ __all__ = [
     "SUPERSEDES",
     "TABLES",
     "TERMS",
+    "TOKENS",
     "TOMBSTONES",
     "VECTORS",
     "VEILED",
@@ -182,6 +184,7 @@ PLAIN = Table(b"plain-0", Life.BLIND)
 VEILED = Table(b"veiled-0", Life.BLIND)
 TOMBSTONES = Table(b"tombstones-0", Life.STATE)
 DUE = Table(b"due-0", Life.STATE)
+TOKENS = Table(b"tokens-0", Life.STATE)
 
 TABLES = (
     BLOBS,
@@ -210,4 +213,5 @@ TABLES = (
     VEILED,
     TOMBSTONES,
     DUE,
+    TOKENS,
 )

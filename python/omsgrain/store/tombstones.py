@@ -3,7 +3,8 @@
 
     key    HMAC-SHA256 under the tombstone key of
            "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
-    value  MessagePack map: "t" when, ms; "r" a word for the reason
+    value  MessagePack map: "t" when, ms; "r" a word for the reason; "n" how often, if more than
+           once: of an identity
 
 The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgpack
 
-from omsgrain.errors import SchemaError, StoreError
+from omsgrain.errors import IntegrityError, SchemaError, StoreError
 from omsgrain.store.tables import META, TOMBSTONES
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ __all__ = [
     "KEY_RECORD",
     "What",
     "add",
+    "again",
     "export_key",
     "has",
     "import_key",
     "key",
+    "lift",
     "mark",
     "refused",
+    "times",
 ]
 
 What: TypeAlias = Literal["address", "identity", "urn"]
@@ -122,6 +126,37 @@ def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: st
     row = mark(key(writer), what, value)
     if writer.row(TOMBSTONES, row) is None:
         writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code}))
+
+
+def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
+    """Remember that something was erased, and how often: who has the count knows of the next."""
+    row = mark(key(writer), what, value)
+    count = times(writer, what, value) + 1
+    more = {"n": count} if count > 1 else {}
+    writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
+
+
+def lift(writer: Writer, what: What, value: bytes | str) -> None:
+    """Forget that something was erased, for it was allowed to come back."""
+    shared = export_key(writer)
+    if shared is not None:
+        writer.set_row(TOMBSTONES, mark(shared, what, value), None)
+
+
+def times(reader: Reader, what: What, value: bytes | str) -> int:
+    """Tell how often something was erased.
+
+    Raises:
+        IntegrityError: its row is damaged.
+    """
+    shared = export_key(reader)
+    row = None if shared is None else reader.row(TOMBSTONES, mark(shared, what, value))
+    if row is None:
+        return 0
+    try:
+        return int(msgpack.unpackb(row).get("n", 1))
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+        raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
 
 
 def has(reader: Reader, what: What, value: bytes | str) -> bool:

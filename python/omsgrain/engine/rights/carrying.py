@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from omsgrain.engine import acts
+from omsgrain.engine import acts, origins
 from omsgrain.engine.care import Care
 from omsgrain.engine.rights import keeping, removal, unkeying
 from omsgrain.engine.rights.orders import ERASE, RELEASE, SCRUB, Marked, Order, Sought
@@ -112,6 +112,8 @@ class Carrying(Running, Care):
         for name in names:
             if name.plain is not None:
                 tombstones.add(writer, "address", name.plain, now, code)
+            if name.said is not None:
+                origins.remember(writer, name.said, name.stored, now, code)
         if order.ciphertext:
             removal.remove_grains(writer, self._settings, found, reason_code=code, marked=False)
         else:
@@ -125,8 +127,8 @@ class Carrying(Running, Care):
 
     def _clear(self, page: Sequence[Found], order: Order, done: Done) -> None:
         """Remove those of some grains that are to go."""
-        wanted = [found for found in page if found.own or order.mentions]
-        done.named += [(f.address, f.fields) for f in page if not (f.own or order.mentions)]
+        wanted = [found for found in page if order.takes(found)]
+        done.named += [(f.address, f.fields) for f in page if not order.takes(f)]
         if wanted:
             seqs = [found.seq for found in wanted]
             gone, kept = self._store.write(

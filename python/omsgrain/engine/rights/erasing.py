@@ -78,7 +78,7 @@ class Erasing(Carrying):
         identities: Identities | Iterable[str],
         *,
         reason_code: str,
-        mentions: Literal["list", "erase"] = "list",
+        mentions: Literal["list", "erase", "tenant"] = "list",
         scrub: Literal["now", "queued"] = "now",
         ciphertext: bool = False,
         within_days: int = WITHIN,
@@ -96,7 +96,8 @@ class Erasing(Carrying):
         Args:
             identities: the person's names: user ids, DIDs, e-mail addresses.
             reason_code: a word for the reason; it goes into the audit trail, so nothing personal.
-            mentions: ``erase``: also what only bears the name.
+            mentions: ``erase``: also what only bears the name; ``tenant``: that, too, but nothing
+                that belongs to another user, whatever names it bears.
             scrub: ``now``: write the store's files anew, which takes as long as ``compact``;
                 ``queued``: leave that to ``run_due_erasures``.
             ciphertext: also remove what nobody can read any more.
@@ -133,6 +134,7 @@ class Erasing(Carrying):
             reason_code,
             mentions=mentions == "erase",
             ciphertext=ciphertext,
+            tenant=mentions == "tenant",
         )
         key, order = self._store.write(partial(self._place, people=people, order=order))
         self._store.sync()  # before a key is gone the disk must know what goes with it
@@ -165,7 +167,7 @@ class Erasing(Carrying):
         now, shared = self._settings.clock(), tombstones.key(writer)
         marks = tuple(tombstones.mark(shared, "identity", name) for name in people)
         for name in people:
-            tombstones.add(writer, "identity", name, now, order.reason_code)
+            tombstones.again(writer, "identity", name, now, order.reason_code)
         order = replace(order, marks=marks, last=writer.last_seq())
         key = due.add(writer, now, order.what(ERASE))
         told: dict[str, int | str] = {"keys": len(order.numbers)}
@@ -185,8 +187,9 @@ def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> Non
             field="/reason_code",
             expected="a word of 1 to 256 letters, without white space",
         )
-    if mentions not in ("list", "erase"):
-        raise SchemaError("what to do with names", field="/mentions", expected='"list", "erase"')
+    if mentions not in ("list", "erase", "tenant"):
+        expected = '"list", "erase" or "tenant"'
+        raise SchemaError("what to do with names", field="/mentions", expected=expected)
     if scrub not in ("now", "queued"):
         raise SchemaError("when to scrub", field="/scrub", expected='"now" or "queued"')
     if type(within_days) is not int or not 0 <= within_days <= WITHIN:

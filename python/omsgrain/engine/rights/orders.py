@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from omsgrain.engine.rights.selector import Found, Identities, Selection
 from omsgrain.errors import IntegrityError
-from omsgrain.store import tombstones
-from omsgrain.store.base import Store
+from omsgrain.store import due, tombstones
+from omsgrain.store.base import Reader, Store
 from omsgrain.store.due import Due
 
-__all__ = ["ERASE", "RELEASE", "SCRUB", "Marked", "Order", "Sought"]
+__all__ = ["ERASE", "RELEASE", "SCRUB", "Marked", "Order", "Sought", "under_way"]
 
 ERASE: Final = "erase"
 """The kind of an erasure under way."""
@@ -40,6 +40,7 @@ class Order:
         last: the last number that the store had given; what came later is new.
         reason_code: a word for the reason.
         mentions: also what only bears the name.
+        tenant: what belongs to another user stays, and the rest goes that bears the name.
         ciphertext: also what nobody can read any more.
         seqs: grains that were kept, of a release.
     """
@@ -51,6 +52,11 @@ class Order:
     mentions: bool = False
     ciphertext: bool = False
     seqs: tuple[int, ...] = ()
+    tenant: bool = False
+
+    def takes(self, found: Found) -> bool:
+        """Whether a grain about the person is to go."""
+        return not found.other if self.tenant else found.own or self.mentions
 
     def what(self, kind: str) -> dict[str, Any]:
         """The entry of the queue."""
@@ -75,6 +81,20 @@ class Order:
         except (KeyError, TypeError):
             pass
         raise IntegrityError("an erasure that is due cannot be read: its row is damaged")
+
+
+def under_way(reader: Reader, name: str) -> int:
+    """The last number that an erasure of a name still has to look at; 0 if none is under way.
+
+    Raises:
+        IntegrityError: the queue is damaged.
+    """
+    shared = tombstones.export_key(reader)
+    if shared is None:
+        return 0
+    mark = tombstones.mark(shared, "identity", name)
+    orders = (Order.of(entry) for entry in due.due(reader) if entry.kind == ERASE)
+    return max((order.last for order in orders if mark in order.marks), default=0)
 
 
 class Marked(Identities):

@@ -14,7 +14,7 @@ bytes, which tells nothing; it stays in events.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from itertools import islice
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgpack
 
-from omsgrain.engine import lineage
+from omsgrain.engine import lineage, origins
 from omsgrain.errors import IntegrityError, OmsError, StoreError
 from omsgrain.store import due, tombstones
 from omsgrain.store.base import Reader, Store, Writer
@@ -66,10 +66,12 @@ class Names:
     Attributes:
         stored: the digest that it is stored under.
         plain: the digest of what it says; None if it is sealed, and no key here opens it.
+        said: the blob of what it says, if that is known.
     """
 
     stored: bytes
     plain: bytes | None
+    said: bytes | None = field(default=None, repr=False)
 
     @property
     def sealed(self) -> bool:
@@ -84,7 +86,7 @@ def names_of(reader: Reader, seq: int) -> Names | None:
         return None
     stored = sha256(blob).digest()
     if not blob[1] & _ENCRYPTED:
-        return Names(stored, stored)
+        return Names(stored, stored, blob)
     try:
         grain = reader.grain(seq)
     except StoreError:
@@ -93,7 +95,7 @@ def names_of(reader: Reader, seq: int) -> Names | None:
         grain = None
     if grain is None or grain.sealed:
         return Names(stored, None)
-    return Names(stored, sha256(grain.blob).digest())
+    return Names(stored, sha256(grain.blob).digest(), grain.blob)
 
 
 def remove_grains(
@@ -136,6 +138,8 @@ def remove_grains(
             continue
         if tombstone:
             tombstones.add(writer, "address", names.plain, now, reason_code)
+            if names.said is not None:
+                origins.remember(writer, names.said, names.stored, now, reason_code)
         # Another grain may stand in the clear under what this one was before it was sealed.
         if not names.sealed or below.find([names.plain])[0] is None:
             marks[names.plain] = tombstones.mark(key, "address", names.plain)

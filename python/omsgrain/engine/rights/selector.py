@@ -124,6 +124,7 @@ class Found:
         address: the address it is stored under.
         fields: where it names the person.
         own: it is theirs; if not, it bears a name that others may have too.
+        other: it belongs to another user.
         number: of the key that seals it; None if it stands in the clear.
     """
 
@@ -132,6 +133,7 @@ class Found:
     fields: tuple[str, ...]
     own: bool
     number: bytes | None
+    other: bool = False
 
 
 @dataclass(slots=True)
@@ -183,7 +185,9 @@ class Selection:
         if grain is None or not fields:
             return None
         number = reader.row(SEALED, SEQUENCE.pack(seq))
-        return Found(seq, grain.address, fields, not OWN.isdisjoint(fields), number)
+        own = not OWN.isdisjoint(fields)
+        other = "user_id" in grain.fields and "user_id" not in fields
+        return Found(seq, grain.address, fields, own, number, other)
 
 
 def select(store: Store, identities: Identities | Iterable[str]) -> Selection:

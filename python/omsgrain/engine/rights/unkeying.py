@@ -178,7 +178,7 @@ def opened(reader: Reader, seq: int, keys: UserKeys | None) -> tuple[Names, Grai
         plain = open_plain(Sealer(keys.content).unseal(blob))
     except OmsError:  # damaged
         return Names(stored, None), None
-    return Names(stored, sha256(plain).digest()), Grain._stored(plain, stored.hex())
+    return Names(stored, sha256(plain).digest(), plain), Grain._stored(plain, stored.hex())
 
 
 def drop_beside(writer: Writer, seqs: Sequence[int]) -> None:

@@ -8,16 +8,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from omsgrain import _core
 from omsgrain.errors import CorruptError, OmsError
 from omsgrain.formats.aimem import checksum
-from omsgrain.formats.aimem.check import Checker
-from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, Kind
+from omsgrain.formats.aimem.check import CHECKSUM, Checker
+from omsgrain.formats.aimem.check_values import kind_of
+from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.rules import RULES
 from omsgrain.formats.problems import DocumentError, Problem, Problems
 
-__all__ = ["Bundle", "Verdict", "problem", "read", "refused", "validate", "write"]
+__all__ = ["Bundle", "Verdict", "is_other", "problem", "read", "refused", "validate", "write"]
 
 
 @dataclass(slots=True)
@@ -59,21 +59,21 @@ class Verdict:
 def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
     """Say all that is wrong with a bundle; never raises for what the bytes are."""
     found = Problems()
-    document = _parse(data, limits, found)
-    if document is None:
-        return Verdict(tuple(found.found), (), found.total)
+    try:
+        document, total = _parse(data, limits)
+    except DocumentError as error:
+        return Verdict(error.problems, (), error.total)
     checker = Checker(limits)
-    checker.envelope({name: value for name, value in document.items() if name not in ARRAYS})
+    checker.envelope(document)
     arrays = {}
     for name, kind in ARRAYS.items():
         array = document.get(name, [])
         if isinstance(array, list):
             arrays[kind] = array
         else:
-            checker.faults.add(problem("invalid_type", f"/{name}", "an array"))
+            checker.faults.add(problem("invalid_type", f"/{name}", "an array", kind_of(array)))
     found.extend(checker.faults)
-    given = document.get(checksum.MEMBER)
-    if isinstance(given, str) and given != checksum.of_document(data, limits.depth):
+    if is_other(document.get(checksum.MEMBER), total):
         found.add(problem("checksum_mismatch", f"/{checksum.MEMBER}"))
     # Edges and links last, when all that they can name was seen.
     for name, kind in sorted(ARRAYS.items(), key=lambda item: item[1] not in ("chunk", "entity")):
@@ -100,13 +100,13 @@ def read(data: bytes, limits: Limits = LIMITS) -> Bundle:
 
 
 def write(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
-    """Write a bundle, in UTF-8; the checksum is made anew.
+    """Write a bundle, in UTF-8; the checksum is made anew, and the format has today's name.
 
     Args:
         bundle: what it holds.
         arrays: which arrays are written; one that is not was not there either.
     """
-    whole = bundle.to_dict()
+    whole = bundle.to_dict() | {"format": FORMAT}
     left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
     document = {name: value for name, value in whole.items() if name not in left_out}
     document = document | {checksum.MEMBER: checksum.of_document(_spelled(document))}
@@ -126,27 +126,35 @@ def problem(
     return Problem(rule, pointer, RULES[rule].says, expected, found, line)
 
 
+def is_other(given: Any, total: str) -> bool:
+    """Whether a checksum is one, and not this. What is none is a fault of the envelope."""
+    return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
+
+
 def refused(error: OmsError, line: int | None = None) -> Problem:
     """What the canonical form refuses: no JSON, or JSON whose meaning is not certain."""
     rule = "too_deep" if isinstance(error, CorruptError) else "not_json"
     where = None if error.offset is None else f"byte {error.offset}"
-    return problem(rule, error.field or "", error.message, where, line)
+    return Problem(rule, error.field or "", error.message, error.expected, where, line)
 
 
-def _parse(data: bytes, limits: Limits, found: Problems) -> dict[str, Any] | None:
+def _parse(data: bytes, limits: Limits) -> tuple[dict[str, Any], str]:
+    """The document and its checksum.
+
+    Raises:
+        DocumentError: it is none.
+    """
     if len(data) > limits.document:
-        found.add(problem("too_large", "", f"at most {limits.document} bytes", str(len(data))))
-        return None
+        most, size = f"at most {limits.document} bytes", str(len(data))
+        raise DocumentError([problem("too_large", "", most, size)])
     try:
-        _core.canonical_json(data, None, limits.depth)
+        total = checksum.of_document(data, limits.depth)
     except OmsError as error:
-        found.add(refused(error))
-        return None
+        raise DocumentError([refused(error)]) from None
     document = json.loads(data)
-    if isinstance(document, dict):
-        return document
-    found.add(problem("not_object", "", "an object"))
-    return None
+    if not isinstance(document, dict):
+        raise DocumentError([problem("not_object", "", "an object", kind_of(document))])
+    return document, total
 
 
 def _spelled(document: dict[str, Any]) -> bytes:

@@ -65,11 +65,12 @@ class Sum:
     def finish(self, envelope: dict[str, Any]) -> str:
         """The checksum of the envelope with all records. The envelope's own is not looked at."""
         digest = sha256()
-        for piece in self._pieces(envelope):
+        for piece in self.pieces(envelope):
             digest.update(piece)
         return _spell(digest.hexdigest())
 
-    def _pieces(self, envelope: dict[str, Any]) -> Iterator[bytes]:
+    def pieces(self, envelope: dict[str, Any]) -> Iterator[bytes]:
+        """The canonical text of the envelope with all records, without a checksum."""
         members = {name for name in envelope if name != MEMBER} | set(ARRAYS)
         comma = b"{"
         for name in sorted(members, key=lambda text: text.encode("utf-16-be")):

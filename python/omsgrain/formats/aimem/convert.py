@@ -13,7 +13,7 @@ from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.native import native
 from omsgrain.formats.aimem.records import FORMAT as SOURCE
-from omsgrain.formats.aimem.records import from_grain, to_grain
+from omsgrain.formats.aimem.records import from_grain, to_grains
 from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, open_manifest
 from omsgrain.grain import Grain
 
@@ -36,16 +36,14 @@ def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
     for name, kind in ARRAYS.items():
         if kind not in read.records:
             continue
-        listed = arrays.setdefault(name, [])
-        for record in read.records[kind]:
-            built = to_grain(kind, record, tenant=tenant)
-            grains.update((part.address, part) for part in built.parts)
-            grains[built.grain.address] = built.grain
-            listed.append(built.grain.address)
-            if built.vector is not None:
-                vectors[built.grain.address] = Vector(
-                    read.envelope["embedding_model"], built.vector
-                )
+        built = to_grains(((kind, record) for record in read.records[kind]), tenant=tenant)
+        arrays[name] = [one.grain.address for one in built]
+        for one in built:
+            grains.update((part.address, part) for part in one.parts)
+            grains[one.grain.address] = one.grain
+            if one.vector is not None:
+                model = read.envelope["embedding_model"]
+                vectors[one.grain.address] = Vector(model, one.vector)
     instant = times.parse(read.envelope["exported_at"])
     created_at = 0 if instant is None else min(max(instant.millis, 0), _LAST)
     whole = Manifest(SOURCE, read.envelope["checksum"], read.envelope, arrays)

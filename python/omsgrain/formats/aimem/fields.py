@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from omsgrain.formats.aimem.limits import NAME, TEXT
+
 __all__ = [
     "ARRAYS",
     "DNA",
@@ -60,6 +62,7 @@ class Field(NamedTuple):
         nullable: whether null is as if it were not there.
         says: what it means, in a few words.
         breach: the rule that is broken when it is missing or of another type, if not the usual.
+        most: code points of a string that names something; the draft sets no limit, a grain does.
     """
 
     name: str
@@ -68,20 +71,23 @@ class Field(NamedTuple):
     nullable: bool
     says: str
     breach: str | None = None
+    most: int | None = None
 
 
 _ID = "urn:aimem:<producer>:<local>"
+_EDGE = "hebbian, semantic, temporal, causal or x-..."
+_ENTITY = "person, organization, place, technology, concept or x-..."
 
 ENVELOPE: Final = (
     Field("format", "str", True, False, f"`{FORMAT}`; `{LEGACY_FORMAT}` is read", "bad_format"),
     Field("version", "str", True, False, f"`{VERSION}`", "unsupported_version"),
     Field("producer", "str", True, False, "a producer namespace: 1 to 63 of a-z, 0-9, -"),
-    Field("tenant_id", "str", True, False, "a UUID or a URI"),
+    Field("tenant_id", "str", True, False, "a UUID or a URI", None, NAME),
     Field("exported_at", "str", True, False, "a time in UTC"),
     Field("scope", "str", True, False, "FULL, DNA_ONLY or SINCE"),
     Field("since", "str", False, True, "a time in UTC; with the scope SINCE"),
     Field("embedding_dim", "int", False, True, "floats of an embedding"),
-    Field("embedding_model", "str", False, True, "the model of the embeddings"),
+    Field("embedding_model", "str", False, True, "the model of the embeddings", None, NAME),
     Field("checksum", "str", True, False, "sha256 of the canonical bundle", "missing_checksum"),
 )
 
@@ -100,14 +106,14 @@ RECORDS: Final[dict[Kind, tuple[Field, ...]]] = {
     "edge": (
         Field("source_id", "str", True, False, _ID),
         Field("target_id", "str", True, False, _ID),
-        Field("edge_type", "str", True, False, "hebbian, semantic, temporal, causal or x-..."),
+        Field("edge_type", "str", True, False, _EDGE, None, NAME),
         Field("weight", "number", True, False, "0 to 1"),
         Field("created_at", "str", True, False, "a time in UTC"),
     ),
     "entity": (
         Field("id", "str", True, False, _ID),
-        Field("name", "str", True, False, "its name"),
-        Field("kind", "str", True, False, "person, organization, ..., concept or x-..."),
+        Field("name", "str", True, False, "its name", None, TEXT),
+        Field("kind", "str", True, False, _ENTITY, None, NAME),
         Field("created_at", "str", True, False, "a time in UTC"),
     ),
     "chunk_entity": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LIMITS", "LOCAL", "PRODUCER", "TAG", "Limits"]
+__all__ = ["LIMITS", "LOCAL", "NAME", "PRODUCER", "TAG", "TEXT", "Limits"]
 
 PRODUCER = 63
 """Characters of a producer namespace. Spec: AIMEM §2.3"""
@@ -13,6 +13,10 @@ LOCAL = 256
 """Characters of an identifier behind its producer. Spec: AIMEM §2.3"""
 TAG = 64
 """Code points of a tag. Spec: AIMEM §2.2"""
+NAME = 2_048
+"""Code points of the id of a tenant, a model, a type of edge, a kind of entity. Ours."""
+TEXT = 65_536
+"""Code points of a content, which the draft asks for; of an entity's name, which is ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Limits:
     document: int = 64 << 20
     line: int = 8 << 20
     depth: int = 64
-    content: int = 65_536
+    content: int = TEXT
     dimension: int = 65_536
 
 

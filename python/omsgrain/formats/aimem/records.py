@@ -13,22 +13,27 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from omsgrain.batch import decode_many, encode_many
 from omsgrain.errors import OmsError
 from omsgrain.formats import raw
 from omsgrain.formats.aimem import embedding, times
-from omsgrain.formats.aimem.fields import DNA, Kind
+from omsgrain.formats.aimem.fields import DNA, RECORDS, Kind
 from omsgrain.formats.source import KEY, Source, apply, difference
 from omsgrain.grain import Grain, make
 
-__all__ = ["FORMAT", "NAMESPACE", "Built", "from_grain", "name_of", "to_grain"]
+__all__ = ["FORMAT", "NAMESPACE", "Built", "from_grain", "name_of", "to_grain", "to_grains"]
 
 FORMAT: Final = "aimem"
 NAMESPACE: Final = "aimem"
 _LAST = 0xFFFF_FFFF * 1000  # a grain's header holds seconds in 32 bits
+_ABSENT: Final = object()
+_PLAIN: Final = frozenset(field.name for table in RECORDS.values() for field in table)
+_quoted = json.JSONEncoder().encode
 _LARGEST = 600_000  # characters of a residual that stands in the grain itself
 
 RELATIONS: Final = {
@@ -82,22 +87,48 @@ def to_grain(kind: Kind, record: Record, *, tenant: str) -> Built:
         record: as it stands in the bundle.
         tenant: whose it is.
     """
-    vector = None
-    if kind == "chunk" and isinstance(record.get("embedding"), str):
-        vector = embedding.decode(record["embedding"])
-        record = {name: value for name, value in record.items() if name != "embedding"}
+    record, vector = _apart(kind, record)
     fields = _composed(_TO[kind](record, tenant))
     for given in (fields, _bare(fields)):
         source = _source(kind, record, given)
         if source is None:
             break
         try:
-            grain = make(given | {KEY: source.to_bytes()})
+            grain = make(given | {KEY: source})
         except OmsError:
             continue  # a tag that asks for a profile, say: the residual can hold it
         if same_record(from_grain(grain, _nothing), record):
             return Built(grain, [], vector)
     return _in_parts(kind, record, tenant, vector)
+
+
+def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Built]:
+    """Make grains of many records that were checked, as `to_grain` does, in a few calls.
+
+    Args:
+        records: with their kinds, not more than fit in memory.
+        tenant: whose they are.
+    """
+    given = list(records)
+    made: list[Built | None] = [None] * len(given)
+    vectors, fields = [], []
+    for kind, record in given:
+        bare, vector = _apart(kind, record)
+        vectors.append(vector)
+        one = _TO[kind](bare, tenant)
+        # None does not come back, so what is too large for this is made one by one.
+        one[KEY] = _source(kind, bare, one)
+        fields.append(one)
+    batch = encode_many(fields, errors="collect")
+    read = decode_many(batch.blobs).grains
+    for at, address, grain in zip(batch.indices, batch.addresses, read, strict=True):
+        # The difference was taken from these fields, so where they come back the record does.
+        if grain.fields == fields[at]:
+            grain._address = address  # known, and not hashed again
+            made[at] = Built(grain, [], vectors[at])
+    return [
+        to_grain(*given[at], tenant=tenant) if one is None else one for at, one in enumerate(made)
+    ]
 
 
 def from_grain(grain: Grain, get: raw.Get) -> tuple[Kind, Record] | None:
@@ -119,17 +150,47 @@ def from_grain(grain: Grain, get: raw.Get) -> tuple[Kind, Record] | None:
     return kind, apply(_FROM[kind](grain, source.id), source.residual)
 
 
+def _apart(kind: Kind, record: Record) -> tuple[Record, bytes | None]:
+    """The record without its embedding, and that."""
+    if kind != "chunk" or not isinstance(record.get("embedding"), str):
+        return record, None
+    bare = {name: value for name, value in record.items() if name != "embedding"}
+    return bare, embedding.decode(record["embedding"])
+
+
 def same_record(found: tuple[Kind, Record] | None, record: Record) -> bool:
     """Whether a record came back; the order of its keys says nothing."""
     return found is not None and difference(found[1], record, ordered=False) is None
 
 
-def _source(kind: Kind, record: Record, fields: Fields) -> Source | None:
+def _source(kind: Kind, record: Record, fields: Fields) -> bytes | None:
     """The side channel; None if it is too large for a grain."""
     name = name_of(kind, record)
-    residual = difference(_FROM[kind](fields, name), record, ordered=False)
-    source = Source(FORMAT, kind, name, residual)
-    return source if len(source.to_bytes()) <= _LARGEST else None
+    rebuilt = _FROM[kind](fields, name)
+    # Most values are the same ones, and are not worth a call each.
+    rest = {}
+    for key, value in record.items():
+        own = rebuilt.get(key, _ABSENT)
+        if own is value or (type(own) is str and own == value):
+            del rebuilt[key]
+        else:
+            rest[key] = value
+    if not rebuilt and _PLAIN.issuperset(rest) and all(map(_is_plain, rest.values())):
+        # Most records are so; this is what `to_bytes` gives, in a quarter of its time.
+        said = _said(tuple(rest.items())) if rest else ""
+        return f'{{"f":"{FORMAT}","k":"{kind}","id":{_quoted(name)}{said}}}'.encode("ascii")
+    residual = difference(rebuilt, rest, ordered=False)
+    source = Source(FORMAT, kind, name, residual).to_bytes()
+    return source if len(source) <= _LARGEST else None
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or value is False  # not `in`: 0 is equal to False
+
+
+@lru_cache
+def _said(more: tuple[tuple[str, bool | None], ...]) -> str:
+    return ',"r":' + json.dumps({"+": dict(more)}, separators=(",", ":"))
 
 
 def _in_parts(kind: Kind, record: Record, tenant: str, vector: bytes | None) -> Built:
@@ -178,8 +239,10 @@ def _base(kind: str, record: Record, tenant: str) -> Fields:
 
 
 def _belief(record: Record, tenant: str, subject: str, relation: str, object_: Any) -> Fields:
-    base = _base("belief", record, tenant)
-    return base | {"subject": subject, "relation": relation, "object": object_, "confidence": 1.0}
+    fields = _base("belief", record, tenant)
+    fields["subject"], fields["relation"], fields["object"] = subject, relation, object_
+    fields["confidence"] = 1.0
+    return fields
 
 
 def _of_chunk(record: Record, tenant: str) -> Fields:
@@ -187,12 +250,14 @@ def _of_chunk(record: Record, tenant: str) -> Fields:
     if what in RELATIONS:
         fields = _belief(record, tenant, tenant, RELATIONS[what], content)
     elif what == "procedure":
-        fields = _base("workflow", record, tenant) | {"steps": [content], "trigger": _PROCEDURE}
+        fields = _base("workflow", record, tenant)
+        fields["steps"], fields["trigger"] = [content], _PROCEDURE
     elif what == "goal":
-        base = _base("goal", record, tenant)
-        fields = base | {"description": content, "goal_state": "active"}
+        fields = _base("goal", record, tenant)
+        fields["description"], fields["goal_state"] = content, "active"
     else:
-        fields = _base("event", record, tenant) | {"content": content}
+        fields = _base("event", record, tenant)
+        fields["content"] = content
     if tags := record.get("tags"):
         fields["structural_tags"] = tags
     if (zone := record.get("zone")) in PRIORITIES:
@@ -205,7 +270,8 @@ def _of_chunk(record: Record, tenant: str) -> Fields:
 def _of_edge(record: Record, tenant: str) -> Fields:
     relation = _EDGE + record["edge_type"]
     fields = _belief(record, tenant, record["source_id"], relation, record["target_id"])
-    return fields | {"confidence": float(record["weight"])}
+    # Canonical JSON has no -0.0.
+    return fields | {"confidence": float(record["weight"]) + 0.0}
 
 
 def _of_entity(record: Record, tenant: str) -> Fields:
@@ -222,13 +288,10 @@ def _of_link(record: Record, tenant: str) -> Fields:
 
 def _to_chunk(fields: Mapping[str, Any], name: str) -> Record:
     kind = fields["type"]
-    content = {
-        "belief": lambda: fields["object"],
-        "workflow": lambda: fields["steps"][0],
-        "goal": lambda: fields["description"],
-        "event": lambda: fields["content"],
-    }[kind]()
     what = _TYPES[fields["relation"]] if kind == "belief" else _KINDS[kind]
+    content = fields[_CONTENT[kind]]
+    if kind == "workflow":
+        content = content[0]
     record: Record = {"id": name, "content": content}
     record["content_hash"] = f"sha256:{sha256(content.encode()).hexdigest()}"
     record["memory_type"] = what
@@ -243,6 +306,12 @@ def _to_chunk(fields: Mapping[str, Any], name: str) -> Record:
 
 
 _KINDS = {"workflow": "procedure", "goal": "goal", "event": "episodic"}
+_CONTENT = {
+    "belief": "object",
+    "workflow": "steps",
+    "goal": "description",
+    "event": "content",
+}
 
 
 def _to_edge(fields: Mapping[str, Any], name: str) -> Record:

@@ -15,10 +15,11 @@ from typing import IO, Any
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats.aimem.bundle import problem, refused
+from omsgrain.formats.aimem.bundle import is_other, problem, refused
 from omsgrain.formats.aimem.check import Checker
+from omsgrain.formats.aimem.check_values import kind_of
 from omsgrain.formats.aimem.checksum import MEMBER, Sum
-from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.problems import DocumentError, Problem, Problems
 
@@ -58,25 +59,30 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
         DocumentError: it breaks a rule; ``problems`` has all that is wrong, with lines.
     """
     start = source.tell()
-    checker, between = Checker(limits), Problems()
+    checker, between, unread = Checker(limits), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
+    cut = False
     with Sum() as total:
         envelope = _first(source, limits, checker)
-        for number, line in _lines(source, limits, checker.problems):
-            read = _record(line, number, limits, checker.problems)
+        for number, line in _lines(source, limits, unread):
+            here = Problems()
+            read = _record(line, number, limits, here)
             if read is None:
+                cut = not line.endswith(b"\n")
+                unread.extend(Problems() if cut else here)
                 continue
             kind, record, canonical = read
             total.add(kind, canonical)
             pointer = f"/{_NAMES[kind]}/{counts[kind]}"
             counts[kind] += 1
             checker.record(kind, record, pointer, number, ends=False)
-        if isinstance(envelope.get(MEMBER), str) and envelope[MEMBER] != total.finish(envelope):
+        # Where a line could not be read, the sum of the others tells nothing.
+        if cut or (not unread and is_other(envelope.get(MEMBER), total.finish(envelope))):
             between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
     if checker.unresolved:
         _check_ends(source, start, limits, checker)
     found = Problems()
-    for part in (checker.faults, between, checker.problems):
+    for part in (checker.faults, between, unread, checker.problems):
         found.extend(part)
     found.raise_any()
     return Scan(envelope, counts, tuple(checker.warnings.found))
@@ -92,7 +98,9 @@ def records(source: IO[bytes]) -> Iterator[Record]:
 
 
 def write(envelope: dict[str, Any], parts: Callable[[], Iterable[Record]]) -> Iterator[bytes]:
-    """Write a bundle by lines; the checksum is made anew.
+    """Write a bundle by lines; the checksum is made anew, and the format has today's name.
+
+    A member ``_kind`` of a record of its own cannot be said in a line, and is left out.
 
     Args:
         envelope: without arrays.
@@ -103,12 +111,13 @@ def write(envelope: dict[str, Any], parts: Callable[[], Iterable[Record]]) -> It
         Lines, each with its end.
     """
     envelope = {name: value for name, value in envelope.items() if name != MEMBER}
+    envelope["format"] = FORMAT
     with Sum() as total:
         for kind, record in parts():
-            total.add(kind, _core.canonical_json(_spelled(record)))
+            total.add(kind, _core.canonical_json(_spelled(record), TAG))
         yield _spelled(envelope | {MEMBER: total.finish(envelope)}) + b"\n"
     for kind, record in parts():
-        yield _spelled({TAG: kind, **record}) + b"\n"
+        yield _spelled({TAG: kind, **record} | {TAG: kind}) + b"\n"
 
 
 def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
@@ -121,7 +130,7 @@ def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any
         raise DocumentError([refused(error, 1)]) from None
     envelope = json.loads(line)
     if not isinstance(envelope, dict):
-        raise DocumentError([problem("not_object", "", "an object", line=1)])
+        raise DocumentError([problem("not_object", "", "an object", kind_of(envelope), line=1)])
     checker.envelope(envelope, 1)
     for name in ARRAYS:
         if name in envelope:
@@ -152,7 +161,7 @@ def _record(
         return None
     record = json.loads(line)
     if not isinstance(record, dict):
-        found.add(problem("not_object", "", "an object", line=number))
+        found.add(problem("not_object", "", "an object", kind_of(record), line=number))
         return None
     kind = record.pop(TAG, None)
     if not isinstance(kind, str) or kind not in _KINDS:

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles on the command line: for ``import``, ``export``, ``verify``; and ``convert``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from omsgrain.cli import output
+from omsgrain.cli.opening import trust_options
+from omsgrain.formats.problems import DocumentError
+
+if TYPE_CHECKING:
+    from omsgrain.formats.document import Loss
+    from omsgrain.ops.bundles import Document
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SHOWN = 10  # conflicts, warnings and losses printed one by one; the rest are counted
+
+
+def trust_option(command: F) -> F:
+    """``--trust``, of all commands that check the signature of a bundle."""
+    return click.option(
+        "--trust",
+        multiple=True,
+        metavar="KEY",
+        help="Whose signature of a bundle counts: a file with a public key, or a DID. Repeatable.",
+    )(command)
+
+
+BUNDLES = "an AIMEM bundle"
+CONTAINERS = "a .mg file"
+IMPORT = ("tenant", "allow_dna_updates", "trust", "require_signature", "dry_run")
+EXPORT = (
+    "tenant", "lines", "scope", "since", "producer", "include_embeddings", "embedding_model",
+    "key", "key_url", "strict",
+)  # fmt: skip
+"""The options that only bundles have."""
+
+
+def import_options(command: F) -> F:
+    """What only the import of a bundle is told."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Change nothing; say what would be done."),
+        click.option("--require-signature", is_flag=True,
+                     help="Refuse a bundle that nobody whom you --trust has signed."),
+        trust_option,
+        click.option("--allow-dna-updates", is_flag=True,
+                     help="Let newer chunks replace preferences, decisions and the like."),
+        click.option("--tenant", metavar="ID", help="Whose memory it becomes, if another's."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def export_options(command: F) -> F:
+    """What only the export of a bundle is told."""
+    for option in (
+        click.option("--strict", is_flag=True, help="No member that the format does not name."),
+        click.option("--key-url", metavar="URL", help="Where the key is published; with --sign."),
+        click.option("--sign", "key", type=click.Path(dir_okay=False, path_type=Path),
+                     help="Sign with the private key in this file; writes FILE.sig too."),
+        click.option("--model", "embedding_model", metavar="NAME",
+                     help="The model of the embeddings, if there are several."),
+        click.option("--embeddings", "include_embeddings", is_flag=True,
+                     help="With the embeddings, from which content can be guessed."),
+        click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
+                     help="The namespace of what was never AIMEM."),
+        click.option("--since", metavar="TIME", help="Chunks from then on: 2026-01-15T10:00:00Z."),
+        click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
+                     help="Which chunks: all, what is never silently lost, or --since a time."),
+        click.option("--stream", "lines", is_flag=True,
+                     help="By lines, for memories of any size; so is a FILE.ndjson."),
+        click.option("--tenant", metavar="ID", help="Whose memory."),
+        click.option("--format", type=click.Choice(["mg", "aimem"]),
+                     help="By default told by the name of FILE."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def refuse_given(kind: str, *names: str) -> None:
+    """Refuse options that were given and that a file of this kind has no use for."""
+    context = click.get_current_context()
+    flags = {param.name: param.opts[0] for param in context.command.params}
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{flags[name]} does not go with {kind}")
+
+
+def import_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> int:
+    """Take a bundle in, and tell what became of each record."""
+    from omsgrain.ops import formats
+
+    if given["require_signature"] and not given["trust"]:
+        raise click.UsageError("--require-signature needs --trust")
+    try:
+        with output.progress(None, "records", as_json):
+            summary = formats.import_aimem(store, file, **given)
+    except DocumentError as error:
+        if not as_json:
+            _tell_problems(error)
+        raise
+    told = summary.to_dict()
+    if as_json:
+        output.emit(told)
+        return 0
+    conflicts = told["conflicts"]
+    for one in conflicts[:SHOWN]:
+        click.echo(output.safe(f"conflict: {one['id']}: {one['reason']}"), err=True)
+    if len(conflicts) > SHOWN:
+        reasons = Counter(one["reason"] for one in conflicts)
+        counts = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+        click.echo(f"conflicts: {counts}", err=True)
+    warn(told["warnings"])
+    click.echo(
+        f"{told['chunks_inserted']} chunks inserted, {told['chunks_updated']} updated, "
+        f"{told['chunks_skipped_idempotent']} unchanged; {told['edges_inserted']} edges, "
+        f"{told['entities_inserted']} entities, {told['chunk_entities_inserted']} links; "
+        f"{summary.total_conflicts} in conflict"
+        + (" (nothing was stored)" if given["dry_run"] else "")
+    )
+    return 0
+
+
+def _tell_problems(error: DocumentError) -> None:
+    """Print all problems but the first, which is the error itself."""
+    for one in error.problems[1:SHOWN]:
+        where = f" (at {one.pointer})" if one.pointer else ""
+        click.echo(output.safe(f"{one.rule}: {one.message}{where}"), err=True)
+    if error.total > SHOWN:
+        click.echo(f"… and {error.total - SHOWN} more problems", err=True)
+
+
+def export_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> None:
+    """Write a tenant's memory, and say to which files."""
+    from omsgrain.formats.aimem.fields import ARRAYS
+    from omsgrain.ops import formats
+
+    if given["tenant"] is None:
+        raise click.UsageError("--tenant says whose memory is exported")
+    if given["key_url"] is not None and given["key"] is None:
+        raise click.UsageError("--key-url goes with --sign")
+    given["lines"] = given["lines"] or file.name.endswith(".ndjson")
+    given["scope"] = given["scope"] or ("FULL" if given["since"] is None else "SINCE")
+    with output.progress(None, "records", as_json):
+        written, report = formats.export_aimem(store, file, **given)
+    if as_json:
+        lost = [asdict(one) for one in report.losses]
+        files = [one.to_dict() for one in written]
+        output.emit(
+            {"files": files, "records": report.counts, "losses": lost, "lost": report.lost}
+        )
+        return
+    tell_losses(report.losses, report.lost)
+    counts = _counts({name: report.counts.get(kind, 0) for name, kind in ARRAYS.items()})
+    for one in written:
+        of = f": {counts}" if len(written) == 1 else ""
+        by = "" if one.signed_by is None else f"; signed by {one.signed_by}"
+        click.echo(output.safe(f"{one.path}{of}{by}"))
+    if len(written) > 1:
+        click.echo(counts)
+
+
+def warn(warnings: list[dict[str, Any]]) -> None:
+    """Print the first warnings to stderr, and how many there are."""
+    for one in warnings[:SHOWN]:
+        where = f" (at {one['pointer']})" if one.get("pointer") else ""
+        click.echo(output.safe(f"warning: {one['rule']}: {one['message']}{where}"), err=True)
+    if len(warnings) > SHOWN:
+        click.echo(f"… and {len(warnings) - SHOWN} more warnings", err=True)
+
+
+def tell_losses(losses: Sequence[Loss], total: int) -> None:
+    """Print to stderr what cannot be held, each once."""
+    counts = Counter((one.field, one.reason) for one in losses)
+    for (field, reason), number in counts.most_common():
+        click.echo(output.safe(f"lost: {field}, {number} times: {reason}"), err=True)
+    if total > len(losses):
+        click.echo(f"… and {total - len(losses)} more losses", err=True)
+
+
+def line(document: Document) -> str:
+    """A good bundle on one line."""
+    return f"{document.name}: {_counts(document.records)}"
+
+
+def _counts(records: dict[str, int]) -> str:
+    words = {"chunk_entities": "links"}
+    return ", ".join(f"{number} {words.get(name, name)}" for name, number in records.items())
+
+
+@click.command(short_help="Make a file of another format.")
+@click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--format", metavar="NAME", help="mg or aimem; by default told by TARGET's name.")
+@click.option("--tenant", "tenant_id", metavar="ID", help="Whose bundle it is, if no grain says.")
+@click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
+              help="The namespace of what was never AIMEM.")  # fmt: skip
+@click.option("--embeddings", is_flag=True, help="Keep the embeddings of a bundle.")
+@click.option("--strict", is_flag=True, help="No member that the format does not name.")
+@click.option("--replace", is_flag=True, help="Replace TARGET if it is there.")
+@trust_options
+@output.json_option
+def convert(source: Path, target: Path, as_json: bool, **given: Any) -> int:
+    """Convert SOURCE to TARGET through grains, and report what TARGET cannot hold.
+
+    SOURCE is told by what is in it: a .mg container, an AIMEM bundle, or one by lines. TARGET is
+    called .mg, .aimem.json or .aimem.ndjson, or --format says what it is. It appears whole or not
+    at all. A bundle that became a .mg file comes back as it was, but for its embeddings.
+    """
+    from omsgrain.ops.convert import convert as convert_file
+
+    done = convert_file(source, target, **given)
+    told = done.to_dict()
+    if as_json:
+        output.emit(told)
+        return 0
+    tell_losses(done.losses, len(done.losses))
+    click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
+    return 0

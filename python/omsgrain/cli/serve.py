@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain serve``: a store over HTTP."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.cli.opening import trust_options
+
+EXAMPLES = r"""
+For programs on this machine:
+    omsgrain serve memory.omsg
+For others, with TLS:
+    omsgrain serve memory.omsg --host 0.0.0.0 --port 8443 --tls-cert chain.pem --tls-key key.pem
+"""
+
+_SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
+_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
+    """A number of bytes, such as 64MB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch(value.strip())
+        if found is None:
+            self.fail("expected a number of bytes, such as 64MB", param, ctx)
+        return int(found[1]) << _UNITS[found[2].upper()]
+
+
+@click.command(short_help="Serve a store over HTTP.", epilog="\b" + EXAMPLES)
+@click.argument("store", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(0, 65_535),
+    help="0 takes any that is free.",
+)
+@click.option(
+    "--producer", default="omsgrain", show_default=True, help="The namespace of our own bundles."
+)
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="KEYFILE|DID",
+    help="Check the signatures of imports against this public key; may be given more than once.",
+)
+@click.option("--require-signature", is_flag=True, help="Take signed bundles only.")
+@click.option("--sign", "sign_with", type=_existing, help="Sign exports with this private key.")
+@click.option("--did", metavar="DID", help="Sign in this name, such as a did:web with the key.")
+@click.option("--tls-cert", type=_existing, help="Certificate and chain, PEM.")
+@click.option("--tls-key", type=_existing, help="Its private key, PEM.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of it speaks TLS.")
+@click.option(
+    "--body-limit",
+    type=Size(),
+    default="64MB",
+    show_default=True,
+    help="The largest body that is one document, unpacked.",
+)
+@click.option(
+    "--lines-limit",
+    type=Size(),
+    default="8GB",
+    show_default=True,
+    help="The largest bundle by lines, unpacked.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3_600),
+    default=30.0,
+    show_default=True,
+    help="Seconds for which a client may send or take nothing.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, 3_600),
+    default=10.0,
+    show_default=True,
+    help="Seconds that requests at work have when the server stops.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Of the access log, on stderr.",
+)
+@actor_option
+@trust_options
+@output.json_option
+def serve(
+    store: Path,
+    host: str,
+    port: int,
+    producer: str,
+    trust: tuple[str, ...],
+    require_signature: bool,
+    sign_with: Path | None,
+    did: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: bool,
+    body_limit: int,
+    lines_limit: int,
+    timeout: float,
+    grace: float,
+    log_format: Any,
+    actor: str | None,
+    as_json: bool,
+) -> None:
+    """Serve STORE over HTTP, until SIGTERM or Ctrl-C.
+
+    Who may come in says `omsgrain token`. The address is printed once it listens. Beyond this
+    machine it wants TLS: its own, or that of a proxy before it.
+    """
+    if require_signature and not trust:
+        raise click.UsageError("--require-signature needs --trust")
+    if did is not None and sign_with is None:
+        raise click.UsageError("--did goes with --sign")
+    from omsgrain.crypto import load_signer
+    from omsgrain.errors import UnsupportedError
+    from omsgrain.formats.aimem.signature import Trust
+    from omsgrain.ops.opening import resolver_in_use
+    from omsgrain.ops.serving import Listening, check_producer, open_stores
+
+    check_producer(producer)
+    listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
+    listening.check()
+    try:
+        from omsgrain.services.http.log import Log
+        from omsgrain.services.http.options import Options
+        from omsgrain.services.http.server import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        text = "serving needs more packages: pip install omsgrain[server]"
+        raise UnsupportedError(text) from None
+    options = Options(
+        producer=producer,
+        signer=None if sign_with is None else load_signer(sign_with, did),
+        trust=Trust.load(trust, resolver_in_use()) if trust else None,
+        require_signature=require_signature,
+        document=body_limit,
+        lines=lines_limit,
+        timeout=timeout,
+    )
+
+    def ready(url: str) -> None:
+        output.emit({"url": url}) if as_json else click.echo(f"listening on {url}")
+
+    run(open_stores(store, actor=actor), options, listening, Log(log_format), ready)

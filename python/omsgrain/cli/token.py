@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain token``: who may come in over the network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.store.tokens import SCOPES
+
+EXAMPLES = r"""
+A token that may bring in and take out the memory of one tenant:
+    omsgrain token add memory.omsg laptop --scope import --scope export \
+        --tenant 11111111-1111-4111-8111-111111111111
+    omsgrain token revoke memory.omsg laptop
+"""
+
+_store = click.argument("store", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_name = click.argument("name")
+
+
+@click.group(short_help="Let somebody in over the network.", epilog="\b" + EXAMPLES)
+def token() -> None:
+    """Make and end the tokens that `serve` asks for.
+
+    A token opens the memory of one tenant, for what its scopes say: import, export, admin (which
+    may erase). The store keeps its SHA-256 only. A server that runs sees all changes at once. Each
+    command has --json.
+    """
+
+
+@token.command(short_help="Make a token.")
+@_store
+@_name
+@click.option("--tenant", required=True, metavar="ID", help="Whose memory: a UUID or a URI.")
+@click.option(
+    "--scope",
+    "scopes",
+    required=True,
+    multiple=True,
+    type=click.Choice(SCOPES),
+    help="What it is good for; more than one may be given.",
+)
+@actor_option
+@output.json_option
+def add(
+    store: Path, name: str, tenant: str, scopes: tuple[str, ...], actor: str | None, as_json: bool
+) -> None:
+    """Make a token called NAME for STORE, and print it. It is shown this once."""
+    from omsgrain.ops import tokens
+
+    secret = tokens.add_token(store, name, tenant, scopes, actor=actor)
+    if as_json:
+        output.emit({"name": name, "token": secret, "scopes": list(scopes)})
+    else:
+        click.echo(secret)
+
+
+@token.command("list", short_help="List the tokens of a store.")
+@_store
+@output.json_option
+def list_(store: Path, as_json: bool) -> None:
+    """List the tokens of STORE, those that were revoked too; never the tokens themselves."""
+    from omsgrain.ops import tokens
+    from omsgrain.ops.plain import time_text
+
+    found = tokens.list_tokens(store)
+    if as_json:
+        output.emit([asdict(one) for one in found])
+        return
+    for one in found:
+        ended = "" if one.revoked is None else f"  revoked {time_text(one.revoked)}"
+        scopes = ",".join(one.scopes)
+        click.echo(
+            output.safe(f"{one.name}  {scopes}  {one.tenant}  {time_text(one.created)}{ended}")
+        )
+
+
+@token.command(short_help="End a token.")
+@_store
+@_name
+@click.option("--forget", is_flag=True, help="Delete what is known of it, its tenant too.")
+@actor_option
+@output.json_option
+def revoke(store: Path, name: str, forget: bool, actor: str | None, as_json: bool) -> None:
+    """End the token called NAME; a server that runs refuses it from now on."""
+    from omsgrain.ops import tokens
+
+    tokens.revoke_token(store, name, forget=forget, actor=actor)
+    if as_json:
+        output.emit({"name": name, "revoked": True})
+    else:
+        click.echo(output.safe(f"{name}: revoked"))

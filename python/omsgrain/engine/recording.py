@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of other documents, put in one transaction with what they replace and their vectors.
+
+Who imports has decided what to do with each record by what was there before. The transaction looks
+whether that is still there; what somebody has changed since is left, to be decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from omsgrain.engine import acts
+from omsgrain.engine.admission import admit, refuse_erased
+from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.putting import Putting
+from omsgrain.engine.searching import sealer_of
+from omsgrain.engine.sources import Snapshot, Sources
+from omsgrain.engine.world import seq_of
+from omsgrain.errors import NotFoundError, OmsError, StoreError
+from omsgrain.grain import Grain
+from omsgrain.intake import Intake, intakes
+from omsgrain.store.base import Writer
+
+__all__ = ["Outcome", "Recording", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done with one record.
+
+    Attributes:
+        id: its origin.
+        seen: the addresses that were found under it when this was decided.
+        grain: what is put; None if only a vector is given to what is there.
+        parts: the grains that it names, and that come with it or not at all.
+        replaces: the address of the grain that it supersedes.
+        justification: why, for policies that ask.
+        about: without a grain, the address of the one that the vector is of.
+        vector: a model, and float32 in little-endian order.
+    """
+
+    id: str
+    seen: tuple[str, ...] = ()
+    grain: Grain | None = None
+    parts: tuple[Grain, ...] = ()
+    replaces: str | None = None
+    justification: str | None = None
+    about: str | None = None
+    vector: tuple[str, bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one record.
+
+    Attributes:
+        moved: what was seen is not what is there now; nothing was done.
+        error: why the store refuses the grain; nothing was done then either.
+        unkept: why the vector was not kept.
+    """
+
+    moved: bool = False
+    error: OmsError | None = None
+    unkept: OmsError | None = None
+
+
+class Recording(Putting, Sources):
+    """The part of a GrainStore that takes in records with their past."""
+
+    def record(
+        self,
+        steps: Sequence[Step],
+        *,
+        user_id: str,
+        since: int,
+        allow_erased: bool = False,
+        actor: str | None = None,
+    ) -> list[Outcome]:
+        """Do what was decided of some records of one user: one transaction, all of it or nothing.
+
+        Args:
+            steps: no two about the same record.
+            user_id: whose they are.
+            since: ``seq`` of the snapshot by which it was decided.
+            allow_erased: store those, too, that were erased before.
+            actor: who acts, if it is another than the handle's.
+
+        Returns:
+            One for each step.
+
+        Raises:
+            StoreError: read-only, full or broken; nothing was done.
+        """
+        items = [grain for step in steps for grain in _grains(step)]
+        intake = Intake([], [], [])
+        if items:
+            (intake,) = intakes(items, len(items), self._settings.resolver)
+        places = _places(steps, intake)
+        errors = {bad.index: bad.error for bad in intake.errors}
+        at, refused = 0, {}
+        for n, step in enumerate(steps):
+            for i in range(at, at := at + len(_grains(step))):
+                if i in errors:
+                    refused[n] = Outcome(error=errors[i])
+
+        def work(writer: Writer, given: Incoming) -> list[Outcome]:
+            return _Turn(self, writer, given, places, actor, allow_erased).run(
+                steps, dict(refused), user_id, since
+            )
+
+        return self._bring(intake, work, allow_erased=allow_erased)
+
+    def note_import(
+        self, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
+    ) -> None:
+        """Add an entry to the audit trail about an import that is done.
+
+        Args:
+            format: what was imported, such as ``aimem``.
+            counts: how many of what, and words; 16 at the most.
+            actor: who did it, if it is another than the handle's.
+        """
+
+        def work(writer: Writer) -> None:
+            self._note(writer, "import", [], reason_code=format, details=dict(counts), actor=actor)
+
+        self._store.write(work)
+
+
+class _Turn:
+    """One transaction."""
+
+    def __init__(
+        self,
+        store: Recording,
+        writer: Writer,
+        given: Incoming,
+        places: Sequence[Sequence[int]],
+        actor: str | None,
+        allow_erased: bool,
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._given = given
+        self._places = places
+        self._actor = actor
+        self._allow_erased = allow_erased
+        self._stands: dict[int, bytes] = {}  # where the grain of a step stands now
+
+    def run(
+        self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str, since: int
+    ) -> list[Outcome]:
+        if self._writer.last_seq() != since:
+            now = Snapshot(self._writer, user_id).find(step.id for step in steps)
+            for n, step in enumerate(steps):
+                if sorted(one.address for one in now.get(step.id, ())) != sorted(step.seen):
+                    found[n] = Outcome(moved=True)
+        for n, step in enumerate(steps):
+            if n not in found and (step.parts or step.replaces is not None):
+                self._try(n, step, found)
+        plain = {
+            i: n
+            for n, step in enumerate(steps)
+            if n not in found
+            for i in self._places[n][: -1 if n in self._stands else None]
+        }
+        self._put(plain, found)
+        self._vectors(steps, found)
+        return [found.get(n, Outcome()) for n in range(len(steps))]
+
+    def _try(self, n: int, step: Step, found: dict[int, Outcome]) -> None:
+        """Supersede what a step replaces; look whether the parts of a record may come in."""
+        try:
+            if step.parts:
+                given = _only(self._given, self._places[n])
+                admission = admit(self._writer, self._store._settings, given, self._allow_erased)
+                for _, error in sorted(admission.refused.items()):
+                    raise error
+            if step.replaces is not None:
+                self._supersede(n, step, step.replaces)
+        except NotFoundError:
+            found[n] = Outcome(moved=True)
+        except StoreError:
+            raise
+        except OmsError as error:
+            found[n] = Outcome(error=error)
+
+    def _supersede(self, n: int, step: Step, replaces: str) -> None:
+        writer, before = self._writer, bytes.fromhex(replaces)
+        given = _only(self._given, self._places[n][-1:])
+        if not self._allow_erased:
+            refuse_erased(writer, given)
+        settings = self._store._settings
+        after, done = acts.supersede(writer, settings, before, given, step.justification)
+        if done:
+            self._store._note(writer, "supersede", [before, after], actor=self._actor)
+        self._stands[n] = after
+
+    def _put(self, plain: dict[int, int], found: dict[int, Outcome]) -> None:
+        if not plain:
+            return
+        given = _only(self._given, list(plain))
+        outcome = self._store._take(self._writer, given, False, self._allow_erased, self._actor)
+        for at, (i, n) in enumerate(plain.items()):
+            if at in outcome.refused:
+                found[n] = Outcome(error=outcome.refused[at])
+            elif i == self._places[n][-1]:
+                self._stands[n] = outcome.digests[at]
+
+    def _vectors(self, steps: Sequence[Step], found: dict[int, Outcome]) -> None:
+        from omsgrain.search import vectors
+
+        writer, given = self._writer, []
+        for n, step in enumerate(steps):
+            if step.vector is None or n in found:
+                continue
+            model, data = step.vector
+            digest = self._stands[n] if step.about is None else bytes.fromhex(step.about)
+            try:
+                seq = seq_of(writer, digest)
+                sealer = sealer_of(writer, seq)
+                seal = None if sealer is None else sealer.seal_vector
+                vectors.add(writer, seq, data, model, seal)
+                given.append(digest)
+            except NotFoundError:  # of what was there: nothing else was to be done with it
+                found[n] = Outcome(moved=True)
+            except StoreError:
+                raise
+            except OmsError as error:
+                found[n] = Outcome(unkept=error)
+        if given:
+            self._store._note(writer, "vector", given, actor=self._actor)
+
+
+def _grains(step: Step) -> tuple[Grain, ...]:
+    return () if step.grain is None else (*step.parts, step.grain)
+
+
+def _places(steps: Sequence[Step], intake: Intake) -> list[list[int]]:
+    """Of each step where its grains stand among those that were not refused; its own is last."""
+    known = {i: n for n, i in enumerate(intake.good())}
+    places, at = [], 0
+    for step in steps:
+        end = at + len(_grains(step))
+        places.append([known[i] for i in range(at, end) if i in known])
+        at = end
+    return places
+
+
+def _only(given: Incoming, which: Sequence[int]) -> Incoming:
+    """Some of the grains that come in."""
+    return replace(
+        given,
+        pairs=[given.pairs[i] for i in which],
+        signatures={n: given.signatures[i] for n, i in enumerate(which) if i in given.signatures},
+        sealed={n: given.sealed[i] for n, i in enumerate(which) if i in given.sealed},
+        erased=frozenset(n for n, i in enumerate(which) if i in given.erased),
+        _consents=None,
+    )

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of a tenant's grains leave, as what, and in which bundle.
+
+All grains are read once for it. What is kept of each is its number, its time and the hashes of its
+URNs, some 30 bytes, so that a million chunks fit anywhere.
+
+    chunks      those of the scope, each in the bundle of the producer that its URN names
+    natives     grains that never were AIMEM are chunks of our own producer
+    edges       between two chunks of one bundle
+    links       of a chunk to an entity, in the bundle of the chunk
+    entities    in each bundle that has a link to them; one that has none, of a whole export, in
+                that of its own producer
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from omsgrain.errors import NotFoundError, OmsError, StoreError, UnsupportedError
+from omsgrain.formats.aimem import urn
+from omsgrain.formats.aimem.check import Checker
+from omsgrain.formats.aimem.fields import Kind
+from omsgrain.formats.aimem.native import native
+from omsgrain.formats.aimem.records import from_grain
+from omsgrain.formats.document import Loss
+from omsgrain.gateways.aimem.columns import Index, Rows
+from omsgrain.gateways.aimem.memory import Memory, Page
+from omsgrain.gateways.aimem.scopes import Wanted
+from omsgrain.grain import Grain
+from omsgrain.search.vectors import Model
+from omsgrain.store.base import stored
+
+__all__ = ["Asked", "ExportReport", "Part", "choose", "said"]
+
+MOST = 1_000
+"""Losses that are listed; all are counted."""
+_OURS = "omsgrain:"
+_FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What became of an export; give an empty one to be filled.
+
+    Attributes:
+        counts: how many records of each kind left.
+        producers: of the bundles.
+        losses: what AIMEM cannot hold of what left, or does not leave for another reason; the
+            first thousand.
+        lost: how many there are.
+        passed_over: grains that are no memory of their own: parts of records, lists of documents.
+    """
+
+    counts: dict[Kind, int] = field(default_factory=dict)
+    producers: tuple[str, ...] = ()
+    losses: list[Loss] = field(default_factory=list)
+    lost: int = 0
+    passed_over: int = 0
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Tell of more losses."""
+        for loss in losses:
+            self.lost += 1
+            if len(self.losses) < MOST:
+                self.losses.append(loss)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted of a tenant's memory.
+
+    Attributes:
+        wanted: the scope.
+        producer: our own, of grains that never were AIMEM.
+        only: the bundle of this producer only; None: of all.
+        strict: nothing that is no member of the format.
+        embeddings: whether embeddings leave.
+        model: of this model only.
+    """
+
+    wanted: Wanted
+    producer: str
+    only: str | None = None
+    strict: bool = False
+    embeddings: bool = False
+    model: str | None = None
+
+    def takes(self, producer: str) -> bool:
+        """Whether the bundle of a producer is wanted."""
+        return self.only in (None, producer)
+
+
+@dataclass(slots=True)
+class Part:
+    """What goes into one bundle: the numbers of its grains, each kind in the order it leaves in.
+
+    Attributes:
+        chunks: of grains that were chunks, and of natives.
+        edges: of edges.
+        entities: of entities.
+        links: of links.
+        natives: of those among the chunks that never were one.
+        model: of the embeddings; None if there are none, or they do not leave.
+    """
+
+    chunks: array[int]
+    edges: array[int]
+    entities: array[int]
+    links: array[int]
+    natives: Index
+    model: Model | None = None
+
+    @classmethod
+    def empty(cls, natives: Index | None = None, model: Model | None = None) -> Part:
+        """One with nothing in it."""
+        natives = Index((), ()) if natives is None else natives
+        return cls(array("Q"), array("Q"), array("Q"), array("Q"), natives, model)
+
+
+def _record_of(page: Page, grain: Grain) -> tuple[Kind, dict[str, Any]] | None:
+    """The record that a grain was, without its embedding; None if it is not a good one.
+
+    Whoever may put grains can write into one that it was a record of any sort. What is no valid
+    record is not one, or it would spoil every bundle from then on.
+    """
+    try:
+        found = from_grain(grain, page.get)
+    except NotFoundError:
+        return None
+    except StoreError:
+        raise
+    except (OmsError, *_FAULTS):
+        return None
+    if found is None:
+        return None
+    checker = Checker()
+    checker.record(found[0], found[1], "", ends=False)
+    return None if checker.problems else found
+
+
+class _Choice:
+    """The walk through all grains of a tenant."""
+
+    def __init__(self, asked: Asked, report: ExportReport) -> None:
+        self._asked, self._report = asked, report
+        self._names: list[str] = []  # of producers
+        self._numbers: dict[str, int] = {}
+        self._models: dict[int, dict[str, Model]] = {}  # by producer
+        self._chunks, self._entities = Rows(), Rows()  # with the hash of the URN, the producer
+        self._edges, self._links = Rows(), Rows()  # with the hashes of the URNs they join
+        self._natives = array("q")
+
+    def look(self, page: Page, seq: int, grain: Grain) -> None:
+        """Take one grain."""
+        if _is_beside(grain):
+            self._report.passed_over += 1
+            return
+        time = grain.get("created_at", 0)
+        found = _record_of(page, grain)
+        if found is None:
+            chunk, losses = said(grain, self._asked)
+            if chunk is None or self._chunk(page, seq, time, chunk):
+                self._report.lose(losses)
+            if chunk is not None:
+                self._natives.append(seq)
+            return
+        # Python's hash is keyed: nobody can make two names that have the same.
+        kind, record = found
+        if kind == "chunk":
+            self._chunk(page, seq, time, record)
+        elif kind == "edge":
+            self._edges.add(seq, time, hash(record["source_id"]), hash(record["target_id"]))
+        elif kind == "chunk_entity":
+            self._links.add(seq, time, hash(record["chunk_id"]), hash(record["entity_id"]))
+        else:
+            self._entities.add(seq, time, hash(record["id"]), self._number(record))
+
+    def _chunk(self, page: Page, seq: int, time: int, chunk: Mapping[str, Any]) -> bool:
+        number = self._number(chunk)
+        if not self._asked.takes(self._names[number]) or not self._asked.wanted.takes(chunk):
+            return False
+        self._chunks.add(seq, time, hash(chunk["id"]), number)
+        if self._asked.embeddings:
+            self._vectors(page, seq, chunk["id"], number)
+        return True
+
+    def _vectors(self, page: Page, seq: int, name: str, number: int) -> None:
+        for model in page.models.values():
+            if page.has_vector(seq, model):
+                if self._asked.model in (None, model.name):
+                    self._models.setdefault(number, {})[model.name] = model
+                else:
+                    self._report.lose([Loss(name, "embedding", "it is of another model")])
+
+    def _number(self, record: Mapping[str, Any]) -> int:
+        found = urn.parse(record["id"])
+        name = "" if found is None else found.producer
+        if name not in self._numbers:
+            self._numbers[name] = len(self._names)
+            self._names.append(name)
+        return self._numbers[name]
+
+    def parts(self) -> dict[str, Part]:
+        """What leaves, by producer."""
+        natives = Index(self._natives, self._natives)
+        parts: dict[int, Part] = {}
+
+        def part(number: int) -> Part:
+            if number not in parts:
+                parts[number] = Part.empty(natives, self._model(number))
+            return parts[number]
+
+        chunks, entities = self._chunks, self._entities
+        for rows in (chunks, self._edges, self._links, entities):
+            rows.sort()
+        home = Index(chunks.one, chunks.two)
+        if home.has_twice():
+            self._leave_older()
+            home = Index(chunks.one, chunks.two)
+        known = Index(entities.one, entities.two)
+        for seq, number in zip(chunks.seqs, chunks.two, strict=True):
+            part(number).chunks.append(seq)
+        left = 0
+        for seq, source, target in self._edges.each():
+            at = next(home.values(source), None)
+            if at is not None and at == next(home.values(target), None):
+                part(at).edges.append(seq)
+            else:
+                left += 1
+        self._tell_left(left, "edge")
+        linked = Rows()
+        for seq, chunk, entity in self._links.each():
+            at = next(home.values(chunk), None)
+            if at is not None and entity in known:
+                part(at).links.append(seq)
+                linked.add(seq, 0, entity, at)
+        self._tell_left(len(self._links) - len(linked), "chunk_entity")
+        homes = Index(linked.one, linked.two)
+        for seq, entity, owner in entities.each():
+            numbers = set(homes.values(entity)) or ({owner} if self._asked.wanted.whole else set())
+            for number in numbers:
+                part(number).entities.append(seq)
+        found = {self._names[number]: one for number, one in parts.items()}
+        return {name: found[name] for name in sorted(found) if self._asked.takes(name)}
+
+    def _model(self, number: int) -> Model | None:
+        found = self._models.get(number, {})
+        if len(found) > 1:
+            raise UnsupportedError(
+                "a bundle has embeddings of one model",
+                field="/embedding_model",
+                expected="one of them",
+                found=", ".join(sorted(found)),
+            )
+        return next(iter(found.values()), None)
+
+    def _leave_older(self) -> None:
+        """Of several current grains that were one chunk the newest is the chunk.
+
+        Two stores that were merged can have that; one import never makes it.
+        """
+        newest = {name: i for i, name in enumerate(self._chunks.one)}
+        older = len(self._chunks) - len(newest)
+        self._report.lose([Loss(f"{older} chunks", "id", "a newer chunk has the same")])
+        self._chunks.keep(sorted(newest.values()))
+
+    def _tell_left(self, count: int, what: str) -> None:
+        """Say how many of a whole export stay, since what they join is in no one bundle."""
+        if count and self._asked.wanted.whole:
+            why = "what they join is in no one bundle"
+            self._report.lose([Loss(f"{count} of the kind {what}", what, why)])
+
+
+def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part]:
+    """Choose what leaves, by the producers of the bundles, which are sorted.
+
+    Args:
+        memory: what there is.
+        asked: what is wanted of it.
+        report: is told what is lost.
+
+    Raises:
+        UnsupportedError: a bundle would have embeddings of several models.
+    """
+    choice = _Choice(asked, report)
+    for _ in memory.each(memory.seqs, choice.look, strict=False):
+        pass
+    return choice.parts()
+
+
+def said(grain: Grain, asked: Asked) -> tuple[dict[str, Any] | None, list[Loss]]:
+    """A grain that never was AIMEM as a chunk, and what that cannot hold."""
+    # A sealed grain stands under an address of its own. A chunk that carries the grain whole goes
+    # by what is in it, which is the same in every store.
+    one = grain if asked.strict else stored(grain.blob)
+    return native(one, producer=asked.producer, strict=asked.strict)
+
+
+def _is_beside(grain: Grain) -> bool:
+    """Whether a grain is part of a record, or a list of what was in a document."""
+    if grain.type != "state":
+        return False
+    context = grain.get("context")
+    kind = context.get("kind") if isinstance(context, Mapping) else None
+    return isinstance(kind, str) and kind.startswith(_OURS)

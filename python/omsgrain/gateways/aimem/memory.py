@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of one tenant as it was at one moment, read by pages.
+
+What was current then is known by its numbers, 8 bytes each. Grains never change, so whoever reads
+them later reads what was there; only removing, erasing and restricting take them away, and then
+reading stops with an error. So no snapshot stays open between two pages: whoever takes the pages
+may take long, and a snapshot that is open keeps writers waiting.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+from unicodedata import normalize
+
+from omsgrain import _core
+from omsgrain.engine.rights.orders import under_way
+from omsgrain.engine.searching import sealer_of
+from omsgrain.errors import (
+    ErasedError,
+    KeyMissingError,
+    NotFoundError,
+    RangeError,
+    StoreError,
+)
+from omsgrain.grain import Grain
+from omsgrain.search.vectors import Model, models
+from omsgrain.store import tombstones
+from omsgrain.store.base import Reader, Store
+from omsgrain.store.sealing import NUMBER, seqs_of
+from omsgrain.store.state import RESTRICTED
+from omsgrain.store.tables import HOLDS, KEYED, SEQUENCE, STATES, VECTORS, VEILED
+from omsgrain.store.unsealing import SealedReader
+
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+
+__all__ = ["Memory", "Page"]
+
+T = TypeVar("T")
+
+_PAGE = 256  # grains
+_BYTES = 1 << 20  # of grains and their parts, after which a page ends
+
+
+class Page:
+    """A snapshot for some grains: gives what belongs to them, and counts what that weighs.
+
+    Attributes:
+        models: the embedding models of the store, by name.
+        weight: bytes of what was read.
+    """
+
+    def __init__(self, reader: Reader, tenant: str) -> None:
+        self._reader, self._tenant = reader, tenant
+        self.models = models(reader)
+        self.weight = 0
+
+    def get(self, address: str) -> Grain:
+        """Return a grain of the tenant that another one names.
+
+        Raises:
+            NotFoundError: it is not there, or is somebody else's.
+        """
+        (seq,) = self._reader.find([_core.parse_address(address)])
+        grain = None if seq is None else self._reader.grain(seq)
+        if grain is None or grain.get("user_id") != self._tenant:
+            raise NotFoundError("a part of a record is not there")
+        self.weight += len(grain.blob)
+        return grain
+
+    def held(self, seq: int) -> bool:
+        """Whether somebody holds a grain."""
+        return self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
+
+    def has_vector(self, seq: int, model: Model) -> bool:
+        """Whether a grain has a vector of a model."""
+        key = model.key(seq)
+        return any(self._reader.row(table, key) is not None for table in (VECTORS, VEILED))
+
+    def vector(self, seq: int, model: Model) -> bytes | None:
+        """Return the vector of a grain: float32, little-endian."""
+        key = model.key(seq)
+        veiled = self._reader.row(VEILED, key)
+        if veiled is None:
+            return self._reader.row(VECTORS, key)
+        sealer = sealer_of(self._reader, seq)
+        if sealer is None:
+            raise KeyMissingError("a vector is sealed, and its key is not here")
+        return bytes(sealer.unseal_vector(veiled, key))
+
+
+class Memory:
+    """The current grains of a tenant.
+
+    Args:
+        store: where.
+        tenant: the ``user_id``.
+
+    Attributes:
+        seqs: their numbers, rising.
+
+    Raises:
+        KeyMissingError: there are sealed grains of which nobody here knows whose they are.
+    """
+
+    def __init__(self, store: GrainStore, tenant: str) -> None:
+        self._store: Store = store._store
+        self._tenant = normalize("NFC", tenant)
+        with self._open() as reader:
+            self._erasures = tombstones.times(reader, "identity", self._tenant)
+            doomed = under_way(reader, self._tenant)
+            found = sorted(seq for seq in self._current(reader) if seq > doomed)
+        self.seqs = array("Q", found)
+
+    @contextmanager
+    def _open(self) -> Iterator[Reader]:
+        with self._store.read() as reader:
+            # Only the tenant's key is tried where an address is looked up.
+            if isinstance(reader, SealedReader):
+                reader = reader.narrowed(self._tenant, ())
+            yield reader
+
+    def _current(self, reader: Reader) -> Iterator[int]:
+        plain: Reader = getattr(reader, "inner", reader)
+        for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
+            yield int.from_bytes(place[12:], "big")
+        if not isinstance(reader, SealedReader):
+            if next(plain.places(_core.term("sealed", None), None, False), None) is not None:
+                raise KeyMissingError("the store has sealed grains, and was opened without keys")
+            return
+        _refuse_unknown(reader)
+        keys = None
+        with suppress(RangeError):  # so long a name has no keys
+            keys = reader.ring.of_user(self._tenant)
+        for seq in () if keys is None else seqs_of(plain, keys.number):
+            if not plain.is_past(seq):
+                yield seq
+
+    def check(self) -> None:
+        """Look whether the tenant was erased meanwhile.
+
+        Raises:
+            ErasedError: it was.
+        """
+        with self._store.read() as reader:
+            if tombstones.times(reader, "identity", self._tenant) != self._erasures:
+                raise ErasedError("the tenant was erased meanwhile")
+
+    def each(
+        self, seqs: Sequence[int], work: Callable[[Page, int, Grain], T], *, strict: bool = True
+    ) -> Iterator[T]:
+        """Do something with each of some grains, in their order, and give what came of it.
+
+        Args:
+            seqs: their numbers.
+            work: gets the page, the number and the grain.
+            strict: raise when one is not there any more; else it is passed over.
+
+        Raises:
+            ErasedError: the tenant was erased meanwhile.
+            StoreError: a grain was removed or restricted meanwhile.
+        """
+        at = 0
+        while at < len(seqs):
+            done: list[T] = []
+            start = at
+            with self._open() as reader:
+                page = Page(reader, self._tenant)
+                while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:
+                    seq = seqs[at]
+                    at += 1
+                    grain = self._grain(reader, seq)
+                    if grain is not None:
+                        page.weight += len(grain.blob)
+                        done.append(work(page, seq, grain))
+                    elif strict:
+                        break
+            if len(done) < at - start and strict:
+                self.check()
+                raise StoreError("a grain was removed or restricted while it was exported")
+            yield from done
+
+    def _grain(self, reader: Reader, seq: int) -> Grain | None:
+        """A grain; None if it may not be read, or is another's."""
+        row = reader.row(STATES, SEQUENCE.pack(seq))
+        if row and row[0] & RESTRICTED:
+            return None
+        grain = reader.grain(seq)
+        if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
+            return None  # long names stand in the index by a hash
+        return grain
+
+
+def _refuse_unknown(reader: SealedReader) -> None:
+    """Refuse to go on where grains were sealed with keys of another key file."""
+    after: bytes | None = None
+    while (row := next(reader.rows(KEYED, after), None)) is not None:
+        number = row[0][:NUMBER]
+        with suppress(ErasedError):
+            reader.ring.by_number(number)
+        after = number + b"\xff" * SEQUENCE.size

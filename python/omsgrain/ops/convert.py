@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One format into another, through grains. A format is a row of the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omsgrain import container, formats
+from omsgrain.container.check import ENVELOPE
+from omsgrain.container.check import address as address_of
+from omsgrain.errors import OmsError, SchemaError
+from omsgrain.formats import Import, Loss
+from omsgrain.formats.aimem import bundle, stream
+from omsgrain.formats.aimem.fields import ARRAYS
+from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.problems import DocumentError
+from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.grain import Grain
+from omsgrain.ops.opening import resolver_in_use
+from omsgrain.ops.writing import NewFiles, refuse_existing
+
+__all__ = ["FORMATS", "Converted", "convert", "format_of_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What was converted.
+
+    Attributes:
+        source: the format that was read.
+        target: the one that was written.
+        grains: through how many grains it went.
+        losses: what the target cannot hold.
+    """
+
+    source: str
+    target: str
+    grains: int
+    losses: list[Loss] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON-ready values."""
+        lost = [{"record": one.record, "field": one.field, "reason": one.reason}
+                for one in self.losses]  # fmt: skip
+        return {"from": self.source, "to": self.target, "grains": self.grains, "losses": lost}
+
+
+class Found(NamedTuple):
+    """What was read of a file, and what could not be."""
+
+    read: Import
+    losses: list[Loss]
+
+
+class Handler(NamedTuple):
+    """How files of a format are read and written.
+
+    Attributes:
+        suffixes: how they are called.
+        read: makes grains of a file; the second argument says whether it comes by lines.
+        write: writes a file, and says what it cannot hold.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, bool], Found]
+    write: Callable[[Import, Path, bool, dict[str, Any]], list[Loss]]
+
+
+def convert(
+    source: Path, target: Path, *, format: str | None = None, replace: bool = False, **options: Any
+) -> Converted:
+    """Convert a file; the whole of it is in memory.
+
+    Args:
+        source: a file of one of the formats, told by what is in it.
+        target: the new file.
+        format: what to write; by default told by the name of the target.
+        replace: a target that is there.
+        **options: those of ``formats.dump`` for the format.
+
+    Raises:
+        FileExistsError: the target is there, and is not to be replaced.
+        UnsupportedError: the source is nothing that is known.
+        SchemaError: no such format, or it cannot be made of these grains.
+        OmsError: the source is not good.
+    """
+    to = format or format_of_name(target)
+    if to not in FORMATS:
+        raise SchemaError("which format is to be written", field="/format",
+                          expected=", ".join(FORMATS))  # fmt: skip
+    refuse_existing(target, replace)
+    found = sniff_file(source)
+    read, losses = FORMATS[found.format].read(source, found.lines)
+    losses += FORMATS[to].write(read, target, replace, options)
+    return Converted(found.format, to, len(read.grains), losses)
+
+
+def format_of_name(path: Path) -> str | None:
+    """The format that a file is called by, if its name says so."""
+    named = (name for name, one in FORMATS.items() if path.name.endswith(one.suffixes))
+    return next(named, None)
+
+
+# -- .mg ------------------------------------------------------------------------------------------
+
+
+def _read_mg(path: Path, _: bool) -> Found:
+    container.verify(path)
+    grains: list[Grain] = []
+    losses: list[Loss] = []
+    with container.read(path) as source:
+        states = source.manifest
+        for data in source:
+            address = address_of(data)
+            if "superseded_by" in states.get(address, {}):
+                losses.append(Loss(address, "grain", "it was superseded"))
+                continue
+            try:
+                grains.append(_opened(data))
+            except OmsError as error:
+                losses.append(Loss(address, "grain", f"it cannot be read: {error.code}"))
+                continue
+            if data[:1] == ENVELOPE:
+                losses.append(Loss(address, "signature", "a record has no place for it"))
+    return Found(Import(CONTAINER, grains), losses)
+
+
+def _opened(data: bytes) -> Grain:
+    if data[:1] != ENVELOPE:
+        return Grain(data)
+    from omsgrain.crypto import open_signed
+
+    return open_signed(data, resolver=resolver_in_use()).grain
+
+
+def _write_mg(read: Import, path: Path, _: bool, options: dict[str, Any]) -> list[Loss]:
+    container.write(path, read.grains, dedupe=True)
+    return [Loss(address, "embedding", "a .mg file holds no vectors") for address in read.vectors]
+
+
+# -- AIMEM ----------------------------------------------------------------------------------------
+
+
+def _read_aimem(path: Path, lines: bool) -> Found:
+    with path.open("rb") as source:
+        data = source.read(LIMITS.document + 1)
+        if lines:
+            if len(data) > LIMITS.document:
+                most = f"at most {LIMITS.document} bytes; a larger one can be imported"
+                raise DocumentError([bundle.problem("too_large", "", most)])
+            source.seek(0)
+            envelope = stream.scan(source).envelope
+            records: dict[Any, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
+            source.seek(0)
+            for kind, record in stream.records(source):
+                records[kind].append(record)
+            data = bundle.write(bundle.Bundle(envelope, records))
+    return Found(formats.load(data, format="aimem"), [])
+
+
+def _write_aimem(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
+    dumped = formats.dump(read, format="aimem", **options)
+    pieces: Iterable[bytes] = [dumped.data]
+    if path.name.endswith(".ndjson"):
+        pieces = _by_lines(json.loads(dumped.data))
+    with NewFiles(replace=replace) as files:
+        files.add(path, pieces)
+    return dumped.losses
+
+
+def _by_lines(document: dict[str, Any]) -> Iterator[bytes]:
+    envelope = {name: value for name, value in document.items() if name not in ARRAYS}
+    arrays = [(kind, document.get(name, ())) for name, kind in ARRAYS.items()]
+    return stream.write(
+        envelope, lambda: ((kind, record) for kind, array in arrays for record in array)
+    )
+
+
+FORMATS: dict[str, Handler] = {
+    "mg": Handler((".mg",), _read_mg, _write_mg),
+    "aimem": Handler((".aimem.json", ".aimem.ndjson"), _read_aimem, _write_aimem),
+}
+"""All of them."""

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tokens of a store: who may come in over the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats.aimem.urn import is_tenant
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.opening import prepare
+from omsgrain.store.tokens import Token, Tokens
+
+__all__ = ["add_token", "list_tokens", "revoke_token"]
+
+
+def add_token(
+    store: Path, name: str, tenant: str, scopes: Iterable[str], *, actor: str | None = None
+) -> str:
+    """Make a token for a tenant, and return it; it is kept nowhere.
+
+    Raises:
+        SchemaError: no tenant, a name that is taken or cannot be, or no such scopes.
+        StoreError: there is no store at the path, or it cannot be written.
+    """
+    if not is_tenant(tenant):
+        raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
+    with _tokens(store, actor) as tokens:
+        return tokens.add(name, tenant, scopes)
+
+
+def list_tokens(store: Path) -> list[Token]:
+    """Return what is known of all tokens; errors are those of ``add_token``."""
+    prepare(store, readonly=True)
+    with closing(LmdbStore(store, readonly=True)) as below:
+        return Tokens(below).list()
+
+
+def revoke_token(
+    store: Path, name: str, *, forget: bool = False, actor: str | None = None
+) -> None:
+    """End a token; errors are those of ``Tokens.revoke``."""
+    with _tokens(store, actor) as tokens:
+        tokens.revoke(name, forget=forget)
+
+
+@contextmanager
+def _tokens(store: Path, actor: str | None) -> Iterator[Tokens]:
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    with closing(LmdbStore(store)) as below:
+        yield Tokens(below, actor=actor)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies: received piece by piece into a file that has no name, unpacked on the way, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import Awaitable, Callable
+from tempfile import SpooledTemporaryFile
+from typing import IO, Final
+
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from omsgrain.services.http.options import Options
+from omsgrain.services.http.problems import Refusal
+
+__all__ = ["Gone", "Media", "drain", "media_of", "receive_body"]
+
+_IN_MEMORY = 1 << 20  # bytes of a body that needs no file
+_PIECE = 256 << 10  # bytes that are gathered for one step of a thread
+_UNPACKED = 1 << 20  # bytes that one step unpacks at the most
+_FREE = 1 << 20  # bytes that any packed body may become
+_DRAINED = 64 << 20  # bytes that are read and thrown away, so that a client hears the refusal
+
+_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PARAMETER = re.compile(
+    r"""\s*;\s*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=([!#$%&'*+.^_`|~0-9A-Za-z-]+|"[^"\\]*"))?"""
+)
+_GZIP: Final = 31  # of zlib: a gzip header is needed
+
+Step = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs something that may take a while in a thread."""
+
+
+class Gone(Exception):
+    """The client went away."""
+
+
+class Media:
+    """A media type and its parameters, both in lower case but for quoted values."""
+
+    __slots__ = ("name", "parameters")
+
+    def __init__(self, name: str, parameters: dict[str, str]) -> None:
+        self.name = name
+        self.parameters = parameters
+
+
+def media_of(headers: Headers) -> Media:
+    """Read the media type of a body.
+
+    Raises:
+        Refusal: there is none, or it cannot be read.
+    """
+    given = headers.getlist("content-type")
+    found = _TYPE.match(given[0].strip()) if len(given) == 1 else None
+    if found is None:
+        raise Refusal("unsupported_media_type", "the body has no media type")
+    text, parameters, at = given[0].strip(), {}, found.end()
+    while at < len(text):
+        part = _PARAMETER.match(text, at)
+        if part is None or part.end() == at:
+            raise Refusal("unsupported_media_type", "the media type cannot be read")
+        if part[1] is not None:
+            parameters[part[1].lower()] = part[2].strip('"')
+        at = part.end()
+    if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise Refusal("unsupported_media_type", "texts are taken in UTF-8")
+    return Media(found[0].lower(), parameters)
+
+
+async def receive_body(
+    receive: Receive, headers: Headers, limit: int, options: Options, step: Step
+) -> IO[bytes]:
+    """Receive a body; the file stands at its beginning.
+
+    Args:
+        receive: gives its pieces.
+        headers: of the request.
+        limit: bytes, unpacked.
+        options: of the server.
+        step: runs in a thread.
+
+    Raises:
+        Refusal: too large, too slow, or not packed as it says.
+        Gone: the client went away.
+        OSError: there is no room for it.
+    """
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", "x-gzip"):
+        raise Refusal("unsupported_encoding", "identity and gzip are taken")
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
+    sink = _Sink(limit, options.ratio, packed=encoding != "identity")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + options.timeout
+    pieces: list[bytes] = []
+    gathered, more = 0, True
+    try:
+        while more:
+            left = min(options.timeout, deadline - loop.time())
+            try:
+                message = await asyncio.wait_for(receive(), max(left, 0))
+            except (asyncio.TimeoutError, TimeoutError):
+                raise Refusal("slow_request", headers={"connection": "close"}) from None
+            if message["type"] == "http.disconnect":
+                raise Gone
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            deadline += len(piece) / options.slowest
+            pieces.append(piece)
+            gathered += len(piece)
+            if gathered >= _PIECE or (not more and (gathered > _PIECE or sink.packed)):
+                data, pieces, gathered = b"".join(pieces), [], 0
+                await step(lambda data=data: sink.write(data))  # type: ignore[misc]
+        sink.write(b"".join(pieces))
+        return sink.finish()
+    except BaseException:
+        sink.file.close()
+        raise
+
+
+async def drain(receive: Receive, timeout: float) -> None:
+    """Read what is left of a body, up to a bound, so that the client hears why it is refused."""
+    loop = asyncio.get_running_loop()
+    end, size = loop.time() + timeout, 0
+    while size < _DRAINED and (left := end - loop.time()) > 0:
+        try:
+            message = await asyncio.wait_for(receive(), left)
+        except (asyncio.TimeoutError, TimeoutError):
+            return
+        size += len(message.get("body", b""))
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            return
+
+
+class _Sink:
+    """Takes the bytes of a body, unpacks them, and counts."""
+
+    def __init__(self, limit: int, ratio: int, packed: bool) -> None:
+        self.file: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)
+        self.packed = packed
+        self._limit = limit
+        self._ratio = ratio
+        self._came = self._size = 0
+        self._unpacker = zlib.decompressobj(_GZIP) if packed else None
+        self._begun = False
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._came += len(data)
+        if self._unpacker is None:
+            self._put(data)
+            return
+        while data:
+            if self._unpacker.eof:  # a file of several parts, one after the other
+                self._unpacker = zlib.decompressobj(_GZIP)
+            try:
+                self._put(self._unpacker.decompress(data, _UNPACKED))
+            except zlib.error:
+                raise Refusal("invalid_encoding", "not gzip") from None
+            self._begun = True
+            data = self._unpacker.unconsumed_tail or self._unpacker.unused_data
+
+    def finish(self) -> IO[bytes]:
+        """Give the file, from its beginning."""
+        if self._unpacker is not None and self._begun:
+            while not self._unpacker.eof:
+                # What stays in the unpacker comes with further calls, until nothing does.
+                rest = self._unpacker.decompress(b"", _UNPACKED)
+                if not rest:
+                    raise Refusal("invalid_encoding", "the gzip was cut short")
+                self._put(rest)
+        self.file.seek(0)
+        return self.file
+
+    def _put(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > self._limit:
+            raise _too_large(self._limit)
+        if self.packed and self._size > max(_FREE, self._came * self._ratio):
+            raise Refusal("body_too_large", "it unpacks to more than such a body can hold")
+        self.file.write(data)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal("body_too_large", f"at most {limit} bytes", headers={"connection": "close"})

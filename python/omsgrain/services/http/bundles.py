@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles in and out, and the end of a tenant. Spec: AIMEM §3.1, §3.2, §5.2."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from functools import partial
+from typing import IO, Any
+
+from starlette.responses import Response
+
+from omsgrain.formats.aimem import bundle as bundles
+from omsgrain.formats.aimem import signature, stream
+from omsgrain.formats.aimem.limits import Limits
+from omsgrain.gateways.aimem import import_bundle
+from omsgrain.gateways.aimem.erasing import erase_tenant
+from omsgrain.services.http import exporting, signing
+from omsgrain.services.http.call import Call, as_json
+from omsgrain.services.http.exporting import Wanted
+from omsgrain.services.http.media import BUNDLE, LINES
+from omsgrain.services.http.problems import Refusal
+from omsgrain.services.http.streaming import PIECE, Stream, gathered, is_gone
+from omsgrain.services.http.work import Flag, Stopped
+
+__all__ = ["erase", "export", "export_lines", "import_"]
+
+_REASON = "tenant_request"
+
+
+async def export(call: Call) -> Response:
+    """The tenant's memory as one bundle."""
+    asked = exporting.wanted(call.given)
+    if call.head:
+        return Response(media_type=BUNDLE)
+    service, check = call.service, _unerased(call)
+    async with call.working() as flag, _stopping(call, flag):
+        file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
+    _begin(check)
+    held = AsyncExitStack()
+    held.callback(file.close)
+    headers |= {"content-length": str(size)} | await _signed(call, size, partial(_text, file))
+    return _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
+
+
+async def export_lines(call: Call) -> Response:
+    """The same by lines, of any length in bounded memory."""
+    asked = exporting.wanted(call.given)
+    if call.head:
+        return Response(media_type=LINES)
+    service, options, check = call.service, call.service.options, _unerased(call)
+    held = AsyncExitStack()
+    async with AsyncExitStack() as work:
+        flag = await work.enter_async_context(call.working())
+        async with _stopping(call, flag):
+            lines, headers = await service.step(flag, partial(_lines, call, asked, flag))
+        work.push_async_callback(service.step, flag, lines.close)
+        most = PIECE if options.signer is None else options.signed
+        async with _stopping(call, flag):
+            making = partial(exporting.spooled, lines, most)
+            file, size, whole = await service.step(flag, making)
+        _begin(check)
+        held.callback(file.close)
+        if not whole:  # it goes on working while the client takes what is there
+            held.push_async_callback(work.pop_all().aclose)
+            headers |= signing.LEFT_OUT if options.signer is not None else {}
+            rest = flag, lines
+            return _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
+    headers |= await _signed(call, size, partial(_text_of_lines, file))
+    return _stream(call, LINES, headers, held, check, _pieces(call, file))
+
+
+def _lines(
+    call: Call, asked: Wanted, flag: Flag
+) -> tuple[Generator[bytes, None, None], dict[str, str]]:
+    """The lines of an export, and the headers that tell of it."""
+    lines, headers = exporting.lines_of(
+        call.service.stores.main, call.tenant, call.actor, asked, call.service.options
+    )
+    return exporting.watched(lines, flag), headers
+
+
+def _document(call: Call, asked: Wanted, flag: Flag) -> tuple[IO[bytes], int, dict[str, str]]:
+    lines, headers = _lines(call, asked, flag)
+    with closing(lines):
+        file, size, _ = exporting.spooled(exporting.as_document(lines))
+    return file, size, headers
+
+
+async def _signed(call: Call, size: int, text: Callable[[], bytes]) -> dict[str, str]:
+    options = call.service.options
+    if options.signer is None:
+        return {}
+    if size > options.signed:
+        return dict(signing.LEFT_OUT)
+    # Not within the place of the export: who waits for a second place can wait for himself.
+    async with call.working(large=size > options.large) as flag:
+        return await call.service.step(flag, partial(signing.signed, text, options))
+
+
+def _text(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return signature.canonical(file.read())
+
+
+def _text_of_lines(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return signature.canonical_of_lines(file)
+
+
+def _stream(
+    call: Call,
+    media: str,
+    headers: dict[str, str],
+    held: AsyncExitStack,
+    check: Callable[[], None],
+    pieces: AsyncIterator[bytes],
+) -> Response:
+    timeout = call.service.options.timeout
+    return Stream(pieces, held, timeout=timeout, headers=headers, media_type=media, check=check)
+
+
+async def _pieces(
+    call: Call, file: IO[bytes], rest: tuple[Flag, Iterator[bytes]] | None = None
+) -> AsyncIterator[bytes]:
+    service = call.service
+    file.seek(0)
+    while piece := await service.quick(partial(file.read, PIECE)):
+        yield piece
+    if rest is not None:
+        flag, lines = rest
+        while piece := await service.step(flag, partial(gathered, lines)):
+            yield piece
+
+
+def _unerased(call: Call) -> Callable[[], None]:
+    """A check that the tenant was not erased since: then nothing more may go out."""
+    service, tenant = call.service, call.tenant
+    before = service.erasures(tenant)
+
+    def check() -> None:
+        if service.erasures(tenant) != before:
+            raise Stopped
+
+    return check
+
+
+def _begin(check: Callable[[], None]) -> None:
+    """Refuse an export that was overtaken before its first byte; later it can only be cut short."""
+    try:
+        check()
+    except Stopped:
+        raise Refusal("erased", "the tenant was erased meanwhile") from None
+
+
+@asynccontextmanager
+async def _stopping(call: Call, flag: Flag) -> AsyncIterator[None]:
+    """Stop the work of the block when the client goes away."""
+
+    async def watch() -> None:
+        await is_gone(call.receive)
+        flag.set()
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+async def import_(call: Call) -> Response:
+    """Take a bundle in."""
+    options = call.service.options
+    lines = call.media == LINES
+    file = await call.body(options.lines if lines else options.document)
+    with file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        work = partial(_import_lines if lines else _import_document, call, file, size)
+        return await call.do(work, size=0 if lines else size)
+
+
+def _import_document(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:
+    data = file.read()
+    bundle = bundles.read(data, Limits(document=call.service.options.document))
+    done = _checked(call, partial(signature.canonical, data), size)
+    flag.check()
+    return _taken(call, bundle, done)
+
+
+def _import_lines(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:
+    source: Any = _Watched(file, flag)
+    if call.service.options.require_signature or signature.HEADER in call.headers:
+        stream.scan(source)  # only of a bundle that is good a canonical text can be made
+        source.seek(0)
+    done = _checked(call, partial(signature.canonical_of_lines, source), size)
+    source.seek(0)
+    return _taken(call, source, done)
+
+
+def _checked(call: Call, text: Callable[[], bytes], size: int) -> signature.Checked:
+    """See who signed; the audit trail of the import tells what was done about it."""
+    return signing.checked(call.headers, text, size, call.service.options)
+
+
+def _taken(call: Call, source: Any, done: signature.Checked) -> Response:
+    summary = import_bundle(
+        call.service.stores.main, source, tenant=call.tenant, signature=done, actor=call.actor
+    )
+    return as_json(summary.to_dict())
+
+
+class _Watched:
+    """A file that stops being read when the work must stop."""
+
+    def __init__(self, file: IO[bytes], flag: Flag) -> None:
+        self._file = file
+        self._flag = flag
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __iter__(self) -> _Watched:
+        return self
+
+    def __next__(self) -> bytes:
+        self._flag.check()
+        return next(self._file)
+
+    def readline(self, size: int = -1) -> bytes:
+        """Read a line."""
+        self._flag.check()
+        return self._file.readline(size)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        self._flag.check()
+        return self._file.read(size)
+
+
+async def erase(call: Call) -> Response:
+    """Erase the tenant's memory."""
+
+    def work(_: Flag) -> Response:
+        store = call.service.stores.of(call.actor)
+        call.service.erased(call.tenant)  # what is being exported now is not finished
+        try:
+            report = erase_tenant(store, call.tenant, reason_code=_REASON)
+        finally:
+            call.service.erased(call.tenant)
+        # Not the addresses in it: one of them can be a grain of somebody else.
+        told = report.to_dict()
+        names = ("complete", "erased", "sealed", "keys", "scrubbed", "scrub_due", "incomplete")
+        return as_json({name: told[name] for name in names} | {"kept": len(report.kept)})
+
+    return await call.do(work)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asking for grains, of the token's tenant and of nobody else."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+from starlette.responses import Response
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
+from omsgrain.formats.aimem.bundle import validate
+from omsgrain.formats.aimem.limits import Limits
+from omsgrain.index.hits import Page
+from omsgrain.ops.query import envelope
+from omsgrain.services.http.call import Call, as_json
+from omsgrain.services.http.grains import theirs
+from omsgrain.services.http.media import BLOB, BUNDLE
+from omsgrain.services.http.problems import Refusal
+from omsgrain.services.http.work import Flag
+
+__all__ = ["changes", "query", "search", "verify"]
+
+_CURRENT = {"true": True, "false": False, "all": None}
+
+
+async def query(call: Call) -> Response:
+    """A page of grains that match all filters."""
+    store, tenant = call.service.stores.main, call.tenant
+    given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
+
+    def work(_: Flag) -> Response:
+        return as_json(_told(store.query(**given, user_id=tenant)))
+
+    return await call.do(work)
+
+
+async def search(call: Call) -> Response:
+    """The grains that best match words; where sealed ones cannot be ranked, all that match."""
+    store, tenant = call.service.stores.main, call.tenant
+    filters = {name: call.given[name] for name in ("type", "namespace")}
+    text, limit = call.given["text"], call.given["limit"]
+    if text is None:
+        raise Refusal("invalid_parameter", "text: expected something to search for")
+
+    def work(_: Flag) -> Response:
+        try:
+            page, ranked = store.search(text, limit=limit, user_id=tenant, **filters), True
+        except UnsupportedError:
+            page = store.query(words=text, limit=limit, user_id=tenant, **filters)
+            ranked = False
+        return as_json(_told(page) | {"ranked": ranked})
+
+    return await call.do(work)
+
+
+def _told(page: Page) -> dict[str, Any]:
+    """A page without scores: they are made of how common words are in the whole store."""
+    told = envelope(page)
+    for row in told["results"]:
+        del row["score"]
+    return {name: told[name] for name in ("results", "total", "next_cursor")}
+
+
+async def verify(call: Call) -> Response:
+    """Say what is wrong with a blob, a bundle, or a stored grain."""
+    options, store, tenant = call.service.options, call.service.stores.main, call.tenant
+    file = await call.body(options.document)
+    with file:
+        data = file.read()
+
+    def work(_: Flag) -> Response:
+        if call.media == BUNDLE:
+            verdict = validate(data, Limits(document=options.document))
+            problems = [one.to_dict() for one in verdict.problems]
+            warned = [one.to_dict() for one in verdict.warnings]
+            good = not verdict.total
+            return as_json(
+                {"ok": good, "problems": problems, "total": verdict.total, "warnings": warned}
+            )
+        if call.media == BLOB:
+            try:
+                og.verify(data)
+            except OmsError as error:
+                return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
+            return as_json({"ok": True, "content_address": og.address(data), "problems": []})
+        address = _asked(data)
+        try:
+            grain = theirs(store, address, tenant)
+            og.verify(grain.blob)
+        except NotFoundError:
+            raise
+        except OmsError as error:
+            return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
+        return as_json({"ok": True, "content_address": grain.address, "problems": []})
+
+    return await call.do(work, size=len(data))
+
+
+def _asked(data: bytes) -> str:
+    """The address in a body."""
+    try:
+        _core.canonical_json(data, None, 8)
+        value = json.loads(data)
+    except OmsError as error:
+        raise Refusal("not_json", status=422, code=error.code) from None
+    if not isinstance(value, dict) or value.keys() != {"address"}:
+        raise Refusal("invalid_type", 'expected {"address": ...}', status=422)
+    address = value["address"]
+    if not isinstance(address, str):
+        raise Refusal("invalid_type", "expected a string", pointer="/address", status=422)
+    _core.parse_address(address)
+    return address
+
+
+def _problem(error: OmsError) -> dict[str, Any]:
+    told = {"code": error.code, "rule": error.rule, "pointer": error.field}
+    return told | {"message": error.message}
+
+
+async def changes(call: Call) -> Response:
+    """What happened to the tenant's grains after a number.
+
+    One that is gone is nobody's any more, so its deletion is not told.
+    """
+    store, tenant, since = call.service.stores.main, call.tenant, call.given["since"]
+    most = call.service.options.scanned
+
+    def work(flag: Flag) -> Response:
+        found, last, seen = [], since, 0
+        for change in islice(store.changes(since), most):
+            flag.check()
+            seen, last = seen + 1, change.seq
+            try:
+                theirs(store, change.address, tenant)
+            except OmsError:
+                continue
+            found.append(
+                {"seq": change.seq, "kind": change.kind, "content_address": change.address}
+            )
+        return as_json({"changes": found, "next": last, "more": seen == most})
+
+    return await call.do(work)

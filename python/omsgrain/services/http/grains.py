@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains one by one, of the token's tenant and of nobody else.
+
+A grain of another tenant is answered for as one that is not there. Whoever puts a grain may name
+only grains of the tenant as what it derives from or withdraws: others could no longer be deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import IO, Any
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain.errors import KeyMissingError, NotFoundError, OmsError, TrustError
+from omsgrain.grain import make
+from omsgrain.ops.plain import plain, revive
+from omsgrain.services.http.call import Call, as_json
+from omsgrain.services.http.media import BLOB, JSON
+from omsgrain.services.http.problems import Refusal, refusal_of
+from omsgrain.services.http.work import Flag
+
+__all__ = ["delete", "get", "put", "theirs"]
+
+_DEPTH = 64
+_MOST = 1_000  # problems that an answer tells
+_ENVELOPE = b"\xd2"
+
+
+def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
+    """The grain at an address, if it is the tenant's.
+
+    Raises:
+        NotFoundError: it is not, or there is none.
+        HashFormatError, HashLengthError: that is no address.
+    """
+    try:
+        grain = store.get(address)
+    except TrustError:  # the key is gone or not here, so nobody can tell whose it is
+        raise NotFoundError("no such grain") from None
+    if grain.get("user_id") != tenant:
+        raise NotFoundError("no such grain")
+    return grain
+
+
+async def get(call: Call) -> Response:
+    """Give one grain: as JSON, or its blob."""
+    store, tenant, address = call.service.stores.main, call.tenant, call.path["address"]
+
+    def work(_: Flag) -> Response:
+        grain = theirs(store, address, tenant)
+        etag = {"etag": f'"{address}"'}
+        if _prefers_blob(call.headers):
+            return Response(grain.blob, headers=etag, media_type=BLOB)
+        value = {
+            "content_address": grain.address,
+            "grain": plain(grain.to_dict()),
+            "state": plain(asdict(store.state(address))),
+        }
+        return as_json(value, headers=etag)
+
+    return await call.do(work)
+
+
+async def delete(call: Call) -> Response:
+    """Delete one grain."""
+    store, tenant = call.service.stores.of(call.actor), call.tenant
+    address = call.path["address"]
+
+    def work(_: Flag) -> Response:
+        theirs(store, address, tenant)
+        store.delete(address, reason="asked for over the network")
+        return as_json({"deleted": address})
+
+    return await call.do(work)
+
+
+async def put(call: Call) -> Response:
+    """Store grains: all of them, or none."""
+    store, tenant = call.service.stores.of(call.actor), call.tenant
+    file = await call.body(call.service.options.document)
+    with file:
+        size = file.seek(0, 2)
+        file.seek(0)
+
+        def work(flag: Flag) -> Response:
+            items, made = _items(file, call.media, tenant)
+            flag.check()
+            _check_references(store, made, tenant)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they are for who writes the code
+                report = store.put_many(items)
+            return as_json(
+                {
+                    "addresses": report.addresses,
+                    "stored": report.stored,
+                    "duplicates": report.duplicates,
+                }
+            )
+
+        return await call.do(work, size=size)
+
+
+def _items(
+    file: IO[bytes], media: str, tenant: str
+) -> tuple[Sequence[bytes | og.Grain], list[og.Grain]]:
+    """What is to be put, and the same as grains that can be looked into."""
+    if media == BLOB:
+        data = file.read()
+        try:
+            grain = og.decode(_core.envelope_blob(data) if data[:1] == _ENVELOPE else data)
+        except OmsError as error:
+            raise refusal_of(error) from None
+        if grain.get("user_id") != tenant:
+            raise Refusal("other_tenant", "a blob must have the tenant as its user_id")
+        return [data], [grain]
+    found: list[og.Grain] = []
+    bad: list[tuple[int, OmsError]] = []
+    for i, fields in enumerate(_dicts(file, media)):
+        try:
+            found.append(_made(fields, tenant, i))
+        except OmsError as error:
+            bad.append((i, error))
+            if len(bad) == _MOST:
+                break
+    if bad:
+        raise _refused(bad)
+    return found, found
+
+
+def _dicts(file: IO[bytes], media: str) -> Iterable[Any]:
+    """The dicts of a JSON document, or of lines."""
+    if media == JSON:
+        value = _json(file.read(), "")
+        return value if isinstance(value, list) else [value]
+    lines = enumerate(file)
+    return [_json(line, f"/{i}") for i, line in lines if line.strip()]
+
+
+def _json(data: bytes, pointer: str) -> Any:
+    try:
+        _core.canonical_json(data, None, _DEPTH)
+    except OmsError as error:
+        detail = f"not JSON, or not certain what it means: {error.message}"
+        raise Refusal("not_json", detail, pointer=pointer, status=422, code=error.code) from None
+    return json.loads(data)
+
+
+def _made(fields: Any, tenant: str, i: int) -> og.Grain:
+    if not isinstance(fields, dict):
+        raise Refusal("invalid_grain", "a grain is an object", pointer=f"/{i}")
+    try:
+        fields = revive(fields)
+    except (ValueError, TypeError):
+        raise Refusal("invalid_grain", "bytes that are not base64", pointer=f"/{i}") from None
+    grain = make(fields)
+    if "user_id" not in grain:
+        grain = make({**fields, "user_id": tenant})
+    if grain.get("user_id") != tenant:
+        raise Refusal("other_tenant", pointer=f"/{i}/user_id")
+    return grain
+
+
+def _check_references(store: og.GrainStore, grains: Sequence[og.Grain], tenant: str) -> None:
+    """Refuse grains that stand on grains of others; whether there are such is not told."""
+    ours = {grain.address for grain in grains}
+    for i, grain in enumerate(grains):
+        for name in ("derived_from", "prior_consent"):
+            named = grain.get(name)
+            for address in named if isinstance(named, list) else [named]:
+                if not isinstance(address, str) or address in ours:
+                    continue
+                try:
+                    theirs(store, address, tenant)
+                except (NotFoundError, KeyMissingError):
+                    raise Refusal("unknown_reference", pointer=f"/{i}/{name}") from None
+
+
+def _refused(bad: Sequence[tuple[int, OmsError]]) -> Refusal:
+    """The refusal of a list: the first of it, and what is wrong with each."""
+    first = refusal_of(bad[0][1])
+    if first.status >= 500:
+        return first
+    problems = []
+    for i, error in bad[:_MOST]:
+        one = error.to_dict()
+        pointer = f"/{i}{error.field or ''}"
+        problems.append({"code": one["code"], "rule": error.rule, "pointer": pointer})
+    return Refusal(
+        first.rule,
+        first.detail,
+        pointer=problems[0]["pointer"],
+        status=first.status,
+        code=first.code,
+        more={"problems": problems, "total": len(bad)},
+    )
+
+
+def _prefers_blob(headers: Headers) -> bool:
+    """Whether a blob is asked for, and JSON is not, or less."""
+    weights: dict[str, float] = {}
+    for part in ",".join(headers.getlist("accept")).split(","):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        weight = next((p[2:] for p in parameters if p.startswith("q=")), "1")
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            weights[name] = 0.0
+    return weights.get(BLOB, 0) > weights.get(JSON, 0)

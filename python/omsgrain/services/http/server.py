@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process: listen, serve, stop when told to, with nothing half done."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from omsgrain.errors import StoreError
+from omsgrain.ops.serving import Listening, Stores
+from omsgrain.services.http.application import application
+from omsgrain.services.http.log import Log
+from omsgrain.services.http.options import Options
+from omsgrain.services.http.work import Service
+
+__all__ = ["run"]
+
+_BACKLOG = 2_048
+_HEADERS = 64 << 10  # bytes of a request line and headers
+_IDLE = 15  # seconds that a connection may be idle between two requests
+
+
+def run(
+    stores: Stores,
+    options: Options,
+    listening: Listening,
+    log: Log,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT; the store is closed then.
+
+    Args:
+        stores: the store.
+        options: how the server behaves.
+        listening: where it listens.
+        log: where each request is told.
+        ready: called with the address once it listens.
+
+    Raises:
+        StoreError: nobody can listen there.
+        OSError: the certificate or its key cannot be read.
+    """
+    service = Service(stores, options)
+    try:
+        config = uvicorn.Config(
+            application(service, log),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            backlog=_BACKLOG,
+            h11_max_incomplete_event_size=_HEADERS,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=max(1, round(listening.grace)),
+            ssl_certfile=listening.certificate,
+            ssl_keyfile=listening.key,
+        )
+        with _bound(listening) as bound:
+            url = listening.url(bound.getsockname()[1])
+            server = _Server(config, service, lambda: ready(url))
+            config.load()  # the certificate, before anybody is told that we listen
+            asyncio.run(server.serve([bound]))
+    finally:
+        service.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends with 0 when it is told to stop; uvicorn's raises the signal again."""
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._service = service
+        self._ready = ready
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handle SIGTERM and SIGINT while it serves."""
+        before: dict[signal.Signals, Any] = {}
+        try:
+            for handled in (signal.SIGTERM, signal.SIGINT):
+                before[handled] = signal.signal(handled, self.handle_exit)
+            yield
+        finally:
+            for handled, handler in before.items():
+                signal.signal(handled, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop: those at work go on for the grace, a second SIGINT ends it now."""
+        super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._service.stop)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so: from here on a signal is handled, and a request answered."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        self._ready()
+
+
+@contextmanager
+def _bound(listening: Listening) -> Generator[socket.socket, None, None]:
+    """A socket that listens; port 0 takes any that is free."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        raise StoreError("no such address to listen at") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind(address)
+            bound.listen(_BACKLOG)
+        except OSError as error:
+            raise StoreError("the port cannot be listened at", found=error.strerror) from None
+        yield bound
+    finally:
+        bound.close()

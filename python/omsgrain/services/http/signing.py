@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures of bundles in HTTP: made of what goes out, checked on what comes in.
+
+What was not checked leaves an entry in the audit trail. Spec: AIMEM §5.3
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from starlette.datastructures import Headers
+
+from omsgrain.errors import OmsError
+from omsgrain.formats.aimem import signature
+from omsgrain.formats.aimem.rules import RULES
+from omsgrain.formats.aimem.signature import Checked
+from omsgrain.services.http.options import Options
+from omsgrain.services.http.problems import Refusal, refusal_of
+
+__all__ = ["LEFT_OUT", "checked", "signed"]
+
+LEFT_OUT: Final = {"aimem-signature-omitted": "too-large"}
+"""The header of an answer that would be signed, were it smaller."""
+
+
+def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
+    """The header with our signature; none without a signer.
+
+    Args:
+        text: gives the canonical text of the bundle.
+        options: of the server.
+    """
+    if options.signer is None:
+        return {}
+    made = signature.sign_bundle(text(), options.signer, iat=int(time.time()))
+    return {signature.HEADER.lower(): signature.to_header(made)}
+
+
+def checked(headers: Headers, text: Callable[[], bytes], size: int, options: Options) -> Checked:
+    """See that somebody who is trusted has signed what comes in.
+
+    Args:
+        headers: of the request.
+        text: gives the canonical text of the bundle.
+        size: of its bytes.
+        options: of the server.
+
+    Returns:
+        What was done about the signature.
+
+    Raises:
+        Refusal: a signature does not hold, or there must be one.
+    """
+    given = headers.getlist(signature.HEADER)
+    if not given and not options.require_signature:
+        return "missing"
+    if not given:
+        raise Refusal("signature_missing", status=RULES["signature_missing"].status)
+    if options.trust is None:
+        return "skipped"
+    if len(given) > 1:
+        raise Refusal(
+            "signature_invalid", "it stands twice", status=RULES["signature_invalid"].status
+        )
+    if size > options.signed:
+        raise Refusal("body_too_large", f"signed bundles have at most {options.signed} bytes")
+    try:
+        signature.check(signature.from_header(given[0]), text(), options.trust, required=True)
+    except OmsError as error:
+        raise refusal_of(error) from None
+    return "verified"

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens that let somebody in over the network, each for one tenant.
+
+    key     SHA-256 of the token, 32 bytes
+    value   MessagePack map:
+            "n"  name           "c"  when it was made, ms
+            "t"  tenant         "r"  when it was revoked, ms; left out while it holds
+            "s"  list of scopes
+
+The token itself stands nowhere: it is 32 random bytes, so its hash needs no salt, and looking it
+up by its hash tells nobody by the time it takes how much of a guess was right.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final, Literal, get_args
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
+from omsgrain.store import audit
+from omsgrain.store.base import Reader, Store, Writer
+from omsgrain.store.tables import TOKENS
+
+__all__ = ["PREFIX", "SCOPES", "Scope", "Token", "Tokens", "is_token"]
+
+Scope = Literal["import", "export", "admin"]
+"""What a token lets one do: bring in, take out, erase. None of them holds another."""
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+PREFIX: Final = "omg_"
+"""How every token begins, so that scanners for secrets know one."""
+
+_BYTES = 32
+_TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MOST_TENANT = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token.
+
+    Attributes:
+        name: what it is called here; no two that hold have one name.
+        tenant: whose memory it opens.
+        scopes: what it is good for.
+        created: ms since 1970.
+        revoked: when it ended, ms since 1970; None while it holds.
+    """
+
+    name: str
+    tenant: str
+    scopes: tuple[Scope, ...]
+    created: int
+    revoked: int | None = None
+
+
+class Tokens:
+    """The tokens of a store. What one process adds or revokes, all see at once.
+
+    Args:
+        store: where they stand.
+        actor: who acts, for the audit trail.
+        clock: gives the time in ms since 1970.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        actor: str | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._store = store
+        self._actor = actor
+        self._clock = clock
+
+    def add(self, name: str, tenant: str, scopes: Iterable[str]) -> str:
+        """Make a token.
+
+        Args:
+            name: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore; it goes into the audit trail.
+            tenant: whose memory it opens.
+            scopes: of ``SCOPES``, at least one.
+
+        Returns:
+            The token. It is told this once, and kept nowhere.
+
+        Raises:
+            SchemaError: a name that is taken or cannot be, an unknown scope, or none.
+            StoreError: read-only, full or broken.
+        """
+        if _NAME.fullmatch(name) is None:
+            expected = "1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"
+            raise SchemaError("not the name of a token", field="/name", expected=expected)
+        if not 1 <= len(tenant) <= _MOST_TENANT:
+            raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
+        wanted = set(scopes)
+        if not wanted or not wanted <= set(SCOPES):
+            raise SchemaError("not scopes", field="/scopes", expected=", ".join(SCOPES))
+        ordered: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope in wanted)
+        secret = PREFIX + base64.urlsafe_b64encode(os.urandom(_BYTES)).rstrip(b"=").decode()
+        token = Token(name, tenant, ordered, self._clock())
+
+        def work(writer: Writer) -> None:
+            if _live(writer, name) is not None:
+                raise SchemaError("there is a token of this name", field="/name")
+            writer.set_row(TOKENS, _key(secret), _pack(token))
+            self._note(writer, "token_added", name)
+
+        self._store.write(work)
+        return secret
+
+    def find(self, secret: str) -> Token | None:
+        """Return what is known of a token that somebody shows; None of one that does not hold.
+
+        Raises:
+            IntegrityError: its row is damaged.
+        """
+        if not is_token(secret):
+            return None
+        with self._store.read() as reader:
+            row = reader.row(TOKENS, _key(secret))
+        token = None if row is None else _unpack(row)
+        return None if token is None or token.revoked is not None else token
+
+    def list(self) -> list[Token]:
+        """Return all tokens, oldest first; those that were revoked too.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
+        with self._store.read() as reader:
+            found = [_unpack(row) for _, row in reader.rows(TOKENS)]
+        return sorted(found, key=lambda token: (token.created, token.name))
+
+    def revoke(self, name: str, *, forget: bool = False) -> None:
+        """End a token, from now on and for every process.
+
+        Args:
+            name: of the token.
+            forget: delete all rows of this name, whose tenant is then named here no more.
+
+        Raises:
+            NotFoundError: no token of this name holds; with ``forget``, there is none.
+            StoreError: read-only, full or broken.
+        """
+
+        def work(writer: Writer) -> None:
+            rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
+            mine = [(key, token) for key, token in rows if token.name == name]
+            live = [(key, token) for key, token in mine if token.revoked is None]
+            if not (mine if forget else live):
+                raise NotFoundError("no token of this name holds")
+            for key, token in mine if forget else live:
+                ended = replace(token, revoked=self._clock())
+                writer.set_row(TOKENS, key, None if forget else _pack(ended))
+            self._note(writer, "token_forgotten" if forget else "token_revoked", name)
+
+        self._store.write(work)
+
+    def _note(self, writer: Writer, reason: str, name: str) -> None:
+        """Add an entry to the audit trail: the token's name, not its tenant, not its hash."""
+        audit.append(
+            writer,
+            operation="key",
+            actor=self._actor,
+            time=self._clock(),
+            reason_code=reason,
+            details={"token": name},
+        )
+
+
+def is_token(text: str) -> bool:
+    """Whether this has the form of a token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def _key(secret: str) -> bytes:
+    return sha256(secret.encode("ascii")).digest()
+
+
+def _live(reader: Reader, name: str) -> Token | None:
+    tokens = (_unpack(row) for _, row in reader.rows(TOKENS))
+    return next((t for t in tokens if t.name == name and t.revoked is None), None)
+
+
+def _pack(token: Token) -> bytes:
+    row: dict[str, Any] = {
+        "n": token.name,
+        "t": token.tenant,
+        "s": list(token.scopes),
+        "c": token.created,
+    }
+    if token.revoked is not None:
+        row["r"] = token.revoked
+    packed: bytes = msgpack.packb(row)
+    return packed
+
+
+def _unpack(row: bytes) -> Token:
+    try:
+        found = msgpack.unpackb(row)
+        name, tenant, scopes = found["n"], found["t"], found["s"]
+        created, revoked = found["c"], found.get("r")
+        sound = (
+            isinstance(name, str)
+            and isinstance(tenant, str)
+            and set(scopes) <= set(SCOPES)
+            and type(created) is int
+            and (revoked is None or type(revoked) is int)
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, msgpack.UnpackException):
+        sound = False
+    if not sound:
+        raise IntegrityError("a token cannot be read: its row is damaged")
+    return Token(name, tenant, tuple(scopes), created, revoked)

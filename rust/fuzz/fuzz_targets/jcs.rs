@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A byte for the depth and any JSON: refused, or made canonical, which is then its own canonical
+//! text, says the same, and stays when its keys come in another order or one of them goes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use omsgrain_core::{jcs, json};
+
+fuzz_target!(|data: &[u8]| {
+    let &[depth, ref text @ ..] = data else { return };
+    let depth = usize::from(depth);
+    let Ok(once) = jcs::canonical(text, None, depth) else { return };
+    std::str::from_utf8(&once).expect("canonical text is UTF-8");
+    json::parse(&once).expect("canonical text is JSON");
+    assert_eq!(jcs::canonical(&once, None, depth).as_ref(), Ok(&once), "its own canonical text");
+    let spaced = [b" \n", text, b"\t "].concat();
+    assert_eq!(jcs::canonical(&spaced, None, depth).as_ref(), Ok(&once), "spaces say nothing");
+    let inside = [b"{\"b\":", text, b",\"a\":", text, b"}"].concat();
+    let pair = [b"{\"a\":", once.as_slice(), b",\"b\":", once.as_slice(), b"}"].concat();
+    match jcs::canonical(&inside, None, depth + 1) {
+        Ok(found) => assert_eq!(found, pair, "in the order of keys"),
+        // The parser has a limit of its own.
+        Err(error) => assert_eq!(error.code(), omsgrain_core::Code::Corrupt),
+    }
+    if let Ok(found) = jcs::canonical(&inside, Some("a"), depth + 1) {
+        assert_eq!(found, [b"{\"b\":", once.as_slice(), b"}"].concat(), "without a key");
+    }
+});

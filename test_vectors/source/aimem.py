@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AIMEM bundles: good ones, and each rule broken once.
+
+The changes are those of omsgrain.conformance, which are data. What is wrong stands there as well,
+said by who wrote the change and not by what the validator found; checksums are made by jcs.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jcs
+
+from omsgrain.conformance.faults import FAULTS, TEXTS
+from omsgrain.conformance.goods import GOODS
+from omsgrain.conformance.sample import bundle, edited
+
+LARGEST = 8_000  # characters; larger ones are tests, not vectors
+ARRAYS = {
+    "chunks": "chunk",
+    "edges": "edge",
+    "entities": "entity",
+    "chunk_entities": "chunk_entity",
+}
+
+
+def vectors() -> Iterator[dict[str, Any]]:
+    """All of them."""
+    for good in GOODS:
+        document = sealed(edited(bundle(), good.edits))
+        warned = [] if good.warning is None else [good.warning]
+        about = (good.name, good.section, good.basis)
+        yield from _small("good", about, spelled(document), "document", [], warned, 200)
+        if set(ARRAYS) <= set(document):
+            text = lines(document)
+            yield from _small("good-lines", about, text, "lines", [], warned, 200)
+    for fault in FAULTS:
+        own = {key: value for key, value in fault.edits.items() if key == "/checksum"}
+        rest = {key: value for key, value in fault.edits.items() if key != "/checksum"}
+        text = spelled(edited(sealed(edited(bundle(), rest)), own))
+        problem = [{"rule": fault.rule, "pointer": fault.pointer}]
+        about = (fault.name, fault.section, fault.basis)
+        yield from _small("bad", about, text, "document", problem, [], fault.status)
+    for broken in TEXTS:
+        text = spelled(sealed(bundle())).replace(broken.old, broken.new, 1)
+        where = {"a key twice": "/scope", "a number beyond the doubles": "/edges/0/weight"}
+        problem = [{"rule": broken.rule, "pointer": where.get(broken.name, "")}]
+        about = (broken.name, broken.section, broken.basis)
+        yield from _small("bad-text", about, text, "document", problem, [], 422)
+    whole = lines(sealed(bundle()))
+    cut = [{"rule": "checksum_mismatch", "pointer": "/checksum", "line": 1}]
+    for name, text in (
+        ("cut behind a line", whole[: whole.rindex("\n", 0, -1) + 1]),
+        ("cut within a line", whole[:-9]),
+        ("two lines in another order", swapped(whole)),
+    ):
+        yield from _small("bad-lines", (name, "2.8", "recommendation"), text, "lines", cut, [], 409)
+
+
+def _small(
+    area: str,
+    about: tuple[str, str, str],
+    text: str,
+    form: str,
+    problems: list[dict[str, Any]],
+    warnings: list[str],
+    status: int,
+) -> Iterator[dict[str, Any]]:
+    if len(text) > LARGEST:
+        return
+    name, section, basis = about
+    slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
+    good = json.loads(text.splitlines()[0])["checksum"] if not problems else None
+    yield {
+        "id": f"aimem/{area}/{slug}",
+        "description": name,
+        "made_by": "test_vectors/source/aimem.py, tests/jcs.py",
+        "checked_by": "omsgrain vectors",
+        "section": section,
+        "basis": basis,
+        "form": form,
+        "bundle": text,
+        "problems": problems,
+        "warnings": warnings,
+        "status": status,
+        "checksum": good,
+    }
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """With its checksum."""
+    return document | {"checksum": jcs.checksum(document)}
+
+
+def spelled(document: Any) -> str:
+    """As JSON."""
+    return json.dumps(document, separators=(",", ":"))
+
+
+def lines(document: dict[str, Any]) -> str:
+    """By lines."""
+    envelope = {name: value for name, value in document.items() if name not in ARRAYS}
+    records = [{"_kind": kind} | one for name, kind in ARRAYS.items() for one in document[name]]
+    return "".join(spelled(one) + "\n" for one in [envelope, *records])
+
+
+def swapped(text: str) -> str:
+    """The first two records in another order."""
+    first, one, other, *rest = text.splitlines(keepends=True)
+    return "".join([first, other, one, *rest])

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers without a network, and the requests that are made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import omsgrain as og
+from omsgrain.formats.aimem.bundle import Bundle, write
+from omsgrain.ops import tokens
+from omsgrain.ops.opening import using
+from omsgrain.ops.serving import open_stores
+from omsgrain.services.http.application import application
+from omsgrain.services.http.log import Log
+from omsgrain.services.http.options import Options
+from omsgrain.services.http.work import Service
+
+ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+ALL = ("import", "export", "admin")
+BUNDLE, LINES, BLOB = (
+    "application/aimem-bundle+json",
+    "application/x-ndjson",
+    "application/octet-stream",
+)
+TIME = 1_768_471_200_000
+
+Content = bytes | AsyncIterator[bytes]
+
+
+class Site:
+    """A server in this process, and a loop in which requests are made of it.
+
+    Attributes:
+        path: of its store.
+        service: what all requests share.
+        log: what was logged.
+    """
+
+    def __init__(self, path: Path, options: Options | None = None, ring: Any = None) -> None:
+        self.path = path
+        og.open(path, keys=ring).close()
+        self._keys = ExitStack()
+        self._keys.enter_context(using(keys=None if ring is None else lambda: ring))
+        stores = open_stores(path)
+        self.log = io.StringIO()
+        self.service = Service(stores, options or Options())
+        self.app = application(self.service, Log("json", self.log))
+        self.loop = asyncio.new_event_loop()
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://omsgrain.test")
+
+    def token(self, name: str = "ada", tenant: str = ADA, scopes: Any = ALL) -> str:
+        """Make a token."""
+        return tokens.add_token(self.path, name, tenant, scopes)
+
+    def ask(
+        self, method: str, path: str, token: str | None = None, **given: Any
+    ) -> httpx.Response:
+        """Make a request and hear the whole answer."""
+        headers = dict(given.pop("headers", {}))
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        request = self.client.request(method, path, headers=headers, **given)
+        return self.loop.run_until_complete(asyncio.wait_for(request, 20))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What was logged."""
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+    def close(self) -> None:
+        """Let go of all of it."""
+        self.loop.run_until_complete(self.client.aclose())
+        self.service.stop()
+        self.service.close()
+        self.loop.close()
+        self._keys.close()
+
+
+@contextmanager
+def site(path: Path, options: Options | None = None, ring: Any = None) -> Iterator[Site]:
+    """A server on a new store."""
+    found = Site(path, options, ring)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def lamp(what: str = "on", **more: Any) -> dict[str, Any]:
+    """A grain in JSON."""
+    fields = {"type": "belief", "subject": "lamp", "relation": "is", "object": what}
+    return {**fields, "confidence": 0.5, "created_at": TIME, **more}
+
+
+def chunk(
+    n: int, content: str | None = None, producer: str = "lab", **more: Any
+) -> dict[str, Any]:
+    """A chunk."""
+    text = f"note {n}" if content is None else content
+    return {
+        "id": f"urn:aimem:{producer}:c{n}",
+        "content": text,
+        "content_hash": "sha256:" + sha256(text.encode()).hexdigest(),
+        "memory_type": "fact",
+        "created_at": "2026-01-15T10:00:00Z",
+        **more,
+    }
+
+
+def envelope(**more: Any) -> dict[str, Any]:
+    """An envelope without its checksum."""
+    return {
+        "format": "aimem-bundle",
+        "version": "1",
+        "producer": "lab",
+        "tenant_id": ADA,
+        "exported_at": "2026-02-01T00:00:00Z",
+        "scope": "FULL",
+        **more,
+    }
+
+
+def bundle(*chunks: dict[str, Any], **more: Any) -> bytes:
+    """A bundle in one document, with its checksum."""
+    return write(Bundle(envelope(**more), {"chunk": list(chunks)}))
+
+
+def by_lines(document: bytes) -> bytes:
+    """The same bundle by lines."""
+    whole = json.loads(document)
+    kinds = {
+        "chunks": "chunk",
+        "edges": "edge",
+        "entities": "entity",
+        "chunk_entities": "chunk_entity",
+    }
+    arrays = {name: whole.pop(name, []) for name in kinds}
+    lines = [whole, *({"_kind": kinds[n]} | record for n, a in arrays.items() for record in a)]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)

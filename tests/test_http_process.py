@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server as a process: it listens, is used by many, stops, and survives being killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import ssl
+from datetime import datetime, timezone
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+import omsgrain as og
+from http_processes import Served
+from http_sites import ADA, ALL, BUNDLE, GRACE, bundle, chunk, lamp
+from omsgrain.ops.tokens import add_token
+from shell import USAGE, Shell, exit_code
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    og.open(tmp_path / "m.omsg").close()
+    return tmp_path / "m.omsg"
+
+
+@pytest.fixture
+def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capfdbinary, monkeypatch)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_stops(path: Path, number: int) -> None:
+    token = add_token(path, "ada", ADA, ALL)
+    with Served(path, "--log-format", "json") as served:
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=served.url, headers=headers) as client:
+            assert client.get("/healthz").json() == {"status": "ok"}
+            assert client.post("/v1/grains", json=lamp("violet")).json()["stored"] == 1
+            assert client.get("/v1/grains?subject=lamp").json()["results"]
+            head = client.head("/v1/grains")
+            assert (head.status_code, head.content) == (200, b"")
+            assert int(head.headers["content-length"]) > 0
+        assert served.end(number) == 0
+        routes = [(line["method"], line["route"], line["status"]) for line in served.lines()]
+        assert routes == [
+            ("GET", "/healthz", 200),
+            ("POST", "/v1/grains", 200),
+            ("GET", "/v1/grains", 200),
+            ("HEAD", "/v1/grains", 200),
+        ]
+        for secret in (token, ADA, "violet", "lamp", "subject"):
+            assert secret not in served.log
+    with og.open(path, readonly=True) as store:
+        assert len(store) == 1
+
+
+def test_many_at_once_lose_nothing(path: Path, long: bool) -> None:
+    clients, each = (200, 2) if long else (20, 1)
+    tokens = {t: add_token(path, f"t-{t[0]}", t, ALL) for t in (ADA, GRACE)}
+
+    async def one(client: httpx.AsyncClient, n: int) -> None:
+        tenant = (ADA, GRACE)[n % 2]
+        headers = {"authorization": f"Bearer {tokens[tenant]}", "content-type": BUNDLE}
+        for i in range(each):
+            data = bundle(chunk(1000 * n + i, f"{tenant} {n} {i}"), tenant_id=tenant)
+            answer = await client.post("/v1/brain/import", content=data, headers=headers)
+            assert answer.json()["chunks_inserted"] == 1, answer.text
+            answer = await client.get("/v1/brain/export", headers=headers)
+            contents = [c["content"] for c in answer.json()["chunks"]]
+            assert f"{tenant} {n} {i}" in contents
+            assert all(content.startswith(tenant) for content in contents)
+
+    async def all_of_them(url: str) -> None:
+        limits = httpx.Limits(max_connections=clients)
+        async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
+            await asyncio.gather(*(one(client, n) for n in range(clients)))
+
+    with Served(path) as served:
+        asyncio.run(all_of_them(served.url))
+        assert served.end(signal.SIGTERM) == 0
+        assert "defect" not in served.log
+    with og.open(path, readonly=True) as store:
+        assert len(store) == clients * each
+
+
+def test_killed_it_has_kept_what_it_said_it_had(path: Path) -> None:
+    token = add_token(path, "ada", ADA, ALL)
+    headers = {"authorization": f"Bearer {token}"}
+    with Served(path) as served:
+        for n in range(5):
+            answer = httpx.post(f"{served.url}/v1/grains", json=lamp(str(n)), headers=headers)
+            assert answer.status_code == 200
+        served.end(signal.SIGKILL)
+    with og.open(path) as store:
+        assert len(store) == 5
+        assert store.verify().verified == 5
+    with Served(path) as served:
+        assert httpx.get(f"{served.url}/v1/grains", headers=headers).json()["results"]
+
+
+def test_stopping_waits_for_who_is_at_work(path: Path) -> None:
+    """A body that is on its way when the signal comes is still taken."""
+    token = add_token(path, "ada", ADA, ALL)
+    data = json.dumps(lamp()).encode()
+    with Served(path, "--log-format", "json") as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as wire:
+            head = (
+                f"POST /v1/grains HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+                f"content-type: application/json\r\ncontent-length: {len(data)}\r\n"
+                "expect: 100-continue\r\n\r\n"
+            )
+            wire.sendall(head.encode())
+            assert b"100" in wire.recv(100)  # the server waits for the body now
+            served.child.send_signal(signal.SIGTERM)
+            wire.sendall(data)
+            answer = b""
+            while piece := wire.recv(4096):
+                answer += piece
+        assert answer.startswith(b"HTTP/1.1 200"), answer
+        assert served.end(signal.SIGTERM) == 0
+    with og.open(path, readonly=True) as store:
+        assert len(store) == 1
+
+
+def test_what_it_refuses_to_start_with(shell: Shell, path: Path, tmp_path: Path) -> None:
+    assert shell("serve", path, "--host", "0.0.0.0") == exit_code("ERR_UNSUPPORTED")
+    assert shell("serve", path, "--host", "example.org") == exit_code("ERR_UNSUPPORTED")
+    assert shell("serve", path, "--producer", "Not One") == exit_code("ERR_SCHEMA")
+    assert shell("serve", path, "--require-signature") == USAGE
+    assert shell("serve", path, "--did", "did:web:example.org") == USAGE
+    assert shell("serve", path, "--body-limit", "many") == USAGE
+    assert shell("serve", tmp_path) == exit_code("ERR_STORE")
+    certificate = tmp_path / "c.pem"
+    certificate.write_bytes(b"none")
+    assert shell("serve", path, "--tls-cert", certificate) == exit_code("ERR_SCHEMA")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert shell("serve", path, "--port", port) == exit_code("ERR_STORE")
+
+
+def test_tls(path: Path, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    secret = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(secret.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start.replace(year=2126))
+        .sign(secret, SHA256())
+    )
+    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    form = PrivateFormat.PKCS8, NoEncryption()
+    key.write_bytes(secret.private_bytes(Encoding.PEM, *form))
+    with Served(path, "--tls-cert", certificate, "--tls-key", key) as served:
+        assert served.url.startswith("https://127.0.0.1:")
+        host, port = served.url.removeprefix("https://").split(":")
+        context = ssl.create_default_context(cafile=str(certificate))
+        context.check_hostname = False
+        with (
+            socket.create_connection((host, int(port)), timeout=20) as plain,
+            context.wrap_socket(plain) as wire,
+        ):
+            wire.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert wire.recv(100).startswith(b"HTTP/1.1 200")
+        assert served.end(signal.SIGTERM) == 0

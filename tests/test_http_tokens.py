@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens: shown once, kept as hashes, good for what they say, ended at once."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import lmdb
+import pytest
+
+import omsgrain as og
+from child import run as run_child
+from http_sites import ADA, GRACE, lamp, site
+from omsgrain.errors import IntegrityError, NotFoundError, SchemaError, StoreError
+from omsgrain.ops.tokens import add_token, list_tokens, revoke_token
+from omsgrain.store.base import Store
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.tables import AUDIT, TOKENS
+from omsgrain.store.tokens import Tokens, is_token
+from shell import USAGE, Shell, exit_code
+
+
+@pytest.fixture
+def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capfdbinary, monkeypatch)
+
+
+def test_form(below: Store) -> None:
+    secrets = {Tokens(below).add(f"t{n}", ADA, ["export"]) for n in range(5)}
+    assert len(secrets) == 5
+    assert all(re.fullmatch(r"omg_[A-Za-z0-9_-]{43}", secret) for secret in secrets)
+
+
+def test_only_its_hash_is_kept(below: Store) -> None:
+    secret = Tokens(below).add("laptop", ADA, ["admin", "import"])
+    with below.read() as reader:
+        rows = [*reader.rows(TOKENS), *reader.rows(AUDIT)]
+    assert sha256(secret.encode()).digest() in [key for key, _ in rows]
+    assert not any(secret.encode() in key + value for key, value in rows)
+    found = Tokens(below).find(secret)
+    assert found is not None
+    assert (found.name, found.tenant, found.scopes) == ("laptop", ADA, ("import", "admin"))
+
+
+@pytest.mark.parametrize(
+    "secret", ["", "omg_", "omg_" + "a" * 43, "omg_" + "a" * 42 + "\n", "x" * 47]
+)
+def test_what_is_none(below: Store, secret: str) -> None:
+    Tokens(below).add("laptop", ADA, ["export"])
+    assert Tokens(below).find(secret) is None
+    assert is_token(secret) == (secret == "omg_" + "a" * 43)
+
+
+@pytest.mark.parametrize(
+    ("name", "tenant", "scopes"),
+    [
+        ("", ADA, ["export"]),
+        ("a b", ADA, ["export"]),
+        ("a" * 65, ADA, ["export"]),
+        ("laptop", "", ["export"]),
+        ("laptop", ADA, []),
+        ("laptop", ADA, ["export", "root"]),
+        ("taken", ADA, ["export"]),
+    ],
+)
+def test_what_cannot_be_added(below: Store, name: str, tenant: str, scopes: list[str]) -> None:
+    Tokens(below).add("taken", ADA, ["export"])
+    with pytest.raises(SchemaError):
+        Tokens(below).add(name, tenant, scopes)
+    assert len(Tokens(below).list()) == 1
+
+
+def test_revoking(below: Store) -> None:
+    tokens = Tokens(below, clock=lambda: 7)
+    secret = tokens.add("laptop", ADA, ["export"])
+    tokens.revoke("laptop")
+    assert tokens.find(secret) is None
+    assert [(t.name, t.created, t.revoked) for t in tokens.list()] == [("laptop", 7, 7)]
+    with pytest.raises(NotFoundError):
+        tokens.revoke("laptop")
+    assert tokens.find(tokens.add("laptop", ADA, ["export"])) is not None  # a new one of the name
+    tokens.revoke("laptop", forget=True)
+    assert tokens.list() == []
+
+
+def test_damage(below: Store) -> None:
+    secret = Tokens(below).add("laptop", ADA, ["export"])
+    below.write(lambda w: w.set_row(TOKENS, sha256(secret.encode()).digest(), b"\x81\xa1n\x01"))
+    with pytest.raises(IntegrityError):
+        Tokens(below).find(secret)
+
+
+def test_the_trail_names_the_token_and_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    og.open(path).close()
+    add_token(path, "laptop", ADA, ["export"], actor="grace")
+    revoke_token(path, "laptop", actor="grace")
+    with og.open(path, readonly=True) as store:
+        entries = list(store.audit.entries())
+    assert [(e.operation, e.reason_code, e.actor, dict(e.details)) for e in entries] == [
+        ("key", "token_added", "grace", {"token": "laptop"}),
+        ("key", "token_revoked", "grace", {"token": "laptop"}),
+    ]
+
+
+def test_a_running_server_sees_what_another_process_does(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from pathlib import Path
+        from omsgrain.ops import tokens
+        path, act = Path(sys.argv[1]), sys.argv[2]
+        if act == "add":
+            print(tokens.add_token(path, "other", sys.argv[3], ["export"]))
+        else:
+            tokens.revoke_token(path, "other")
+    """
+    with site(tmp_path / "m.omsg") as served:
+        (secret,) = run_child(code, served.path, "add", GRACE)
+        assert served.ask("GET", "/v1/grains", secret).status_code == 200
+        run_child(code, served.path, "revoke")
+        assert served.ask("GET", "/v1/grains", secret).status_code == 401
+
+
+def test_commands(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    og.open(path).close()
+    options = ("--tenant", ADA, "--scope", "export", "--scope", "import")
+    made = shell.json("token", "add", path, "laptop", *options)
+    assert is_token(made["token"])
+    assert shell("token", "add", path, "phone", *options) == 0
+    assert is_token(shell.out.decode().strip())
+    listed = shell.json("token", "list", path)
+    assert {one["name"] for one in listed} == {"laptop", "phone"}
+    assert made["token"] not in shell.out.decode()
+    assert shell("token", "list", path) == 0
+    assert shell("token", "revoke", path, "phone") == 0
+    code, error = shell.error("token", "revoke", path, "phone")
+    assert (code, error["code"]) == (exit_code("ERR_NOT_FOUND"), "ERR_NOT_FOUND")
+    assert shell("token", "add", path, "x", "--tenant", ADA, "--scope", "root") == USAGE
+    assert shell(
+        "token", "add", path, "x", "--tenant", "no tenant", "--scope", "admin"
+    ) == exit_code("ERR_SCHEMA")
+    assert len(list_tokens(path)) == 2
+    shell.json("token", "revoke", path, "phone", "--forget")
+    assert len(list_tokens(path)) == 1
+
+
+def test_a_backup_has_the_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    with og.open(path) as store:
+        secret = add_token(path, "laptop", ADA, ["export"])
+        store.backup(tmp_path / "b.omsg")
+    below = LmdbStore(tmp_path / "b.omsg", readonly=True)
+    assert Tokens(below).find(secret) is not None
+    below.close()
+
+
+def test_a_store_from_before_there_were_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    with og.open(path) as store:
+        address = store.put(lamp())
+    with lmdb.open(str(path), max_dbs=64) as env, env.begin(write=True) as txn:
+        txn.drop(env.open_db(TOKENS.name, txn=txn, create=False))
+    with pytest.raises(StoreError, match="older version"):
+        og.open(path, readonly=True)
+    og.open(path).close()
+    with og.open(path, readonly=True) as store:
+        assert address in store
