@@ -23,7 +23,7 @@ FLOORS = (
     ("exchange",),
     ("engine",),
     ("omsgrain",),
-    ("gateways",),
+    ("gateways", "conformance"),
     ("ops",),
     ("cli", "services"),
 )

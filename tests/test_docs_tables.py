@@ -129,7 +129,8 @@ def test_keys_and_places_of_the_index() -> None:
         "derived_from": "ab" * 32, "link": "cd" * 32, "origin": "urn:example:7",
     }  # fmt: skip
     lists = {"structural_tags": ["x"], "derived_from": ["ab" * 32], "depends_on": ["cd" * 32]}
-    fields = {name: terms[name] for name in terms if name not in ("tag", "link", "origin")} | lists
+    named = {name: terms[name] for name in terms if name not in ("tag", "link", "origin")}
+    fields: dict[str, Any] = named | lists
     fields["x_src"] = b'{"f":"example","k":"note","id":"urn:example:7"}'
     blob = og.encode(BELIEF | fields)
     made_of: dict[str, Any] = terms | {"fingerprint": _core.fingerprint(blob)}
