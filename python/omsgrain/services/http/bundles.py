@@ -35,13 +35,12 @@ async def export(call: Call) -> Response:
     if call.head:
         return Response(media_type=BUNDLE)
     service, check = call.service, _unerased(call)
-    async with call.working() as flag, _stopping(call, flag):
-        file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
-    _begin(check)
-    held = AsyncExitStack()
-    held.callback(file.close)
-    headers |= {"content-length": str(size)} | await _signed(call, size, partial(_text, file))
-    return _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
+    async with AsyncExitStack() as held:
+        async with call.working() as flag, _stopping(call, flag):
+            file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
+            held.callback(file.close)
+        headers |= {"content-length": str(size)} | await _signed(call, size, partial(_text, file))
+        return _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
 
 
 async def export_lines(call: Call) -> Response:
@@ -50,25 +49,23 @@ async def export_lines(call: Call) -> Response:
     if call.head:
         return Response(media_type=LINES)
     service, options, check = call.service, call.service.options, _unerased(call)
-    held = AsyncExitStack()
-    async with AsyncExitStack() as work:
-        flag = await work.enter_async_context(call.working())
-        async with _stopping(call, flag):
-            lines, headers = await service.step(flag, partial(_lines, call, asked, flag))
-        work.push_async_callback(service.step, flag, lines.close)
-        most = PIECE if options.signer is None else options.signed
-        async with _stopping(call, flag):
-            making = partial(exporting.spooled, lines, most)
-            file, size, whole = await service.step(flag, making)
-        _begin(check)
-        held.callback(file.close)
-        if not whole:  # it goes on working while the client takes what is there
-            held.push_async_callback(work.pop_all().aclose)
-            headers |= signing.LEFT_OUT if options.signer is not None else {}
-            rest = flag, lines
-            return _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
-    headers |= await _signed(call, size, partial(_text_of_lines, file))
-    return _stream(call, LINES, headers, held, check, _pieces(call, file))
+    async with AsyncExitStack() as held:
+        async with AsyncExitStack() as work:
+            flag = await work.enter_async_context(call.working())
+            async with _stopping(call, flag):
+                lines, headers = await service.step(flag, partial(_lines, call, asked, flag))
+                work.push_async_callback(service.step, flag, lines.close)
+                most = PIECE if options.signer is None else options.signed
+                making = partial(exporting.spooled, lines, most)
+                file, size, whole = await service.step(flag, making)
+                held.callback(file.close)
+            if not whole:  # it goes on working while the client takes what is there
+                held.push_async_callback(work.pop_all().aclose)
+                headers |= signing.LEFT_OUT if options.signer is not None else {}
+                rest = flag, lines
+                return _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
+        headers |= await _signed(call, size, partial(_text_of_lines, file))
+        return _stream(call, LINES, headers, held, check, _pieces(call, file))
 
 
 def _lines(
@@ -117,8 +114,15 @@ def _stream(
     check: Callable[[], None],
     pieces: AsyncIterator[bytes],
 ) -> Response:
+    """Send what was made; it takes over what is held."""
+    try:
+        check()
+    except Stopped:  # later it can only be cut short
+        raise Refusal("erased", "the tenant was erased meanwhile") from None
     timeout = call.service.options.timeout
-    return Stream(pieces, held, timeout=timeout, headers=headers, media_type=media, check=check)
+    return Stream(
+        pieces, held.pop_all(), timeout=timeout, headers=headers, media_type=media, check=check
+    )
 
 
 async def _pieces(
@@ -144,14 +148,6 @@ def _unerased(call: Call) -> Callable[[], None]:
             raise Stopped
 
     return check
-
-
-def _begin(check: Callable[[], None]) -> None:
-    """Refuse an export that was overtaken before its first byte; later it can only be cut short."""
-    try:
-        check()
-    except Stopped:
-        raise Refusal("erased", "the tenant was erased meanwhile") from None
 
 
 @asynccontextmanager
