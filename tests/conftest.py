@@ -14,6 +14,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store.base import Store
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.memory import MemoryStore
+from shell import Shell
 
 settings.register_profile(
     "default",
@@ -101,3 +102,14 @@ def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
     yield store
     store.close()
+
+
+@pytest.fixture
+def shell(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Shell:
+    """The command line in an empty directory, without keys of the environment."""
+    for name in ("OMSGRAIN_KEYS", "OMSGRAIN_MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return Shell(capfdbinary, monkeypatch)

@@ -24,16 +24,6 @@ UNSIGNED = exit_code("ERR_SIGNATURE")
 
 
 @pytest.fixture
-def shell(
-    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Shell:
-    for name in ("OMSGRAIN_KEYS", "OMSGRAIN_MASTER"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     (path := tmp_path / "x.aimem.json").write_bytes(made(chunk(1), chunk(2, "24 beds")))
     return path

@@ -19,16 +19,6 @@ HOLD = ("--authority", "court", "--reason-code", "litigation")
 
 
 @pytest.fixture
-def shell(
-    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Shell:
-    for name in ("OMSGRAIN_KEYS", "OMSGRAIN_MASTER"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def people(shell: Shell, tmp_path: Path) -> dict[str, str]:
     """A store with sealed grains of two people, and others that name one: addresses by name."""
     (tmp_path / "master.key").touch(0o600)

@@ -19,16 +19,6 @@ WEB = "did:web:robots.example"
 
 
 @pytest.fixture
-def shell(
-    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Shell:
-    for name in ("OMSGRAIN_KEYS", "OMSGRAIN_MASTER"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def key(shell: Shell, tmp_path: Path) -> Path:
     ALICE.save(tmp_path / "alice.key")
     return tmp_path / "alice.key"

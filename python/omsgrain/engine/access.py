@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counting reads: gathered in memory, written together with the next write or when many came.
+"""Counting reads: gathered in memory, written when many came and when the store is closed.
 
 A count is no fact about a grain that somebody would wait a disk for. What this process has not
 written is lost when it is killed, and other processes do not see it yet.
