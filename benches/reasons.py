@@ -68,7 +68,7 @@ REASONS: dict[str, str] = {
     "S10": "It looks up some 25 rows of every grain, in Python: it is to be sure, not fast.",
     "S2": (
         "A commit writes pages that the peer's has not: head, audit trail, time of the commit. "
-        "By cProfile nine tenths are LMDB's commit; what is left is Python, some 140 us."
+        "The commit is most of it; what is left is Python, some 140 us."
     ),
     "S2-threads": (
         "All that wait share a commit; what comes before and after it is Python, one thread at "
