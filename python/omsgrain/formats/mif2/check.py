@@ -11,9 +11,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from omsgrain.formats import times
 from omsgrain.formats.mif2.fields import ARRAYS, DIALECT, MAJOR, SHAPES, VERSION, Field, Kind
 from omsgrain.formats.mif2.rules import RULES, WARNINGS
+from omsgrain.formats.mif2.values import instant
 from omsgrain.formats.problems import Problem, Problems
 from omsgrain.formats.reading import kind_of
 
@@ -54,7 +54,7 @@ _KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
 }
 _FORMS: Final[dict[str, tuple[str, str, Callable[[str], object]]]] = {
     "uuid": ("invalid_uuid", "8-4-4-4-12 hex digits", _UUID.fullmatch),
-    "time": ("invalid_timestamp", _TIME, lambda text: times.parse(text, floating=True)),
+    "time": ("invalid_timestamp", _TIME, instant),
     "checksum": ("invalid_checksum", "sha256: and hex digits", _CHECKSUM.fullmatch),
 }
 
@@ -179,7 +179,7 @@ class Checker:
             self._warn("invalid_memory_type", f"{pointer}/memory_type")
         changed = record.get("updated_at")
         if changed is not None and changed != record["created_at"]:
-            made, last = (times.parse(t, floating=True) for t in (record["created_at"], changed))
+            made, last = instant(record["created_at"]), instant(changed)
             if made is not None and last is not None and last < made:
                 self._warn("times_out_of_order", f"{pointer}/updated_at")
         vector = record.get("embeddings")
@@ -236,6 +236,8 @@ class Checker:
             self._wrong("out_of_range", pointer, f"{field.least}{most or ' or more'}")
 
     def _items(self, pointer: str, field: Field, values: list[Any]) -> None:
+        if not values:
+            return
         shape = field.of or ""
         words, types = _ITEMS.get(shape, _KINDS["object"])
         plain = shape in _ITEMS
