@@ -43,7 +43,7 @@ _DID = re.compile(r"did:[a-z0-9]+:[\x21-\x7e]+")
 
 
 def text_of(record: Record) -> str | None:
-    """The text by which a memory is told from others. Spec: MIF 2.0 §6"""
+    """The text by which a memory is told from others. Spec: MIF 2.0 §6."""
     return str(record["content"])
 
 
