@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+from omsgrain import _core
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.formats.aimem.checksum import MEMBER, of_document
@@ -47,7 +48,10 @@ def sniff(data: bytes) -> str:
     Raises:
         UnsupportedError: none that is known.
     """
-    document = _json(data)
+    # Nearly every document says so near its beginning, and need not be read to its end for that.
+    name, value = _core.json_member(data, ["format", "mif_version"]) or ("", None)
+    sure = value in (FORMAT, LEGACY_FORMAT) or (name == "mif_version" and value is not None)
+    document = {name: value} if sure else _json(data)
     if _is_aimem(document) or (document is None and _AIMEM.search(data[:_HEAD])):
         return "aimem"
     if _is_mif2(document) or (document is None and _MIF2.search(data[:_HEAD])):
