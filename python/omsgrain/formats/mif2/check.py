@@ -208,7 +208,12 @@ class Checker:
                 continue
             types, more, field = plan
             if type(item) in types:
-                if more:
+                form = field.form
+                if form is not None and type(item) is str:
+                    # A pointer is put together only where it is needed.
+                    if not _FORMS[form][2](item):
+                        self._form(f"{pointer}/{name}", form, item)
+                elif more:
                     self._more(f"{pointer}/{name}", field, item)
             elif item is None and field.nullable:
                 continue
@@ -227,8 +232,6 @@ class Checker:
                 self._object(pointer, field.of, value)
         elif field.kind == "array":
             self._items(pointer, field, value)
-        elif field.form is not None:
-            self._form(pointer, field.form, value)
         elif field.least is not None and (
             value < field.least or (field.most is not None and value > field.most)
         ):
