@@ -148,7 +148,7 @@ def _document(
     newest = max((grain["created_at"] for grain in heap.grains.values()), default=0)
     id, kept = export_id(to, around.id)
     if not id and to != AIMEM:
-        mark = sha256("".join(heap.grains).encode()).hexdigest()
+        mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
         id = export_id(to, names.of_address(mark))[0]
     if to == AIMEM:
         if not urn.is_producer(options.producer):

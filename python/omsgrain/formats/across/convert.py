@@ -26,10 +26,11 @@ from omsgrain.formats.document import (
     spelled,
 )
 from omsgrain.formats.exact import spell
+from omsgrain.formats.raw import Get
 from omsgrain.formats.source import KEY
 from omsgrain.grain import Grain
 
-__all__ = ["dump", "is_foreign", "remade", "tree"]
+__all__ = ["dump", "is_foreign", "remade", "tree", "with_vector"]
 
 Records = dict[str, list[dict[str, Any]]]
 _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
@@ -68,6 +69,7 @@ def dump(
     producer: str | None = None,
     user_id: str | None = None,
     exported_at: str | None = None,
+    exact: bool = False,
     layout: str | None = None,
     passphrase: str | None = None,
     key: bytes | None = None,
@@ -83,6 +85,7 @@ def dump(
         producer: of AIMEM: the namespace of what gets an identifier.
         user_id: whose it is, if nothing says so, or something else does.
         exported_at: when it was made.
+        exact: refuse to write it in another spelling than it had.
         layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``.
         passphrase: of MIF 1.0: encrypt it, so that this opens it.
         key: instead, 32 bytes as they are.
@@ -101,8 +104,14 @@ def dump(
                     **_said(producer=producer, user=user_id, exported_at=exported_at))  # fmt: skip
     document, losses = tree(found, to, vectors, given)
     own = _own(found, to)
+    if exact and (own is None or (own.style is None and not own.text)):
+        raise SchemaError("how the document was spelled was not kept when it was loaded")
     if to == MIF1:
-        data = _mif1(document, layout or (own.layout if own is not None else None), passphrase, key)
+        data = _mif1(document, own, layout, found.grains.__getitem__)
+        if passphrase is not None or key is not None:
+            from omsgrain.formats.mif1.envelope import seal_document
+
+            data = seal_document(data, passphrase, key=key)
     elif own is not None and to == MIF2:
         data = spelled(own, document, found.grains.__getitem__)
     else:
@@ -173,7 +182,7 @@ def _refilled(
         at = {address: record for record, address in made.arrays.get(pointer, ()) if address}
         try:
             arrays[pointer] = [
-                _with_vector(known[one], one, to, vectors, options) if one in known else at[one]
+                with_vector(known[one], one, to, vectors, options) if one in known else at[one]
                 for one in listed
             ]
         except KeyError:
@@ -192,11 +201,11 @@ def _add(
     pointers = {kind: pointer for pointer, kind in ARRAYS[to].items()}
     for one in records:
         if (pointer := pointers.get(one.kind)) is not None:
-            record = _with_vector(one.record, one.address, to, vectors, options)
+            record = with_vector(one.record, one.address, to, vectors, options)
             arrays.setdefault(pointer, []).append(record)
 
 
-def _with_vector(
+def with_vector(
     record: dict[str, Any], address: str, to: str, vectors: Mapping[str, Vector], options: Options
 ) -> dict[str, Any]:
     """A chunk with its embedding, which stands in no grain."""
@@ -260,12 +269,10 @@ def _counted(envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
     return envelope | {"metadata": metadata}
 
 
-def _mif1(
-    document: dict[str, Any], layout: Any, passphrase: str | None, key: bytes | None
-) -> bytes:
-    from omsgrain.formats.mif1 import envelope, layouts
+def _mif1(document: dict[str, Any], own: Manifest | None, layout: Any, get: Get) -> bytes:
+    from omsgrain.formats.mif1 import layouts
+    from omsgrain.formats.mif1.convert import spelled as as_it_was
 
-    data = layouts.spell(document, layout or "json")
-    if passphrase is None and key is None:
-        return data
-    return envelope.seal_document(data, passphrase, key=key)
+    if own is not None and layout in (None, own.layout or "json"):
+        return as_it_was(own, document, get)
+    return layouts.spell(document, layout or "json")

@@ -12,7 +12,7 @@ from omsgrain.formats.across import words
 from omsgrain.formats.across.content import Content, Found, Written, near
 from omsgrain.formats.across.losses import Told
 from omsgrain.formats.across.shaping import Record, Shape, shape
-from omsgrain.formats.across.spelling import rfc3339
+from omsgrain.formats.across.spelling import count, rate, rfc3339, whole
 from omsgrain.formats.mif1.fields import (
     ARRAYS,
     PRIORITIES,
@@ -106,7 +106,7 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
             kinds[record["id"]] = "memory" if kind == "memory" else "todo"
     entities = near(
         (id, id.removeprefix(_NODE), _type(node)) for id, node in nodes.items()
-        if kinds[id] == "entity"
+        if _kind(node) == "entity"
     )  # fmt: skip
     found: list[Found] = []
     projects: dict[str, model.Project] = {}
@@ -119,7 +119,7 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
             ends = {f"{end}_kind": _end(record[end], kinds) for end in ("source", "target")}
             name = f"{record['source']} {record['target']} {record.get('type')}"
             found.append(Found(CLASSES["edge"].read(record, id=name, **ends), at))
-        elif kind == "node" and kinds[record["id"]] == "entity":
+        elif kind == "node" and _kind(record) == "entity":
             found.append(Found(_entity(record), at))
         elif kind == "node":
             # A node of a memory says what its edges say already.
@@ -258,8 +258,11 @@ def adapt(item: model.Item) -> model.Item | None:
             importance = words.importance_of(item.priority)
         times = {name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")}
         made = rfc3339(item.created_at) or times["updated_at"] or rfc3339(0)
-        mentions = tuple(replace(one, type=one.type or "unknown") for one in item.entities)
-        return replace(item, created_at=made, importance=importance, entities=mentions,
+        mentions = tuple(replace(one, type=one.type or "unknown", confidence=rate(one.confidence))
+                         for one in item.entities)  # fmt: skip
+        return replace(item, created_at=made, entities=mentions,
+                       importance=rate(importance), decay_rate=rate(item.decay_rate),
+                       access_count=count(item.access_count, 0), embedding=whole(item.embedding),
                        type=item.type or "observation", **times)  # fmt: skip
     if isinstance(item, model.Todo):
         names = ("updated_at", "due", "completed_at")
@@ -269,11 +272,12 @@ def adapt(item: model.Item) -> model.Item | None:
             created_at=rfc3339(item.created_at) or rfc3339(0),
             status=item.status if item.status in STATUSES else "todo",
             priority=item.priority if item.priority in PRIORITIES else None,
+            embedding=whole(item.embedding),
             recurrence=item.recurrence if item.recurrence in RECURRENCES else None,
         )
     if isinstance(item, model.Relation):
         return replace(item, type=words.mif1_edge(item.type), created_at=rfc3339(item.created_at),
-                       weight=0.5 if item.weight is None else item.weight)  # fmt: skip
+                       weight=0.5 if rate(item.weight) is None else item.weight)  # fmt: skip
     return item if isinstance(item, model.Entity | model.Project) else None
 
 

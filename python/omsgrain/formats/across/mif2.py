@@ -11,8 +11,9 @@ from omsgrain.formats import model
 from omsgrain.formats.across import words
 from omsgrain.formats.across.content import Content, Found, Written, near
 from omsgrain.formats.across.losses import Told
+from omsgrain.formats.across.names import uuid_of
 from omsgrain.formats.across.shaping import Record, Shape, shape
-from omsgrain.formats.across.spelling import rfc3339
+from omsgrain.formats.across.spelling import count, rate, rfc3339, whole
 from omsgrain.formats.mif2.fields import SHAPES, VERSION
 
 __all__ = ["CARRIED", "CLASSES", "TITLE", "TOLD", "about", "adapt", "read", "write"]
@@ -122,17 +123,18 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
     for kind, record in records:
         if kind in seen:
             seen[kind].add(record["id"])
-    nodes = {record["id"]: _node(record, seen) for kind, record in records if kind == "entity"}
+    entity = [record for kind, record in records if kind == "entity"]
+    nodes = {record["id"]: node for record in entity if (node := _node(record, seen))}
     entities = near(
         (record["id"], record["name"], next(iter(record.get("types") or ()), None))
-        for kind, record in records if kind == "entity" and nodes[record["id"]] is None
+        for record in entity if _node(record, seen) is None
     )  # fmt: skip
     told = about(envelope)
     found = []
     for at, (kind, record) in enumerate(records):
         if kind not in CLASSES:
             found.append(Found(_only(kind, record), at))
-        elif kind == "entity" and nodes[record["id"]] is not None:
+        elif kind == "entity" and _node(record, seen) is not None:
             continue  # what stands for a memory in the graph says nothing of its own
         else:
             found.append(Found(_item(kind, record, seen, nodes, entities, told), at))
@@ -143,7 +145,7 @@ def _item(
     kind: str,
     record: Record,
     seen: Mapping[str, set[str]],
-    nodes: Mapping[str, model.Kind | None],
+    nodes: Mapping[str, model.Kind],
     entities: Mapping[tuple[str, str | None], str],
     told: Mapping[str, Mapping[str, Any]],
 ) -> model.Item:
@@ -183,10 +185,10 @@ def _node(record: Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
 
 
 def _end(
-    id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind | None]
+    id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind]
 ) -> model.Kind:
-    if id in seen["entity"]:
-        return nodes[id] or "entity"
+    if id in nodes or id in seen["entity"]:
+        return nodes.get(id, "entity")
     return "memory" if id in seen["memory"] else "todo" if id in seen["todo"] else "entity"
 
 
@@ -242,7 +244,7 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
     graph = envelope.get("knowledge_graph") or {}
     rest |= {f"knowledge_graph/{k}": v for k, v in graph.items() if k not in _GRAPH}
     vendors = envelope.get("vendor_extensions") or {}
-    rest |= {f"vendor_extensions/{k}": v for k, v in vendors.items() if k != CARRIED}
+    rest |= {f"vendor_extensions/{k}": v for k, v in vendors.items() if not _is_ours(k, v)}
     secrets = privacy.get("secrets_detected")
     return model.Document(
         id=meta.get("id", ""),
@@ -256,6 +258,11 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
     )
 
 
+def _is_ours(vendor: str, place: Any) -> bool:
+    return vendor == CARRIED and isinstance(place, dict) and place.keys() <= _PLACES
+
+
+_PLACES = frozenset(("grains", _METADATA))
 _AROUND = frozenset(("mif_version", "generator", "export_meta", "knowledge_graph",
                      "vendor_extensions", "memories", "todos", "projects",
                      "reminders"))  # fmt: skip
@@ -271,26 +278,34 @@ def adapt(item: model.Item) -> model.Item | None:
     """The item as this format has it; None if it has nothing like it."""
     if isinstance(item, model.Memory):
         made = item.created_at or item.updated_at
-        mentions = tuple(one for one in item.entities if one.name)
+        mentions = tuple(replace(one, confidence=rate(one.confidence)) for one in item.entities)
         times = {name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")}
         importance = item.importance
         if importance is None:
             importance = words.importance_of(item.priority)
         return replace(item, created_at=rfc3339(made) or rfc3339(0), entities=mentions,
+                       embedding=whole(item.embedding), version=count(item.version, 1),
                        importance=importance, **times)  # fmt: skip
     if isinstance(item, model.Todo):
         names = ("updated_at", "due", "completed_at")
         times = {name: rfc3339(getattr(item, name)) for name in names}
         created_at = rfc3339(item.created_at) or rfc3339(0)
         times["updated_at"] = times["updated_at"] or created_at
+        comments = tuple(
+            replace(one, id=one.id or uuid_of("todo", f"{item.id} {i}"), content=one.content or "")
+            for i, one in enumerate(item.comments)
+        )
         return replace(item, created_at=created_at, status=item.status or "todo",
-                       priority=item.priority or "none", **times)  # fmt: skip
+                       priority=item.priority or "none", comments=comments,
+                       **times)  # fmt: skip
     if isinstance(item, model.Project):
         made = rfc3339(item.created_at) or rfc3339(0)
         return replace(item, name=item.name or item.id, created_at=made)
     if isinstance(item, model.Relation):
         made = rfc3339(item.created_at)
-        return replace(item, type=item.type or "related_to", created_at=made)
+        return replace(item, type=item.type or "related_to", created_at=made,
+                       weight=rate(item.weight), valid_at=rfc3339(item.valid_at),
+                       invalidated_at=rfc3339(item.invalidated_at))  # fmt: skip
     if isinstance(item, model.Entity):
         return replace(item, created_at=rfc3339(item.created_at),
                        last_seen_at=rfc3339(item.last_seen_at))  # fmt: skip
@@ -336,7 +351,7 @@ def envelope_order(arrays: Mapping[str, Any]) -> list[str]:
 
 def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
     envelope: dict[str, Any] = {"mif_version": VERSION}
-    if document.generator:
+    if all(isinstance(document.generator.get(name), str) for name in ("name", "version")):
         envelope["generator"] = dict(document.generator)
     made = rfc3339(document.exported_at)
     meta = {"id": document.id, "created_at": made, "user_id": document.user}

@@ -27,6 +27,12 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 _HEX = re.compile(r"[0-9A-Fa-f-]+")
 _PREFIX: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
 _NODE: Final = "entity:"
+_SPACES: Final[dict[tuple[str, Kind], Kind]] = {
+    (AIMEM, "todo"): "memory",
+    (AIMEM, "reminder"): "memory",
+    (MIF1, "reminder"): "todo",
+}
+"""What becomes a record of another kind has its id among theirs."""
 
 
 def of_address(address: str) -> str:
@@ -69,12 +75,15 @@ def id_in(
             return external
         named = urn.urn(producer, id)
         return named if urn.parse(named) else urn.urn(producer, uuid_of(kind, id))
-    if format == MIF2 or kind in ("reminder", "relation"):
+    if format == MIF2 and kind == "entity" and _ours(id) != id:
+        return _ours(id)  # which may be any text there
+    if format == MIF2 or kind == "relation":
         return uuid_of(kind, id)
     if kind == "entity":
         return f"{_NODE}{name}"
     if kind == "project":
         return _ours(id)
+    kind = _SPACES.get((format, kind), kind)
     prefix = _PREFIX[kind]
     for text in (_ours(id), external or ""):
         if text.startswith(prefix) and (text != external or uuid_of(kind, text) == id):
@@ -99,7 +108,7 @@ class Names:
         self.format = format
         self._producer = producer
         self._given: dict[tuple[Kind, str], str] = {}
-        self._taken: set[tuple[Kind | None, str]] = set()
+        self._taken: set[tuple[Kind, str]] = set()
 
     def give(
         self,
@@ -108,7 +117,6 @@ class Names:
         *,
         external: str | None = None,
         name: str | None = None,
-        again: bool = False,
     ) -> str:
         """Name a record.
 
@@ -117,20 +125,16 @@ class Names:
             id: its id.
             external: its id in another system.
             name: the name of an entity.
-            again: take the same name for an id that stands twice.
         """
-        known = self._given.get((kind, id))
-        if known is not None and again:
-            return known
         wanted = id_in(
             self.format, kind, id, external=external, name=name, producer=self._producer
         )
-        # Chunks and entities of AIMEM may have one name, but one that we give is given once.
+        space = _SPACES.get((self.format, kind), kind)
         made, count = wanted, 1
-        while (kind, made) in self._taken:
+        while (space, made) in self._taken:
             count += 1
             made = self._numbered(kind, id, wanted, count)
-        self._taken.add((kind, made))
+        self._taken.add((space, made))
         self._given.setdefault((kind, id), made)
         return made
 

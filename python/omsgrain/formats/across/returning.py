@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from omsgrain.errors import OmsError
+from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import MEMBER, carried
-from omsgrain.formats.across.convert import remade, tree
+from omsgrain.formats.across.convert import remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
+from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.document import Import, Manifest, Vector, manifest
-from omsgrain.formats.source import Source, same
+from omsgrain.formats.raw import gather
+from omsgrain.formats.source import Source, difference, same
 from omsgrain.grain import Grain
 
 __all__ = ["taken_back"]
@@ -43,7 +45,10 @@ def taken_back(found: Import) -> Import:
         return found
     try:
         document, _ = tree(looked, found.format, found.vectors, Options())
-        whole = None if found.problems else _all(found, looked, document, grains)
+        # How a document is spelled stands in its manifest.
+        plain = own.style is None and not own.text and own.layout in (None, "json")
+        alone = plain and not found.problems
+        whole = _all(found, looked, document, grains) if alone else None
         return whole or _some(found, looked, own, document, grains)
     except OmsError:
         return found  # what went along is not what it must be
@@ -53,9 +58,12 @@ def _all(
     found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain]
 ) -> Import | None:
     heaped = heap(grains)
-    vectors = _vectors(found, looked, remade(heaped, None, found.format, {}, Options()))
-    made, _ = tree(heaped, found.format, vectors, Options())
-    return replace(found, grains=grains, vectors=vectors) if same(made, document) else None
+    try:
+        vectors = _vectors(found, looked, remade(heaped, None, found.format, {}, Options()))
+        made, _ = tree(heaped, found.format, vectors, Options())
+    except SchemaError:
+        return None  # without being told whose it is, say, none can be made
+    return replace(found, grains=grains, vectors=vectors) if _alike(made, document, found.format) else None
 
 
 def _some(
@@ -68,19 +76,25 @@ def _some(
     changed = set()
     for one in looked.records.get(found.format, ()):
         record, address = made.get(_name(one.record), ({}, ""))
-        if same(record, one.record):
+        said = with_vector(one.record, one.address, found.format, found.vectors, Options())
+        if address and _alike(record, said, found.format):
             instead[one.address] = address
         elif address:
             changed.add(address)
-    if not instead:
+    # Where nothing is missing, the document that they were of is here too.
+    there = set(instead.values())
+    whole = not changed and all(address in there for _, address in made.values())
+    if not instead and not whole:
         return found
     mixed = _mixed(found, looked, own, instead)
-    mixed[:0] = [one for one in grains if one.address not in changed and not _is_document(one)]
+    mixed[:0] = [one for one in grains
+                 if one.address not in changed and (whole or not _is_document(one))]  # fmt: skip
     kept = {address: one for address, one in found.vectors.items() if address not in instead}
     vectors = {a: one for a, one in vectors.items() if a not in changed} | kept
     # What was told of the others may have had its part in what they made.
     again, _ = tree(heap(mixed), found.format, vectors, Options())
-    return replace(found, grains=mixed, vectors=vectors) if same(again, document) else found
+    alike = _alike(again, document, found.format)
+    return replace(found, grains=mixed, vectors=vectors) if alike else found
 
 
 def _mixed(
@@ -92,8 +106,10 @@ def _mixed(
     parts = [looked.grains[part] for one in stay for part in parts_of(one)]
     arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
     last = found.grains[-1]  # where the manifest stands
-    made, owner = last["created_at"], last.get("user_id")
-    return [*parts, *stay, *manifest(replace(own, arrays=arrays), created_at=made, user_id=owner)]
+    text = gather(own.text, looked.grains.__getitem__) if own.text else None
+    around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
+                      user_id=last.get("user_id"), text=text)  # fmt: skip
+    return [*parts, *stay, *around]
 
 
 def _vectors(found: Import, looked: Heap, made: Made) -> dict[str, Vector]:
@@ -117,6 +133,13 @@ def _name(record: Mapping[str, Any]) -> Any:
     """By what a record is found: the grain that goes along in it, or its id."""
     member = record.get(MEMBER)
     return member.get("address") if isinstance(member, dict) else record.get("id")
+
+
+def _alike(one: Any, other: Any, format: str) -> bool:
+    """Whether two documents, or two records, are the same; in bundles keys have no order."""
+    if format == AIMEM:
+        return difference(one, other, ordered=False) is None
+    return same(one, other)
 
 
 def _is_document(grain: Grain) -> bool:

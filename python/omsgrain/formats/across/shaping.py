@@ -21,7 +21,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,),
     "bool": (bool,),
     "number": (int, float),
-    "int": (int,),
+    "int": (int, float),  # 2.0 is one too
     "object": (dict,),
     "array": (list,),
 }

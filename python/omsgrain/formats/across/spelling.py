@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of one format as another takes them: the same instant, and the same text where it can be."""
+"""Values of one format as another takes them.
+
+A time is the same instant, and the same text where it can be. What the other one refuses is None.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from omsgrain.formats import times
+from omsgrain.formats import model, times
 from omsgrain.formats.aimem import times as utc
 
-__all__ = ["in_utc", "rfc3339"]
+__all__ = ["count", "in_utc", "rate", "rfc3339", "whole"]
 
 _RFC3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
@@ -46,3 +50,23 @@ def _spelled(instant: times.Instant) -> str | None:
     except OverflowError:
         return None  # the leap second behind the last year
     return f"{whole}.{instant.fraction}Z" if instant.fraction else f"{whole}Z"
+
+
+def rate(value: float | None) -> float | None:
+    """A number from 0 to 1."""
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def count(value: float | None, least: int) -> int | None:
+    """A whole number that is at least so much."""
+    if value is None or value < least or value != int(value):
+        return None
+    return int(value)
+
+
+def whole(said: model.Embedding | None) -> model.Embedding | None:
+    """An embedding with all that belongs to one."""
+    if said is None or not isinstance(said.model, str) or not said.vector:
+        return None
+    dimensions = count(said.dimensions, 1)
+    return replace(said, dimensions=len(said.vector) if dimensions is None else dimensions)
