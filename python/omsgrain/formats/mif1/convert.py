@@ -148,7 +148,9 @@ def dump(
 
     arrays = {name: [record(one) for one in listed] for name, listed in found[0].arrays.items()}
     document = documents.together(found[0].envelope, arrays)
-    data = layouts.spell(document, layout or kept) if changed else _spelled(found[0], document, get)
+    data = (
+        layouts.spell(document, layout or kept) if changed else _spelled(found[0], document, get)
+    )
     if passphrase is not None or key is not None:
         data = envelope.seal_document(data, passphrase, key=key)
     return Dump(data, losses)
