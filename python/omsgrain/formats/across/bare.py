@@ -5,31 +5,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from omsgrain.formats.across.gather import Born, Heap, heap, parts_of
 from omsgrain.formats.across.names import MIF1, MIF2
-from omsgrain.formats.document import manifest
+from omsgrain.formats.document import Loss, manifest
 from omsgrain.formats.records import Built, Table, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["bare"]
+__all__ = ["NOT_ASKED", "bare"]
 
-_MEMBERS = {MIF2: "embeddings", MIF1: "embedding"}
+NOT_ASKED: Final = "embeddings leave only when asked for"
+"""Why something is lost even where the grains go along."""
+_MEMBERS: Final = {MIF2: "embeddings", MIF1: "embedding"}
 
 
-def bare(found: Heap) -> Heap:
+def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     """The same grains, but that records with an embedding are made again without it.
 
     The text of a document that was kept as it is goes too: the embeddings are in it.
     """
     made: dict[str, Built] = {}
+    losses: list[Loss] = []
     for format, member in _MEMBERS.items():
         for one in found.records.get(format, ()):
             if isinstance(one.record.get(member), dict):
                 made[one.address] = _without(found.grains[one.address], format, one, member)
+                losses.append(Loss(str(one.record.get("id", "")), member, NOT_ASKED))
     if not made:
-        return found
+        return found, losses
     gone = {part for address in made for part in parts_of(found.grains[address])}
     # Manifests name addresses, so they are made again as well.
     gone.update(found.beside)
@@ -47,7 +52,7 @@ def bare(found: Heap) -> Heap:
                            user_id=owner)  # fmt: skip
     needed = {part for grain in grains for part in parts_of(grain)} - {g.address for g in grains}
     grains += [found.grains[part] for part in needed if part in found.grains]
-    return heap(grains)
+    return heap(grains), losses
 
 
 def _without(grain: Grain, format: str, one: Born, member: str) -> Built:
@@ -77,4 +82,8 @@ def _replaced(grain: Grain, made: Mapping[str, Built]) -> list[Grain]:
 
 def _is_of(grain: Grain, id: str, format: str) -> bool:
     source = Source.of(grain)
-    return source is not None and (source.kind, source.id, source.format) == ("document", id, format)
+    return source is not None and (source.kind, source.id, source.format) == (
+        "document",
+        id,
+        format,
+    )

@@ -14,6 +14,7 @@ from typing import Any, Final
 from omsgrain.errors import SchemaError
 from omsgrain.formats import model
 from omsgrain.formats.across import aimem, names
+from omsgrain.formats.across.bare import NOT_ASKED
 from omsgrain.formats.across.content import Content, Found, Written
 from omsgrain.formats.across.gather import HUBS, NATIVE, Heap, Held
 from omsgrain.formats.across.losses import Told, lost
@@ -28,10 +29,8 @@ from omsgrain.formats.mif1.fields import CONSENT
 from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.times import spell
 
-__all__ = ["ARRAYS", "NOT_ASKED", "Made", "Options", "build"]
+__all__ = ["ARRAYS", "Made", "Options", "build"]
 
-NOT_ASKED: Final = "embeddings leave only when asked for"
-"""Why something is lost even where the grains go along."""
 
 ARRAYS: Final[dict[str, Mapping[str, str]]] = {
     AIMEM: AIMEM_ARRAYS,

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from omsgrain.formats import model
 
-__all__ = ["Content", "Found", "Written", "near"]
+__all__ = ["Content", "Found", "Written", "left", "near"]
 
 
 class Found(NamedTuple):
@@ -56,3 +56,15 @@ def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | 
         key = (name, type_)
         ids[key] = id if ids.get(key, id) == id else None
     return {key: id for key, id in ids.items() if id is not None}
+
+
+def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
+    """The members of an object that nobody knows, or that are not what they should be.
+
+    Args:
+        of: what stands around records.
+        known: its other members, and of what type each is; null says nothing.
+    """
+    for name, value in of.items():
+        if name not in known or (value is not None and not isinstance(value, known[name])):
+            yield name, value

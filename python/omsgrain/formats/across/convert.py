@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.across.bare import bare
-from omsgrain.formats.across.build import ARRAYS, NOT_ASKED, Made, Options, build
+from omsgrain.formats.across.bare import NOT_ASKED, bare
+from omsgrain.formats.across.build import ARRAYS, Made, Options, build
 from omsgrain.formats.across.carry import load_up
 from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2
@@ -130,11 +130,12 @@ def tree(
         vectors: embeddings by address.
         options: how.
     """
+    losses: list[Loss] = []
     if not options.embeddings:
-        found = bare(found)
+        found, losses = bare(found)
     own = _own(found, to)
     made = remade(found, own, to, vectors, options)
-    losses = made.losses
+    losses = losses + made.losses
     if own is not None:
         return _refilled(found, own, made, to, vectors, options), losses
     if not options.strict:

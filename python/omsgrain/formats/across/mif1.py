@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from omsgrain.formats import model
 from omsgrain.formats.across import words
-from omsgrain.formats.across.content import Content, Found, Written, near
+from omsgrain.formats.across.content import Content, Found, Written, left, near
 from omsgrain.formats.across.losses import Told
 from omsgrain.formats.across.shaping import Record, Shape, shape
 from omsgrain.formats.across.spelling import count, rate, rfc3339, whole
@@ -205,11 +205,11 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
     export = _object(envelope, "export")
     metadata, graph = _object(envelope, "metadata"), _object(envelope, "graph")
     privacy = _object(metadata, "privacy")
-    rest = {name: value for name, value in envelope.items() if name not in _AROUND}
-    for place, of, known in (("export", export, _EXPORT), ("metadata", metadata, _COUNTED),
+    rest = dict(left(envelope, _AROUND))
+    for place, of, known in (("export", export, _EXPORT), ("metadata", metadata, _METADATA),
                              ("metadata/privacy", privacy, _PRIVACY),
                              ("graph", graph, _GRAPH)):  # fmt: skip
-        rest |= {f"{place}/{name}": value for name, value in of.items() if name not in known}
+        rest |= {f"{place}/{name}": value for name, value in left(of, known)}
     redacted = privacy.get("redacted_fields")
     return model.Document(
         id=_text(export.get("id")) or "",
@@ -218,7 +218,7 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
         generator=_object(envelope, "generator"),
         pii=_flag(privacy.get("pii_detected")),
         secrets=_flag(privacy.get("secrets_detected")),
-        redacted=tuple(redacted) if _texts(redacted) else (),
+        redacted=tuple(redacted or ()) if _texts(redacted) else (),
         rest=rest,
     )
 
@@ -236,13 +236,24 @@ def _flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-_AROUND = frozenset(("$schema", "mif_version", "generator", "export", "memories", "todos", "graph",
-                     "metadata", "consent", CARRIED))  # fmt: skip
-_EXPORT = frozenset(("id", "created_at", "user_id", "checksum"))
-_COUNTED = frozenset(("total_memories", "total_todos", "date_range", "memory_types",
-                      "top_entities", "projects", "privacy"))  # fmt: skip
-_PRIVACY = frozenset(("pii_detected", "secrets_detected", "redacted_fields"))
-_GRAPH = frozenset(("format", "node_count", "edge_count", "nodes", "edges"))
+_AROUND: Final[dict[str, type]] = {
+    "$schema": object, "mif_version": object, "generator": dict, "export": dict,
+    "memories": list, "todos": list, "graph": dict, "metadata": dict, "consent": dict,
+    CARRIED: dict,
+}  # fmt: skip
+_EXPORT: Final[dict[str, type]] = {
+    "id": str, "created_at": str, "user_id": str, "checksum": object,
+}  # fmt: skip
+_METADATA: Final[dict[str, type]] = {
+    "total_memories": object, "total_todos": object, "date_range": object,
+    "memory_types": object, "top_entities": object, "projects": object, "privacy": dict,
+}  # fmt: skip
+_PRIVACY: Final[dict[str, type]] = {
+    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
+}  # fmt: skip
+_GRAPH: Final[dict[str, type]] = {
+    "format": object, "node_count": object, "edge_count": object, "nodes": list, "edges": list,
+}  # fmt: skip
 
 
 # -- to documents ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from omsgrain.formats import model
 from omsgrain.formats.across import words
-from omsgrain.formats.across.content import Content, Found, Written, near
+from omsgrain.formats.across.content import Content, Found, Written, left, near
 from omsgrain.formats.across.losses import Told
 from omsgrain.formats.across.names import uuid_of
 from omsgrain.formats.across.shaping import Record, Shape, shape
@@ -184,9 +184,7 @@ def _node(record: Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
     return None
 
 
-def _end(
-    id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind]
-) -> model.Kind:
+def _end(id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind]) -> model.Kind:
     if id in nodes or id in seen["entity"]:
         return nodes.get(id, "entity")
     return "memory" if id in seen["memory"] else "todo" if id in seen["todo"] else "entity"
@@ -238,11 +236,11 @@ def _is(name: str, value: Any) -> bool:
 def _document(envelope: Mapping[str, Any]) -> model.Document:
     meta = envelope.get("export_meta") or {}
     privacy = meta.get("privacy") or {}
-    rest = {name: value for name, value in envelope.items() if name not in _AROUND}
-    rest |= {f"export_meta/{k}": v for k, v in meta.items() if k not in _META}
-    rest |= {f"export_meta/privacy/{k}": v for k, v in privacy.items() if k not in _PRIVACY}
+    rest = dict(left(envelope, _AROUND))
+    rest |= {f"export_meta/{k}": v for k, v in left(meta, _META)}
+    rest |= {f"export_meta/privacy/{k}": v for k, v in left(privacy, _PRIVACY)}
     graph = envelope.get("knowledge_graph") or {}
-    rest |= {f"knowledge_graph/{k}": v for k, v in graph.items() if k not in _GRAPH}
+    rest |= {f"knowledge_graph/{k}": v for k, v in left(graph, _GRAPH)}
     vendors = envelope.get("vendor_extensions") or {}
     rest |= {f"vendor_extensions/{k}": v for k, v in vendors.items() if not _is_ours(k, v)}
     secrets = privacy.get("secrets_detected")
@@ -263,12 +261,18 @@ def _is_ours(vendor: str, place: Any) -> bool:
 
 
 _PLACES = frozenset(("grains", _METADATA))
-_AROUND = frozenset(("mif_version", "generator", "export_meta", "knowledge_graph",
-                     "vendor_extensions", "memories", "todos", "projects",
-                     "reminders"))  # fmt: skip
-_META = frozenset(("id", "created_at", "user_id", "checksum", "privacy"))
-_PRIVACY = frozenset(("pii_detected", "secrets_detected", "redacted_fields"))
-_GRAPH = frozenset(("entities", "relationships", "episodes"))
+_AROUND: Final[dict[str, type]] = {
+    "mif_version": object, "generator": dict, "export_meta": dict, "knowledge_graph": dict,
+    "vendor_extensions": dict, "memories": list, "todos": list, "projects": list,
+    "reminders": list,
+}  # fmt: skip
+_META: Final[dict[str, type]] = {
+    "id": str, "created_at": str, "user_id": str, "checksum": object, "privacy": dict,
+}  # fmt: skip
+_PRIVACY: Final[dict[str, type]] = {
+    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
+}  # fmt: skip
+_GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "episodes": list}
 
 
 # -- to documents ---------------------------------------------------------------------------------

@@ -63,7 +63,11 @@ def _all(
         made, _ = tree(heaped, found.format, vectors, Options())
     except SchemaError:
         return None  # without being told whose it is, say, none can be made
-    return replace(found, grains=grains, vectors=vectors) if _alike(made, document, found.format) else None
+    return (
+        replace(found, grains=grains, vectors=vectors)
+        if _alike(made, document, found.format)
+        else None
+    )
 
 
 def _some(
@@ -73,33 +77,28 @@ def _some(
     vectors = _vectors(found, looked, remade(heaped, own, found.format, {}, Options()))
     made = _by_name(remade(heaped, own, found.format, vectors, Options()))
     instead: dict[str, str] = {}
-    changed = set()
     for one in looked.records.get(found.format, ()):
         record, address = made.get(_name(one.record), ({}, ""))
         said = with_vector(one.record, one.address, found.format, found.vectors, Options())
         if address and _alike(record, said, found.format):
             instead[one.address] = address
-        elif address:
-            changed.add(address)
-    # Where nothing is missing, the document that they were of is here too.
-    there = set(instead.values())
-    whole = not changed and all(address in there for _, address in made.values())
+    # What is not in the document any more does not come back. Where nothing is missing, the document that they were of is here too.
+    gone = {address for _, address in made.values()} - {*instead.values()}
+    whole = not gone
     if not instead and not whole:
         return found
     mixed = _mixed(found, looked, own, instead)
     mixed[:0] = [one for one in grains
-                 if one.address not in changed and (whole or not _is_document(one))]  # fmt: skip
+                 if one.address not in gone and (whole or not _is_document(one))]  # fmt: skip
     kept = {address: one for address, one in found.vectors.items() if address not in instead}
-    vectors = {a: one for a, one in vectors.items() if a not in changed} | kept
+    vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
     # What was told of the others may have had its part in what they made.
     again, _ = tree(heap(mixed), found.format, vectors, Options())
     alike = _alike(again, document, found.format)
     return replace(found, grains=mixed, vectors=vectors) if alike else found
 
 
-def _mixed(
-    found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]
-) -> list[Grain]:
+def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
     """The grains of the records that stay, and the manifest with others in their places."""
     stay = [one for one in found.grains
             if one.address not in instead and one.address not in looked.beside]  # fmt: skip

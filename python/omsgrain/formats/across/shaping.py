@@ -33,6 +33,7 @@ class Field(Protocol):
     @property
     def name(self) -> str:
         """Its member."""
+
     @property
     def kind(self) -> str:
         """What it holds."""
