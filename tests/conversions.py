@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -29,7 +31,9 @@ DOCUMENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "mif1": mif1_documents.DOCUMENTS,
     "mif2": mif2_documents.DOCUMENTS,
 }
+BUNDLE = Path(__file__).parents[1] / "examples/robot-7.aimem.json"
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "aimem": [json.loads(BUNDLE.read_bytes())],
     "mif1": mif1_documents.EXAMPLES,
     "mif2": [mif2_documents.MINIMAL, mif2_documents.PLACEHOLDERS, mif2_documents.FULL,
              mif2_documents.DIALECT],
@@ -70,3 +74,19 @@ def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             for record in value:
                 if isinstance(record, dict):
                     yield name, record
+
+
+def lost_fields(one: str, other: str) -> dict[str, set[str]]:
+    """What the examples lose from one format to another, by the array that a record stands in."""
+    lost: dict[str, set[str]] = {}
+    for document in EXAMPLES[one]:
+        arrays: dict[str, str] = {}
+        for name, record in records(document):
+            arrays.setdefault(str(record.get("id")), name)
+        for loss in converted(load(document, one), other, strict=True)[1]:
+            kind = arrays.get(loss.record, "" if loss.record else "document")
+            if not kind:
+                kind = "consent" if loss.record == "consent" else "edges"
+                kind = "projects" if loss.record.startswith("proj_") else kind
+            lost.setdefault(kind, set()).add(re.sub(r"/\d+", "", loss.field))
+    return lost

@@ -92,7 +92,8 @@ def dump(
         grains: what ``load`` gave, or any grains.
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
-        **options: of the format; ``strict``, ``embeddings``, ``user_id`` and ``exported_at`` of all.
+        **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
+            ``user_id`` and ``exported_at``.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -107,7 +108,12 @@ def dump(
         if "tenant_id" in options:  # what AIMEM calls a user
             options["user_id"] = options.pop("tenant_id")
         return convert.dump(listed, vectors or {}, format, **options)
-    if format != "aimem":
+    if format == "aimem":
+        if "user_id" in options:
+            options["tenant_id"] = options.pop("user_id")
+    elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
+        raise SchemaError("the document says itself whose it is, and when it was made")
+    else:
         options.pop("strict", None)  # a document of its own format has nothing besides
     written: Dump = own.dump(listed, dict(vectors or {}), **options)
     return written

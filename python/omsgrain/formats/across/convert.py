@@ -263,8 +263,9 @@ def _counted(envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
     for pointer, array in arrays.items():
         for record in array:
             counted.add(ARRAYS[MIF1][pointer], record)
-    privacy = envelope["metadata"]["privacy"]
-    metadata = counted.metadata() | {"privacy": privacy}
+    metadata = counted.metadata() | {"privacy": envelope["metadata"].get("privacy")}
+    if metadata["privacy"] is None:
+        del metadata["privacy"]
     if "graph" in envelope:
         envelope = envelope | {"graph": envelope["graph"] | counted.graph()}
     return envelope | {"metadata": metadata}

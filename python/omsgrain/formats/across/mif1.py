@@ -366,9 +366,11 @@ def _envelope(
         envelope["todos"] = []
     if "/graph/nodes" in there:
         envelope["graph"] = counted.graph() | {"nodes": [], "edges": []}
-    envelope["metadata"] = counted.metadata(
-        pii=document.pii is True,
-        secrets=document.secrets is True,
-        redacted=document.redacted,
-    )
+    privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
+               "redacted_fields": list(document.redacted) or None}  # fmt: skip
+    # What nobody looked for is not said to be missing.
+    said = {name: value for name, value in privacy.items() if value is not None}
+    envelope["metadata"] = counted.metadata() | {"privacy": said}
+    if not said:
+        del envelope["metadata"]["privacy"]
     return envelope

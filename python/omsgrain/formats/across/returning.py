@@ -82,7 +82,8 @@ def _some(
         said = with_vector(one.record, one.address, found.format, found.vectors, Options())
         if address and _alike(record, said, found.format):
             instead[one.address] = address
-    # What is not in the document any more does not come back. Where nothing is missing, the document that they were of is here too.
+    # What is not in the document any more does not come back. Where nothing is missing, the
+    # document that they were of does.
     gone = {address for _, address in made.values()} - {*instead.values()}
     whole = not gone
     if not instead and not whole:
