@@ -68,7 +68,7 @@ def test_an_encrypted_document(shell: Shell) -> None:
     assert b"roses" not in Path("x.mif.yaml").read_bytes()
     assert shell.error("convert", "x.mif.yaml", "y.mif.json")[1]["rule"] == "encrypted"
     wrong = ("convert", "x.mif.yaml", "y.mif.json", "--passphrase-file", "other")
-    assert shell.error(*wrong)[1]["code"] == "ERR_KEY_MISSING"
+    assert shell.error(*wrong)[1]["code"] == "ERR_KEY"
     opened = ("convert", "x.mif.yaml", "y.mif.json", "--passphrase-file", "secret")
     assert shell.json(*opened, "--format", "mif2")["losses"] == []
     assert read("y.mif.json") == read(GARDEN)
@@ -84,9 +84,7 @@ def test_what_is_left_out_is_told(shell: Shell) -> None:
     Path("x.mif.json").write_text(json.dumps(document))
     lost = shell.json("convert", "x.mif.json", "y.mif.yaml")["losses"]
     assert [(loss["record"], loss["field"]) for loss in lost] == [("/memories/0/id", "record")]
-    code, _ = shell.error("verify", "x.mif.json")[0], None
-    assert code != 0
-    assert shell("verify", "x.mif.json") == code
+    assert shell("verify", "x.mif.json") != 0
 
 
 def test_verify_tells_all(shell: Shell) -> None:
@@ -110,7 +108,8 @@ def test_nobodys_bundle_is_somebodys(shell: Shell) -> None:
     del document["export_meta"]
     Path("x.mif.json").write_text(json.dumps(document))
     assert shell.error("convert", "x.mif.json", "x.aimem.json")[1]["code"] == "ERR_SCHEMA"
-    assert shell("convert", "x.mif.json", "x.aimem.json", "--user", "ada lovelace") == 0
+    assert shell("convert", "x.mif.json", "x.aimem.json", "--user", "ada lovelace",
+                 "--embeddings") == 0  # fmt: skip
     assert read("x.aimem.json")["tenant_id"] == "urn:omsgrain:user:ada%20lovelace"
     assert shell("convert", "x.aimem.json", "y.mif.json") == 0
     assert read("y.mif.json") == document

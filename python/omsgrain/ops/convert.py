@@ -21,6 +21,7 @@ from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.ops.opening import resolver_in_use
 from omsgrain.ops.writing import NewFiles, refuse_existing
@@ -157,7 +158,15 @@ def _opened(data: bytes) -> Grain:
 
 def _write_mg(read: Import, path: Path, _: bool, options: dict[str, Any]) -> list[Loss]:
     container.write(path, read.grains, dedupe=True)
-    return [Loss(address, "embedding", "a .mg file holds no vectors") for address in read.vectors]
+    return [Loss(grain.address, "embedding", "a .mg file holds no vectors")
+            for grain in read.grains
+            if grain.address in read.vectors and not _has_its_own(grain)]  # fmt: skip
+
+
+def _has_its_own(grain: Grain) -> bool:
+    """Whether an embedding stands in the grain: those of MIF do, those of bundles do not."""
+    source = Source.of(grain)
+    return source is not None and source.format in ("mif1", "mif2")
 
 
 # -- AIMEM ----------------------------------------------------------------------------------------
