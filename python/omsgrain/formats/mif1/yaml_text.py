@@ -2,7 +2,7 @@
 """A document as YAML: the same tree as in JSON, and no other meaning.
 
 What is written has all its strings in double quotes, so that every reader, of YAML 1.1 or 1.2,
-finds what was there. What is read goes by the core schema of YAML 1.2: a time and ``no`` and ``on``
+finds what was there. What is read goes by the core schema of YAML 1.2: a time, ``no`` and ``on``
 are strings. Whatever JSON cannot say is refused, and so is what is costly: anchors that stand for
 more than they should, and anything that stands too deep. Spec: MIF 1.0 §1, YAML 1.2 §10.3
 """
@@ -244,7 +244,7 @@ class _Reader:
         text: str = event.value
         plain = event.implicit[0] and event.tag is None
         tag = event.tag
-        if tag is None and not plain or tag in ("!", _CORE + "str"):
+        if (tag is None and not plain) or tag in ("!", _CORE + "str"):
             self._check_text(text)
             return text
         kind = None if tag is None else tag.removeprefix(_CORE)
