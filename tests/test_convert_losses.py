@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omsgrain as og
-from conversions import DOCUMENTS, EXAMPLES, PAIRS, converted, load, records
+from conversions import DOCUMENTS, EXAMPLES, FEWER, PAIRS, converted, load, records
 from omsgrain import formats
 from omsgrain.formats import Loss
 
@@ -106,6 +106,7 @@ def strict(document: dict[str, Any], one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
+@FEWER
 @given(data=st.data())
 def test_what_is_not_told_can_be_read_again(one: str, other: str, data: st.DataObject) -> None:
     strict(once(data.draw(DOCUMENTS[one])), one, other)

@@ -138,6 +138,7 @@ def vectors() -> Iterator[dict[str, Any]]:
 
 
 def spelled(document: Any) -> str:
+    """The text of a document."""
     return json.dumps(document, separators=(",", ":"))
 
 

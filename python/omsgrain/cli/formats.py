@@ -216,7 +216,7 @@ def _counts(records: dict[str, int]) -> str:
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
               help="The namespace of what was never AIMEM.")  # fmt: skip
 @click.option("--embeddings/--no-embeddings", default=None,
-              help="Whether embeddings are kept; by default they are, but in bundles.")  # fmt: skip
+              help="Whether embeddings are kept; by default not in bundles.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="No member that the format does not name.")
 @passphrase_option
 @click.option("--encrypt", is_flag=True, help="Encrypt TARGET (MIF 1.0) with that passphrase.")
