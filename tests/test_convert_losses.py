@@ -266,3 +266,35 @@ def test_embeddings_leave_only_if_they_may() -> None:
     back = formats.load(made.data)
     del memory["embeddings"]
     assert json.loads(formats.dump(back, format="mif2").data) == document
+
+
+def test_grains_of_another_user_are_not_taken() -> None:
+    data = formats.dump(NATIVES, format="mif2").data
+    assert {*formats.load(data, user_id="ada").grains} == {*NATIVES}
+    assert not {*formats.load(data, user_id="bob").grains} & {*NATIVES}
+
+
+HOSTILE = [
+    '{"f":"aimem","k":"chunk","id":"x"}', '{"f":"aimem","k":"edge","id":"x","r":{"=":[]}}',
+    '{"f":"mif2","k":"memory","id":"x","r":{"=":{}}}', '{"f":"mif1","k":"todo","id":"x"}',
+    '{"f":"aimem","k":"document","id":"x","r":{"=":7}}',
+    '{"f":"mif2","k":"memory","id":"x","p":[]}',
+    '{"f":"aimem","k":"chunk_entity","id":"x","r":{"-":["chunk_id"]}}',
+    '{"f":"mif1","k":"memory","id":"x","p":["' + "0" * 64 + '"]}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", HOSTILE)
+def test_what_goes_along_and_is_no_record_does_no_harm(source: str) -> None:
+    import base64
+
+    from omsgrain.grain import make
+
+    grain = make({"type": "event", "content": "x", "created_at": 1, "namespace": "n",
+                  "x_src": source.encode(), "x_pages": b""})  # fmt: skip
+    blob = base64.b64encode(grain.blob).decode()
+    memory = {"id": MEMORY, "content": "x", "created_at": "2026-03-01T08:00:00Z"}
+    document = {"mif_version": "2.0", "memories": [memory],
+                "vendor_extensions": {"omsgrain": {"grains": {grain.address: blob}}}}  # fmt: skip
+    found = formats.load(json.dumps(document).encode())
+    assert json.loads(formats.dump(found, format="mif2").data) == document

@@ -68,11 +68,10 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
     if format == "auto":
         format = sniff(data)
     found: Import = _format(format).load(data, **options)
-    # What is somebody else's from now on is not what it was.
-    if options.get("user_id") is None and _may_carry(data, options):
+    if _may_carry(data, options):
         from omsgrain.formats.across.returning import taken_back
 
-        return taken_back(found)
+        return taken_back(found, options.get("user_id"))
     return found
 
 
@@ -129,4 +128,4 @@ def _format(name: str) -> ModuleType:
 def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
     """Whether grains may have gone along in a document; of a sealed one nothing is seen."""
     sealed = options.get("passphrase") is not None or options.get("key") is not None
-    return sealed or b"omsgrain" in data
+    return sealed or b"x_omsgrain" in data or (b'"omsgrain"' in data and b'"grains"' in data)

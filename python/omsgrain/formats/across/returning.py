@@ -15,7 +15,7 @@ from typing import Any
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import MEMBER, carried
-from omsgrain.formats.across.convert import remade, tree, with_vector
+from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.document import Import, Manifest, Vector, manifest
@@ -26,11 +26,12 @@ from omsgrain.grain import Grain
 __all__ = ["taken_back"]
 
 
-def taken_back(found: Import) -> Import:
+def taken_back(found: Import, user_id: str | None = None) -> Import:
     """What was loaded, with the grains that went along in the document.
 
     Args:
         found: a document of any format.
+        user_id: whose it has become, if that was told; then nobody else's grains are taken.
 
     Returns:
         The same where none went along, or none is what the document still says.
@@ -41,7 +42,7 @@ def taken_back(found: Import) -> Import:
     if own is None:
         return found
     grains = carried(own.envelope, records)
-    if not grains:
+    if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
         return found
     try:
         document, _ = tree(looked, found.format, found.vectors, Options())
@@ -50,7 +51,7 @@ def taken_back(found: Import) -> Import:
         alone = plain and not found.problems
         whole = _all(found, looked, document, grains) if alone else None
         return whole or _some(found, looked, own, document, grains)
-    except OmsError:
+    except (OmsError, *NOT_CHECKED):
         return found  # what went along is not what it must be
 
 
