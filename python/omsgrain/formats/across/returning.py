@@ -19,11 +19,15 @@ from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vect
 from omsgrain.formats.across.gather import Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.document import Import, Manifest, Vector, manifest
+from omsgrain.formats.packed import float32
 from omsgrain.formats.raw import gather
 from omsgrain.formats.source import Source, difference, same
 from omsgrain.grain import Grain
 
 __all__ = ["taken_back"]
+
+
+_EMBEDDINGS = {"embedding", "embeddings"}
 
 
 def taken_back(found: Import, user_id: str | None = None) -> Import:
@@ -60,7 +64,7 @@ def _all(
 ) -> Import | None:
     heaped = heap(grains)
     try:
-        vectors = _vectors(found, looked, remade(heaped, None, found.format, {}, Options()))
+        vectors = _vectors(found, looked, heaped, None)
         made, _ = tree(heaped, found.format, vectors, Options())
     except SchemaError:
         return None  # without being told whose it is, say, none can be made
@@ -75,7 +79,7 @@ def _some(
     found: Import, looked: Heap, own: Manifest, document: dict[str, Any], grains: list[Grain]
 ) -> Import:
     heaped = heap(grains)
-    vectors = _vectors(found, looked, remade(heaped, own, found.format, {}, Options()))
+    vectors = _vectors(found, looked, heaped, own)
     made = _by_name(remade(heaped, own, found.format, vectors, Options()))
     instead: dict[str, str] = {}
     for one in looked.records.get(found.format, ()):
@@ -113,16 +117,30 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
     return [*parts, *stay, *around]
 
 
-def _vectors(found: Import, looked: Heap, made: Made) -> dict[str, Vector]:
+def _vectors(found: Import, looked: Heap, heaped: Heap, own: Manifest | None) -> dict[str, Vector]:
     """The embeddings of grains that hold none, which the records have that they made."""
-    by_name = _by_name(made)
-    vectors = {}
-    for one in looked.records.get(found.format, ()):
-        record, address = by_name.get(_name(one.record), ({}, ""))
-        vector = found.vectors.get(one.address)
-        if address and vector is not None and not record.keys() & {"embedding", "embeddings"}:
-            vectors[address] = vector
-    return vectors
+    said = {
+        _name(one.record): vector
+        for one in looked.records.get(found.format, ())
+        if (vector := found.vectors.get(one.address) or _vector(one.record)) is not None
+    }
+    if not said:
+        return {}
+    made = _by_name(remade(heaped, own, found.format, {}, Options()))
+    return {
+        address: said[name]
+        for name, (record, address) in made.items()
+        if name in said and not record.keys() & _EMBEDDINGS
+    }
+
+
+def _vector(record: Mapping[str, Any]) -> Vector | None:
+    """The embedding that stands in a record itself."""
+    said = next((record[name] for name in _EMBEDDINGS if name in record), None)
+    if not isinstance(said, dict) or not isinstance(said.get("model"), str):
+        return None
+    data = float32(said.get("vector"))
+    return None if data is None else Vector(said["model"], data)
 
 
 def _by_name(made: Made) -> dict[Any, tuple[dict[str, Any], str]]:
