@@ -143,7 +143,7 @@ def test_what_a_memory_of_1_0_loses_in_2_0() -> None:
     lost = losses_of(document, "mif1", "mif2")
     assert lost.pop(f"mem_{MEMORY}") == {
         "importance", "decay_rate", "access_count", "redactions", "colour"}  # fmt: skip
-    assert lost == {"": {"id"}}
+    assert lost == {"": {"export/id"}}
     made = json.loads(converted(load(document, "mif1"), "mif2", strict=True)[0])
     assert made["memories"] == [{
         "id": MEMORY, "content": "Ada likes tea.", "memory_type": "learning",
@@ -230,6 +230,16 @@ def test_natives_become_memories_and_come_back(to: str) -> None:
     kinds = [one.get("memory_type") or one.get("type") for one in document["memories"]]
     assert [kind.lower() for kind in kinds][2:] == ["conversation", "intention", "context"]
     assert all(UUID(one["id"].removeprefix("mem_")).version == 8 for one in document["memories"])
+
+
+def test_natives_become_chunks_and_come_back() -> None:
+    made = formats.dump(NATIVES, format="aimem", tenant_id="ada")
+    assert json.loads(made.data)["tenant_id"] == "urn:omsgrain:user:ada"
+    back = formats.load(made.data)
+    assert {*back.grains} >= {*NATIVES}
+    again = formats.dump(back, format="aimem").data
+    assert json.loads(again) == json.loads(made.data)
+    assert {*formats.load(formats.dump(back, format="mif2").data).grains} >= {*NATIVES}
 
 
 def test_a_record_that_was_changed_on_its_way_is_what_it_says() -> None:

@@ -102,14 +102,18 @@ def dump(
         grains = grains.grains
     own, listed = _format(format), list(grains)
     from omsgrain.formats.across import convert
+    from omsgrain.formats.across.aimem import tenant_of
 
     if convert.is_foreign(listed, format):
         if "tenant_id" in options:  # what AIMEM calls a user
             options["user_id"] = options.pop("tenant_id")
         return convert.dump(listed, vectors or {}, format, **options)
     if format == "aimem":
-        if "user_id" in options:
-            options["tenant_id"] = options.pop("user_id")
+        users = {grain.get("user_id") for grain in listed}
+        only = users.pop() if len(users) == 1 else None
+        options["tenant_id"] = tenant_of(
+            options.pop("user_id", None) or options.get("tenant_id") or only
+        )
     elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
         raise SchemaError("the document says itself whose it is, and when it was made")
     else:
