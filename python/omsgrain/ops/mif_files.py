@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ __all__ = ["FORMATS", "SUFFIXES", "verify_mif"]
 FORMATS: Final = ("mif1", "mif2")
 SUFFIXES: Final = tuple(EXTENSIONS.values())
 """How the files are called."""
-_ARRAYS: Final = {"mif1": MIF1_ARRAYS, "mif2": MIF2_ARRAYS}
+_ARRAYS: Final[dict[str, Mapping[str, str]]] = {"mif1": MIF1_ARRAYS, "mif2": MIF2_ARRAYS}
 
 
 def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Document:

@@ -295,7 +295,7 @@ def adapt(item: model.Item) -> model.Item | None:
                        importance=importance, **times)  # fmt: skip
     if isinstance(item, model.Todo):
         names = ("updated_at", "due", "completed_at")
-        times: dict[str, Any] = {name: rfc3339(getattr(item, name)) for name in names}
+        times = {name: rfc3339(getattr(item, name)) for name in names}
         created_at = rfc3339(item.created_at) or rfc3339(0)
         times["updated_at"] = times["updated_at"] or created_at
         comments = tuple(
