@@ -26,7 +26,9 @@ SCALARS = st.one_of(
 )
 TREES = st.recursive(
     SCALARS,
-    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text("ab\u00e9/~", max_size=2), inner)),
+    lambda inner: st.one_of(
+        st.lists(inner), st.dictionaries(st.text("ab\u00e9/~", max_size=2), inner)
+    ),
     max_leaves=20,
 )
 MOST, DEPTH = 1 << 20, 100
@@ -41,7 +43,9 @@ def refused(data: bytes, most: int = MOST, depth: int = DEPTH) -> tuple[str, str
 
 
 @given(TREES, st.booleans(), st.sampled_from([None, 2]))
-def test_a_document_is_what_the_standard_library_reads(tree: Any, plain: bool, indent: Any) -> None:
+def test_a_document_is_what_the_standard_library_reads(
+    tree: Any, plain: bool, indent: Any
+) -> None:
     data = json.dumps(tree, ensure_ascii=plain, indent=indent).encode()
     assert same(parse(data, most=MOST, depth=DEPTH), json.loads(data))
     document, canonical = parse_canonical(data, most=MOST, depth=DEPTH, without="a")
@@ -83,7 +87,9 @@ def test_what_is_not_certain(text: str, rule: str, pointer: str) -> None:
     assert refused(text.encode()) == (rule, pointer)
 
 
-@pytest.mark.parametrize("data", [b"\xff", b'["\xc3"]', "{}".encode("utf-16"), b'["\xed\xa0\x80"]'])
+@pytest.mark.parametrize(
+    "data", [b"\xff", b'["\xc3"]', "{}".encode("utf-16"), b'["\xed\xa0\x80"]']
+)
 def test_what_is_not_utf8(data: bytes) -> None:
     assert refused(data) == ("not_json", "")
 

@@ -32,7 +32,9 @@ SCALARS = st.one_of(
     st.sampled_from([0, 0.0, -0.0, 1, 1.0, True, "e\u0301", "\ufeffa", ""]),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
 )
-KEYS = st.sampled_from(["id", "content", "tags", "about", "weight", "embedding", "e\u0301", "r", ""])
+KEYS = st.sampled_from(
+    ["id", "content", "tags", "about", "weight", "embedding", "e\u0301", "r", ""]
+)
 TREES = st.recursive(
     SCALARS,
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(KEYS, inner, max_size=4)),
@@ -152,8 +154,17 @@ def test_what_the_fields_say_is_not_said_twice() -> None:
 
 
 def test_the_order_of_the_format_is_not_said() -> None:
-    table = Table("notes", {"note": NOTE._replace(order=("id", "by", "content", "tags"))}, ordered=True)
-    record = {"id": "n1", "by": None, "content": "tea", "tags": ["a"], "z": 1, "y": {"b": 1, "a": 2}}
+    table = Table(
+        "notes", {"note": NOTE._replace(order=("id", "by", "content", "tags"))}, ordered=True
+    )
+    record = {
+        "id": "n1",
+        "by": None,
+        "content": "tea",
+        "tags": ["a"],
+        "z": 1,
+        "y": {"b": 1, "a": 2},
+    }
     built = table.to_grain("note", record, owner=OWNER)
     assert source_of(built).residual == {"+": {"by": None, "z": 1, "y": {"b": 1, "a": 2}}}
     assert same(back(built, table), record)
@@ -213,11 +224,11 @@ def test_a_text_is_found_by_its_hash(store: og.GrainStore) -> None:
     built = ORDERED.to_grains((("note", record) for record in records), owner=OWNER)
     store.put_many([one.grain for one in built])
     name = "sha256:" + sha256(b"cafe\xcc\x81 1").hexdigest()
-    hits = store.query(origin=name, user_id=OWNER).results
-    assert {hit["x_src"] for hit in hits} == {built[1].grain["x_src"], built[3].grain["x_src"]}
+    hits = [hit.grain["x_src"] for hit in store.query(origin=name, user_id=OWNER).results]
+    assert set(hits) == {built[1].grain["x_src"], built[3].grain["x_src"]}
     with store.sources(OWNER) as snapshot:
         found = snapshot.find([name, "n0"])
-    assert {one.grain["x_src"] for one in found[name]} == {hit["x_src"] for hit in hits}
+    assert {one.grain["x_src"] for one in found[name]} == set(hits)
     assert [one.grain["x_src"] for one in found["n0"]] == [built[0].grain["x_src"]]
     assert store.check().ok
 

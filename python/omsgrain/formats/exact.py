@@ -91,10 +91,11 @@ def _likely(data: bytes) -> Iterator[Style]:
         return
     indented = _INDENT.match(head)
     indent = indented[1].decode("ascii") if indented else None
-    colon = ": " if b'": ' in head else ":"
+    # Inside of strings both can stand as well.
+    colons = (": ", ":") if b'": ' in head else (":",)
     commas = (",",) if indented or b", " not in head else (", ", ",")
     # Where all is ASCII, either nothing else was said or it was escaped.
     escapes = (True, False) if data.isascii() else (False,)
-    slash = b"\\/" in data
-    for comma, escaped in product(commas, escapes):
+    slashes = (True, False) if b"\\/" in data else (False,)
+    for comma, colon, escaped, slash in product(commas, colons, escapes, slashes):
         yield Style(indent, comma, colon, escaped, slash, end)

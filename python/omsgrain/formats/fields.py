@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,11 +22,25 @@ def is_like(read: Fields, given: Fields, ordered: bool) -> bool:
     if read != given:
         return False
     for key, value in given.items():
-        # 1 is equal to 1.0 and to True, and objects are equal in any order.
+        if type(value) not in _SIMPLE and not _is_typed(read[key], value, ordered):
+            return False
         if type(value) is not type(read[key]):
             return False
-        if type(value) not in _SIMPLE and not is_equal(read[key], value, ordered):
+    return True
+
+
+def _is_typed(read: Any, given: Any, ordered: bool) -> bool:
+    """Whether values that are equal are the same: 1 is equal to 1.0, to True, and 0.0 to -0.0."""
+    if type(read) is not type(given):
+        return False
+    if isinstance(given, float):
+        return math.copysign(1.0, read) == math.copysign(1.0, given)
+    if isinstance(given, list):
+        return all(_is_typed(one, other, ordered) for one, other in zip(read, given, strict=True))
+    if isinstance(given, dict):
+        if ordered and list(read) != list(given):
             return False
+        return all(_is_typed(read[key], value, ordered) for key, value in given.items())
     return True
 
 
