@@ -32,6 +32,7 @@ CONTAINER: Final = "mg"
 _HEAD: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
 _VERSION: Final = "mif_version"
+_SCHEMA: Final = ("$schema", SCHEMA)
 _ONE = re.compile(r"1(?:\.|$)")
 
 
@@ -113,8 +114,9 @@ def _told(data: bytes) -> str | None:
         value = document.get(_VERSION) if isinstance(document, dict) else None
     if (told := _of(None, value)) is not None:
         return told
-    schema = _core.json_member(text, ["$schema"])
-    return "mif1" if schema is not None and schema[1] == SCHEMA else None
+    # An envelope as the SEP draws it says nothing else.
+    sealed = _core.json_member(text, ["encryption"]) == ("encryption", None)
+    return "mif1" if sealed or _core.json_member(text, ["$schema"]) == _SCHEMA else None
 
 
 def _of(format: Any, version: Any) -> str | None:
