@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a document is of, by its content: names of files say little."""
+"""Which format a document is of, by its content: names of files say little.
+
+A document says what it is in a member of its own, which nearly always stands at its beginning, so
+nothing is parsed for that. One that is cut short, or else broken, still says what it was to be.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +18,22 @@ from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.formats.aimem.checksum import MEMBER, of_document
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, LEGACY_FORMAT
 from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.mif1.fields import SCHEMA
+from omsgrain.formats.mif1.layouts import layout_of, looks_like_yaml
+from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
 
 __all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
 
-FORMATS: Final = ("aimem", "mif2")
+FORMATS: Final = ("aimem", "mif1", "mif2")
 """Documents of other formats."""
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
 
-_HEAD = 64 << 10
-_BOM = b"\xef\xbb\xbf"
-# A document that is cut short, or else broken, still says what it was to be.
-_AIMEM = re.compile(rb'"format"\s*:\s*"(?:%b|%b)"' % (FORMAT.encode(), LEGACY_FORMAT.encode()))
-
-_MIF2 = re.compile(rb'"mif_version"\s*:\s*"2\.')
+_HEAD: Final = 64 << 10
+_BOM: Final = b"\xef\xbb\xbf"
+_VERSION: Final = "mif_version"
+_SCHEMA: Final = ("$schema", SCHEMA)
+_ONE = re.compile(r"1(?:\.|$)")
 
 
 class Sniffed(NamedTuple):
@@ -48,19 +54,14 @@ def sniff(data: bytes) -> str:
     Raises:
         UnsupportedError: none that is known.
     """
-    # Nearly every document says so near its beginning, and need not be read to its end for that.
-    name, value = _core.json_member(data, ["format", "mif_version"]) or ("", None)
-    sure = value in (FORMAT, LEGACY_FORMAT) or (name == "mif_version" and value is not None)
-    document = {name: value} if sure else _json(data)
-    if _is_aimem(document) or (document is None and _AIMEM.search(data[:_HEAD])):
-        return "aimem"
-    if _is_mif2(document) or (document is None and _MIF2.search(data[:_HEAD])):
-        return "mif2"
-    raise _unknown()
+    told = _told(data)
+    if told is None:
+        raise _unknown()
+    return told
 
 
 def sniff_file(path: Path) -> Sniffed:
-    """Say what a file is; of what comes by lines only the beginning is read.
+    """Say what a file is; of what says so at its beginning only that is read.
 
     Raises:
         UnsupportedError: nothing that is known.
@@ -70,18 +71,18 @@ def sniff_file(path: Path) -> Sniffed:
         head = file.read(_HEAD)
         if head.startswith(MAGIC):
             return Sniffed(CONTAINER, False)
-        if not head.removeprefix(_BOM).lstrip().startswith(b"{"):
+        told = _told(head)
+        if told is None and _is_object(head):
+            told = _told(head + file.read(MIF_LIMITS.document))
+        if told is None:
             raise _unknown()
+        if told != "aimem":
+            return Sniffed(told, told == "mif1" and layout_of(head) == "jsonl")
         file.seek(0)
         first = file.readline(LIMITS.line + 1)
         document = _json(first)
-        if _is_aimem(document):
-            return Sniffed("aimem", _by_lines(first, document, file))
-        if document is None and _AIMEM.search(head):
-            return Sniffed("aimem", False)
-        if document is None and _is_aimem(_json(first + file.read(LIMITS.document))):
-            return Sniffed("aimem", False)
-    raise _unknown()
+        alone = not isinstance(document, dict) or _of(document.get("format"), None) is None
+        return Sniffed(told, not alone and _by_lines(first, document, file))
 
 
 def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
@@ -98,21 +99,44 @@ def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
         return False
 
 
+def _told(data: bytes) -> str | None:
+    """What a document says of itself, or its beginning."""
+    if not _is_object(data[:_HEAD]):
+        return "mif1" if looks_like_yaml(data) else None
+    text = data.removeprefix(_BOM)
+    name, value = _core.json_member(text, ["format", _VERSION]) or ("", None)
+    if name == "format" and (told := _of(value, None)) is not None:
+        return told
+    if name != _VERSION:
+        name, value = _core.json_member(text, [_VERSION]) or ("", None)
+    if value is None and name:
+        document = _json(text)  # a number, say
+        value = document.get(_VERSION) if isinstance(document, dict) else None
+    if (told := _of(None, value)) is not None:
+        return told
+    # An envelope as the SEP draws it says nothing else.
+    sealed = _core.json_member(text, ["encryption"]) == ("encryption", None)
+    return "mif1" if sealed or _core.json_member(text, ["$schema"]) == _SCHEMA else None
+
+
+def _of(format: Any, version: Any) -> str | None:
+    """The format by its own name, or by its version: one that nobody reads is for it to refuse."""
+    if format in (FORMAT, LEGACY_FORMAT):
+        return "aimem"
+    if isinstance(version, bool) or not isinstance(version, str | int | float):
+        return None
+    return "mif1" if _ONE.match(str(version)) else "mif2"
+
+
+def _is_object(head: bytes) -> bool:
+    return head.removeprefix(_BOM).lstrip().startswith(b"{")
+
+
 def _json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_aimem(document: Any) -> bool:
-    return isinstance(document, dict) and document.get("format") in (FORMAT, LEGACY_FORMAT)
-
-
-def _is_mif2(document: Any) -> bool:
-    """Whether a document says so; a version that nobody reads is for the format to refuse."""
-    version = document.get("mif_version") if isinstance(document, dict) else None
-    return isinstance(version, str) and not version.startswith("1.")
 
 
 def _unknown() -> UnsupportedError:
