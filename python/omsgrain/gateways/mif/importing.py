@@ -128,7 +128,7 @@ class _Import:
         while batch:
             with self._store.sources(self._terms.user_id) as snapshot:
                 plans = self._planner.plan(snapshot, batch)
-                steps = self._steps(plans)
+            steps = self._steps(plans)
             outcomes = self._record(list(steps.values()), snapshot.seq)
             done = dict(zip(steps, outcomes, strict=True))
             batch = []
@@ -145,13 +145,12 @@ class _Import:
         for _ in range(_TRIES):
             with self._store.sources(self._terms.user_id) as snapshot:
                 plans = self._planner.plan(snapshot, self._document.records)
-                steps = self._steps(plans)
+            steps = self._steps(plans)
             good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
-            kept = self._kept(plans, steps)
+            kept = self._kept(plans, steps) if good else []
             outcomes = [_DONE] * len(steps)
             if good:
-                given = [*steps.values(), *kept]
-                outcomes = self._record(given, snapshot.seq, together=True)[: len(steps)]
+                outcomes = self._together(list(steps.values()), kept, snapshot.seq)
             if not any(one.moved for one in outcomes):
                 break
         done = dict(zip(steps, outcomes, strict=True))
@@ -165,6 +164,15 @@ class _Import:
         self._warnings += self._keeping.warnings
         if steps and any(one.error for one in self._record(steps, 0)):
             self._warnings.append(self._keeping.not_kept())
+
+    def _together(self, steps: list[Step], kept: list[Step], since: int) -> list[Outcome]:
+        """Do all of some steps, with what is kept beside them if that can be."""
+        outcomes = self._record([*steps, *kept], since, together=True)
+        own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
+        if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
+            return own
+        self._warnings.append(self._keeping.not_kept())
+        return self._record(steps, since, together=True)
 
     def _kept(self, plans: list[Plan], steps: dict[int, Step]) -> list[Step]:
         keeping = Keeping(self._document, self._terms.keep_document)

@@ -309,7 +309,7 @@ class Planner:
         asked = [
             (i, kind, name)
             for i, one in enumerate(batch)
-            for kind, name in ((one.kind, one.id), (TEXT, one.hash))
+            for kind, name in ((one.kind, one.id), (one.kind, one.old_id), (TEXT, one.hash))
             if name and one.kind != NATIVE
         ]
         told = snapshot.erased(
