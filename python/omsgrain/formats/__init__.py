@@ -12,6 +12,7 @@ exact       how a text is spelled
 document    a whole document: records, and a manifest of what stood around them
 sniff       which format a document is of
 aimem       AIMEM bundles
+mif1        MIF 1.0 documents, in JSON, YAML and JSON lines
 mif2        MIF 2.0 documents
 """
 
@@ -63,6 +64,10 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         from omsgrain.formats.aimem import convert
 
         return convert.load(data, **options)
+    if format == "mif1":
+        from omsgrain.formats.mif1 import convert as mif1
+
+        return mif1.load(data, **options)
     if format == "mif2":
         from omsgrain.formats.mif2 import convert as mif2
 
@@ -95,6 +100,10 @@ def dump(
         from omsgrain.formats.aimem import convert
 
         return convert.dump(grains, dict(vectors or {}), **options)
+    if format == "mif1":
+        from omsgrain.formats.mif1 import convert as mif1
+
+        return mif1.dump(grains, vectors, **options)
     if format == "mif2":
         from omsgrain.formats.mif2 import convert as mif2
 

@@ -13,10 +13,12 @@ from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.formats.aimem.checksum import MEMBER, of_document
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, LEGACY_FORMAT
 from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.mif1.check import is_encrypted, is_version
+from omsgrain.formats.mif1.layouts import layout_of, looks_like_yaml
 
 __all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
 
-FORMATS: Final = ("aimem", "mif2")
+FORMATS: Final = ("aimem", "mif1", "mif2")
 """Documents of other formats."""
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
@@ -26,6 +28,7 @@ _BOM = b"\xef\xbb\xbf"
 # A document that is cut short, or else broken, still says what it was to be.
 _AIMEM = re.compile(rb'"format"\s*:\s*"(?:%b|%b)"' % (FORMAT.encode(), LEGACY_FORMAT.encode()))
 
+_MIF1 = re.compile(rb'"mif_version"\s*:\s*"?1[."]')
 _MIF2 = re.compile(rb'"mif_version"\s*:\s*"2\.')
 
 
@@ -50,6 +53,8 @@ def sniff(data: bytes) -> str:
     document = _json(data)
     if _is_aimem(document) or (document is None and _AIMEM.search(data[:_HEAD])):
         return "aimem"
+    if _is_mif1(document) or (document is None and _is_mif1_text(data)):
+        return "mif1"
     if _is_mif2(document) or (document is None and _MIF2.search(data[:_HEAD])):
         return "mif2"
     raise _unknown()
@@ -103,6 +108,20 @@ def _json(data: bytes) -> Any:
 
 def _is_aimem(document: Any) -> bool:
     return isinstance(document, dict) and document.get("format") in (FORMAT, LEGACY_FORMAT)
+
+
+def _is_mif1(document: Any) -> bool:
+    if not isinstance(document, dict):
+        return False
+    return is_version(document.get("mif_version", "1.0" if is_encrypted(document) else None))
+
+
+def _is_mif1_text(data: bytes) -> bool:
+    """Whether what is no JSON document is one by lines, or in YAML, or was to be one."""
+    layout = layout_of(data)
+    if layout == "yaml":
+        return looks_like_yaml(data)
+    return _MIF1.search(data[:_HEAD]) is not None
 
 
 def _is_mif2(document: Any) -> bool:
