@@ -203,6 +203,8 @@ class Planner:
             return _UPDATED
         if one.old_id is not None and decision.fate == "imported":
             return Decision("renamed")
+        if one.old_id is not None and one.hash is not None and state == "same":
+            return Decision("duplicate", "same_text")
         return decision
 
     def _nameless(self, snapshot: Snapshot, one: Arrived) -> Plan:
