@@ -200,7 +200,9 @@ EXAMPLES = [MINIMAL, SEP, PUBLISHED]
 TIMES = ANY_TIMES.filter(lambda text: text[:1].isdigit())
 IDS = st.one_of(
     st.uuids().map(lambda one: f"mem_{one}"),
-    st.sampled_from(["m1", "m2", "m3", "mem_a1b2...", "todo_...", "", "e\u0301", "\ufeffid", "a/b"]),
+    st.sampled_from(
+        ["m1", "m2", "m3", "mem_a1b2...", "todo_...", "", "e\u0301", "\ufeffid", "a/b"]
+    ),
 )
 TYPES = st.one_of(
     st.sampled_from(
@@ -301,7 +303,9 @@ CONSENTS = objects(
     {
         "exported_by": or_null(st.one_of(TEXT, st.just("did:web:example.org"))),
         "purpose": TEXT,
-        "retention_days": or_null(st.one_of(st.integers(0, 2**70), st.sampled_from([0, 30, 30.0]))),
+        "retention_days": or_null(
+            st.one_of(st.integers(0, 2**70), st.sampled_from([0, 30, 30.0]))
+        ),
         "sharing_allowed": or_null(st.booleans()),
         "gdpr_basis": TEXT,
         "timestamp": ANY_TIMES,

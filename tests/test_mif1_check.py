@@ -76,7 +76,10 @@ TEXTS = [
     (b'{"mif_version":"1.0","memories":[],"x":1e999}', "not_json"),
     (b'{"mif_version":"1.0","memories":[],"x":"\\ud800"}', "not_json"),
     (b'{"mif_version":"1.0","memories":[],"x":"\xff"}', "not_json"),
-    (b'{"mif_version":"1.0","memories":[],"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "too_deep"),
+    (
+        b'{"mif_version":"1.0","memories":[],"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        "too_deep",
+    ),
     (b'{"a":' * 1_000_000, "too_deep"),
     (spelled({"mif_version": "1.0", "encryption": {}}), "encrypted"),
 ]

@@ -64,7 +64,9 @@ def test_it_is_what_the_sep_draws_and_what_it_forgot() -> None:
     assert list(WHOLE) == ["$schema", "mif_version", "encryption"]
     found = WHOLE["encryption"]
     assert (found["algorithm"], found["key_derivation"]) == ("aes-256-gcm", "argon2id")
-    sizes = [len(base64.b64decode(found[name])) for name in ("iv", "auth_tag", "encrypted_payload")]
+    sizes = [
+        len(base64.b64decode(found[name])) for name in ("iv", "auth_tag", "encrypted_payload")
+    ]
     assert sizes == [12, 16, len(DATA)]
     assert found["kdf_params"] == {
         "salt": base64.b64encode(CHEAP.salt).decode(),

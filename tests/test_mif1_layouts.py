@@ -19,7 +19,9 @@ from mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from mif2_documents import ANY
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff
+from omsgrain.formats.document import lift
 from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_text
+from omsgrain.formats.mif1.fields import ARRAYS
 from omsgrain.formats.mif1.limits import Limits
 
 HEAD = b"mif_version: '1.0'\n"
@@ -199,7 +201,9 @@ def test_a_small_document_has_a_small_header() -> None:
     assert list(header) == ["type", "mif_version", "export", "graph", "metadata"]
     assert list(header["graph"]) == ["hebbian_config"]
     kinds = [json.loads(line)["type"] for line in others]
-    assert kinds == ["memory"] * 2 + ["todo"] + ["graph_node"] * 2 + ["graph_edge"] * 2 + ["footer"]
+    assert kinds == ["memory"] * 2 + ["todo"] + ["graph_node"] * 2 + ["graph_edge"] * 2 + [
+        "footer"
+    ]
     footer = json.loads(others[-1])
     digest = hashlib.sha256(b"\n".join([first, *others[:-1], b""])).hexdigest()
     assert (footer["checksum"], footer["checksum_of"]) == (f"sha256:{digest}", "lines")
@@ -287,9 +291,5 @@ def test_lines_are_read_and_written_in_little_memory() -> None:
 @given(DOCUMENTS)
 def test_the_header_and_the_records_are_the_document(whole: dict[str, Any]) -> None:
     header = json_lines.header_of(whole)
-    arrays = {
-        pointer: array
-        for pointer, array in layouts.lift(whole, json_lines.ARRAYS)[1].items()
-        if array
-    }
+    arrays = {pointer: array for pointer, array in lift(whole, ARRAYS)[1].items() if array}
     assert json.dumps(json_lines.assembled(header, arrays)) == json.dumps(whole)

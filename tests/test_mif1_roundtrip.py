@@ -89,7 +89,7 @@ def test_a_document_comes_back_to_the_byte(
 ODD = [
     b'{"memories" :[ ],\n"mif_version":"1.0"}',
     b"# notes\nmif_version: 1.0\nmemories: []\nx: &a [1, 2]\ny: *a\n",
-    b'---\n"mif_version": \'1.0\'\nmemories:\n- {id: m, content: no, type: Task, '
+    b"---\n\"mif_version\": '1.0'\nmemories:\n- {id: m, content: no, type: Task, "
     b"created_at: 2026-01-02T00:00:00Z}\n",
     b'{"type":"header","mif_version":"1.0","export":{}}\n'
     b'{"type": "memory", "data": {"id": "m", "content": "c", "type": "Task", '
@@ -172,14 +172,22 @@ def test_types_of_memory(kind: str, fields: dict[str, Any]) -> None:
 
 
 def test_what_a_memory_says_stands_in_fields() -> None:
-    grain = record_of({"importance": 0.5, "tags": ["a"], "source": {"session_id": "s", "agent": "x"}})
-    assert (grain["importance"], grain["structural_tags"], grain["session_id"]) == (0.5, ["a"], "s")
+    grain = record_of(
+        {"importance": 0.5, "tags": ["a"], "source": {"session_id": "s", "agent": "x"}}
+    )
+    assert (grain["importance"], grain["structural_tags"], grain["session_id"]) == (
+        0.5,
+        ["a"],
+        "s",
+    )
 
 
 def test_todos_and_the_graph_among_grains() -> None:
     grains = convert.load(spelled(SEP)).grains + convert.load(spelled(PUBLISHED)).grains
     goals = [grain for grain in grains if grain["type"] == "goal"]
-    assert [(goal["goal_state"], goal.get("priority"), goal.get("deadline")) for goal in goals] == [
+    assert [
+        (goal["goal_state"], goal.get("priority"), goal.get("deadline")) for goal in goals
+    ] == [
         ("active", 2, 1_770_310_800_000),
         ("satisfied", None, None),
     ]
