@@ -36,7 +36,10 @@ def test_offsets_are_bytes_of_the_original() -> None:
     text = "Grüße 😀 an bob@example.com und café@example.com."
     found = detect(text)
     raw = text.encode()
-    assert [raw[f.start : f.end].decode() for f in found] == ["bob@example.com", "café@example.com"]
+    assert [raw[f.start : f.end].decode() for f in found] == [
+        "bob@example.com",
+        "café@example.com",
+    ]
     assert found[0] == Finding("email", 16, 31)
 
 
@@ -151,19 +154,24 @@ def test_types_that_would_break_a_marker(type: str) -> None:
 
 
 HOSTILE: dict[str, Any] = {
-    "ats": "@", "pairs": "a@", "emails": "a@b.cc ", "dots": "a.", "one domain": "a@b.", "quotes": '"',
+    "ats": "@", "pairs": "a@", "emails": "a@b.cc ", "dots": "a.", "one domain": "a@b.",
+    "quotes": '"',
     "digits": "1", "groups": "1 ", "fours": "4111 ", "dashes": "1-", "cards": "card 1 1 ",
     "plus": "+", "plus ones": "+1 ", "abroad": "+49 1 ", "zeros": "00", "phone words": "tel ",
     "phones": "tel 1 ", "brackets": "(((", "eyJ": "eyJ", "jwt": "eyJaaaaaaaaaa.", "sk": "sk-",
     "sk a": "sk-a-", "ghp": "ghp_", "sendgrid": "SG.aaaaaaaaaaaaaaaaaaaa", "begin": "-----BEGIN ",
     "private": "-----BEGIN PRIVATE KEY-----", "base64": "A", "password": "password",
-    "passwords": "password:", "is": "password is ", "for": "password for a b c d ", "=": "password=a;",
+    "passwords": "password:", "is": "password is ", "for": "password for a b c d ",
+    "=": "password=a;",
     "quoted": "password: 'a \"", "keys": "api key is ", "token": "token=", "schemes": "://",
     "users": "://a:", "user": "x://aaaaaaaa", "colons": ":", "six": "a:b::", "four": "1.1.",
-    "version": "version 1.1.1.1 ", "iban": "GB82 ", "ibans": "AA11AA11 ", "ssn": "123-45-", "bearer":
-    "bearer ", "basic": "authorization: basic ", "marker": "[REDACTED:", "markers": "[REDACTED:a]",
-    "spaces": " ", "newlines": "\n", "han": "密码是", "marks": "é", "wide": "１", "nul": "\0",
-    "backslash": "\\", "percent": "%40", "arabic": "٤١١١ ", "sig": "?sig=", "curl": "-u a:", "cli": "--pass a",
+    "version": "version 1.1.1.1 ", "iban": "GB82 ", "ibans": "AA11AA11 ", "ssn": "123-45-",
+    "bearer": "bearer ", "basic": "authorization: basic ", "marker": "[REDACTED:",
+    "markers": "[REDACTED:a]",
+    "spaces": " ", "newlines": "\n", "han": "密码是", "marks": "é", "wide": "\uff11", "nul": "\0",
+    "backslash": "\\", "percent": "%40", "arabic": "٤١١١ ", "sig": "?sig=",
+    "curl": "-u a:",
+    "cli": "--pass a",
 }  # fmt: skip
 
 

@@ -17,11 +17,17 @@ from omsgrain.privacy.redact import redact_value
 from privacy_corpus import corpus
 
 MAIL, PHONE, CARD = "bob@example.com", "+1 202-555-0143", "4111 1111 1111 1111"
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+)
 TREES = st.recursive(
     SCALARS | st.sampled_from([MAIL, PHONE, CARD]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(max_size=8) | st.sampled_from([MAIL, "password", "id"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=8) | st.sampled_from([MAIL, "password", "id"]), inner, max_size=4
+        )
+    ),
     max_leaves=20,
 )
 
@@ -169,6 +175,8 @@ def test_flags_add_up() -> None:
 
 def test_no_residue_in_a_tree() -> None:
     texts = [text for text in corpus() if text.labels]
-    found = redact_value({"a": [text.text for text in texts], "b": {t.text: 1 for t in texts}}, DEFAULT)
+    found = redact_value(
+        {"a": [text.text for text in texts], "b": {t.text: 1 for t in texts}}, DEFAULT
+    )
     for text, redacted, key in zip(texts, found.value["a"], found.value["b"], strict=True):
         assert not any(value in redacted or value in key for value in text.values())

@@ -62,10 +62,14 @@ def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Finding]:
         UnsupportedError: a library that a detector needs is not installed.
     """
     found = spans(text, detectors)
-    return [Finding(span.types[0], *at) for span, at in zip(found, in_bytes(text, found))]
+    return [
+        Finding(span.types[0], *at) for span, at in zip(found, in_bytes(text, found), strict=True)
+    ]
 
 
-def spans(text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None) -> list[Span]:
+def spans(
+    text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None
+) -> list[Span]:
     """Find the same, as spans.
 
     Args:

@@ -43,5 +43,7 @@ def _pattern(pointer: str) -> str:
         raise SchemaError("no pointer to what is kept", field="/keep", expected="/a/*/b")
     parts = pointer[1:].split("/")
     below = parts[-1] == "**"
-    names = ["[^/]*" if part == "*" else re.escape(part) for part in parts[: -1 if below else None]]
+    names = [
+        "[^/]*" if part == "*" else re.escape(part) for part in parts[: -1 if below else None]
+    ]
     return "".join(f"/{name}" for name in names) + ("/.*" if below else "")

@@ -108,7 +108,7 @@ def _replaced(text: str, found: list[Span]) -> Redacted:
     if not found:
         return Redacted(text, [])
     parts, redactions, at = [], [], 0
-    for span, (start, end) in zip(found, in_bytes(text, found)):
+    for span, (start, end) in zip(found, in_bytes(text, found), strict=True):
         parts += [text[at : span.start], marker(span.types[0])]
         at = span.end
         redactions.append(

@@ -15,7 +15,7 @@ WORDS = Words(
     words=(
         "card", "card no", "card number", "cc", "visa", "mastercard", "amex", "maestro", "karte",
         "carte", "tarjeta", "cartão", "carta", "kaart", "karta", "карта", "карты", "карту", "kort",
-        "kartı", "thẻ", "कार्ड", "بطاقة", "卡号", "信用卡", "カード", "카드",
+        "kartı", "thẻ", "कार्ड", "بطاقة", "卡号", "信用卡", "カード", "카드",  # noqa: RUF001
     ),
     ends=("kreditkarte", "kreditkartennummer", "cardnumber", "creditcard", "card_number"),
 )  # fmt: skip

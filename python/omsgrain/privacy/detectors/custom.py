@@ -10,7 +10,7 @@ from omsgrain.errors import SchemaError
 from omsgrain.privacy.detectors.detector import Spans
 
 try:
-    from re import _parser as _sre  # type: ignore[attr-defined]
+    from re import _parser as _sre
 except ImportError:  # 3.10
     import sre_parse as _sre  # type: ignore[no-redef]
 
@@ -40,12 +40,12 @@ class PatternDetector(NamedTuple):
 def pattern_detector(
     type: str, pattern: str | re.Pattern[str], *, secret: bool = False
 ) -> PatternDetector:
-    """Make a detector of a regular expression.
+    r"""Make a detector of a regular expression.
 
     Args:
         type: what stands in the marker, of a-z and _.
-        pattern: with bounded repeats only, such as ``\\d{4,12}``, so that its time stays linear;
-            its last part may be unbounded, as in ``EMP-\\d+``. The group ``value``, if there is
+        pattern: with bounded repeats only, such as ``\d{4,12}``, so that its time stays linear;
+            its last part may be unbounded, as in ``EMP-\d+``. The group ``value``, if there is
             one, is what is redacted; else all that matches.
         secret: it gives access to something; else it is about a person.
 
@@ -94,7 +94,7 @@ def _one(kind: str, value: Any, *, last: bool) -> int:
         if most == _sre.MAXREPEAT:
             return _TOO_MANY
         ways = int(most) - int(least) + 1
-        return min(_TOO_MANY, ways * inner ** min(int(most), 20))
+        return min(_TOO_MANY, ways * int(inner) ** min(int(most), 20))
     if kind == "SUBPATTERN":
         return _ways(value[-1], last=last)
     if kind == "ATOMIC_GROUP":

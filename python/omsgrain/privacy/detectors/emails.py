@@ -21,7 +21,9 @@ _END = rf"(?:[^\W_]|[{MARKS}])"
 _LABEL = rf"[^\W_](?:[\w{MARKS}-]{{0,61}}{_END})?"
 _DOMAIN = re.compile(rf"(?:(?![{NO_SPACES}])[\w{MARKS}.-])+")
 _DOMAIN_ANY = re.compile(rf"[\w{MARKS}.-]+")
-_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.(?:xn--[A-Za-z0-9-]{{1,59}}|(?:[^\W\d_]|[{MARKS}]){{2,63}})")
+_HOST = re.compile(
+    rf"{_LABEL}(?:\.{_LABEL})*\.(?:xn--[A-Za-z0-9-]{{1,59}}|(?:[^\W\d_]|[{MARKS}]){{2,63}})"
+)
 _LITERAL = re.compile(r"\[(?:IPv6:)?[0-9A-Fa-f.:]{3,45}\]")
 _IMAGE = re.compile(r"\dx\.(?:png|jpe?g|gif|webp|svg|avif)", re.IGNORECASE)
 _STARTS = "'`{|}*/=?&#!$^~.%"

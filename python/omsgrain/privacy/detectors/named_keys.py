@@ -15,7 +15,8 @@ _SURE = tuple(
     for first, second in (
         ("api", "key"), ("api", "token"), ("api", "secret"), ("access", "key"), ("secret", "key"),
         ("private", "key"), ("signing", "key"), ("encryption", "key"), ("account", "key"),
-        ("shared access", "key"), ("sharedaccess", "key"), ("license", "key"), ("client", "secret"),
+        ("shared access", "key"), ("sharedaccess", "key"), ("license", "key"),
+        ("client", "secret"),
         ("app", "secret"), ("consumer", "secret"), ("webhook", "secret"), ("access", "token"),
         ("auth", "token"), ("refresh", "token"), ("session", "token"), ("bot", "token"),
         ("access key", "id"), ("secret access", "key"), ("deploy", "token"), ("bearer", "token"),
@@ -26,7 +27,7 @@ WORDS = Words(
     words=(
         "api-schlüssel", "schlüssel", "clé api", "clé d'api", "clave api", "clave de api",
         "clave de la api", "chave de api", "chave da api", "chiave api", "api-sleutel", "ключ api",
-        "api ключ", "api-ключ", "токен", "klucz api", "api anahtarı", "jeton", "apikey",
+        "api ключ", "api-ключ", "токен", "klucz api", "api anahtarı", "jeton", "apikey",  # noqa: RUF001
         "api 密钥", "api密钥", "密钥", "令牌", "apiキー", "トークン", "api 키", "토큰",
         "khóa api", "مفتاح api", "api कुंजी",
     ),

@@ -27,21 +27,28 @@ WORDS = Words(
 
 # What follows "password is" without being one.
 _NO_PASSWORD = frozenset(
-    "must should may at minimum min max expire required optional wrong incorrect invalid expired correct valid weak strong short long too not "
-    "the a an in on at by for from with too very so also now never always only still already "
-    "stored hashed salted encrypted kept saved sent used set reset changed being been managed "
-    "empty missing needed mandatory case-sensitive case sensitive same different unique important "
-    "my your his her our their its this that what when where why how if no and or but because "
-    "something nothing anything about going hard easy safe secure forgotten lost gone visible "
-    "log login access connect be get use enter open unlock protect secure falsch richtig abgelaufen "
-    "erforderlich ungültig zu nicht sicher unsicher vergessen incorrecta correcta obligatoria requerida "
-    "necesaria errónea segura débil obligatoire incorrecte faux nécessaire facultatif expiré oublié "
-    "requis trop obrigatória necessária inválida errada expirada obbligatoria errata scaduta sbagliata "
-    "verplicht onjuist verkeerd wymagane nieprawidłowe обязателен неверный неверен".split()
+    (
+        "must should may at minimum min max expire required optional wrong incorrect "
+        "invalid expired correct valid weak strong short long too not the a an in on by "
+        "for from with very so also now never always only still already stored hashed "
+        "salted encrypted kept saved sent used set reset changed being been managed empty "
+        "missing needed mandatory case-sensitive case sensitive same different unique "
+        "important my your his her our their its this that what when where why how if no "
+        "and or but because something nothing anything about going hard easy safe secure "
+        "forgotten lost gone visible log login access connect be get use enter open "
+        "unlock protect falsch richtig abgelaufen erforderlich ungültig zu nicht sicher "
+        "unsicher vergessen incorrecta correcta obligatoria requerida necesaria errónea "
+        "segura débil obligatoire incorrecte faux nécessaire facultatif expiré oublié "
+        "requis trop obrigatória necessária inválida errada expirada obbligatoria errata "
+        "scaduta sbagliata verplicht onjuist verkeerd wymagane nieprawidłowe обязателен "
+        "неверный неверен"
+    ).split()
 )
-_TELLING_LETTERS = re.compile(r"\d|[^\w\s'’-]|_|[a-z][A-Z]")
+_TELLING_LETTERS = re.compile(r"\d|[^\w\s'\u2019-]|_|[a-z][A-Z]")
 _ENDS_HERE = re.compile(r"\s*(?:[.!,;)\n]|$)")
-_CLI = re.compile(r"--(?:password|passwd|passphrase|pass|pwd)[ \t]{1,4}([^\s\0\"'-][^\s\0\"']{2,255})")
+_CLI = re.compile(
+    r"--(?:password|passwd|passphrase|pass|pwd)[ \t]{1,4}([^\s\0\"'-][^\s\0\"']{2,255})"
+)
 _CURL = re.compile(r"(?:-u|--user)[ \t=]{1,2}[\"']?[\w.@-]{1,64}:([^\s\0\"']{3,255})")
 MOST_UNDER_A_KEY = 256
 """Code points of a text that is a password as a whole, because of its key."""

@@ -16,23 +16,30 @@ __all__ = ["Phones"]
 WORDS = Words(
     words=(
         "phone", "phone number", "tel", "telephone", "mobile", "cell", "cellphone", "call",
-        "call me", "text me", "contact number", "my number", "her number", "his number", "fax", "whatsapp", "sms", "landline", "hotline", "dial", "ring",
+        "call me", "text me", "contact number", "my number", "her number",
+        "his number", "fax", "whatsapp", "sms", "landline", "hotline", "dial", "ring",
         "telefon", "telefonnummer", "rufnummer", "handy", "handynummer", "mobil", "mobilnummer",
-        "festnetz", "durchwahl", "ruf mich an", "anrufen", "téléphone", "telephone", "portable", "tél", "fixe", "appelez",
+        "festnetz", "durchwahl", "ruf mich an", "anrufen", "téléphone", "portable",
+        "tél", "fixe", "appelez",
         "teléfono", "telefono", "móvil", "movil", "celular", "llámame", "llame", "llamar",
         "telefone", "telemóvel", "ligue", "cellulare", "chiamami", "telefoon", "mobiel", "bel",
         "telefonu", "telefonie", "komórka", "zadzwoń", "mobilní", "puhelin", "puhelinnumero",
         "matkapuhelin", "telefonszám", "telefonum", "cep", "điện thoại", "sđt", "telepon", "hp",
         "nomor", "simu", "телефон", "тел", "моб", "мобильный", "звоните", "позвоните",
-        "τηλέφωνο", "τηλ", "κινητό", "טלפון", "נייד", "هاتف", "جوال", "تلفون", "رقم الهاتف", "تلفن",
+        "τηλέφωνο", "τηλ", "κινητό", "טלפון", "נייד", "هاتف", "جوال", "تلفون",
+        "رقم الهاتف", "تلفن",
         "موبایل", "फ़ोन", "फोन", "मोबाइल", "ফোন", "โทร", "โทรศัพท์", "เบอร์",
-        "电话", "電話", "手机", "手機", "致电", "携帯", "전화", "전화번호", "휴대폰", "핸드폰", "연락처",
+        "电话", "電話", "手机", "手機", "致电", "携帯", "전화", "전화번호", "휴대폰", "핸드폰",
+        "연락처",
     ),
     ends=("phonenumber", "phone_number", "telefonnummer", "mobilephone"),
 )  # fmt: skip
 
 # With the country in front: +49 or 0049.
-_ABROAD = re.compile(r"(?<![\w+\0])(?:\+|00(?=[1-9]\d{0,2}[ .-]))[ ]?\(?[1-9](?:[ ().\-/]{0,3}\d){6,14}(?!\d)", re.ASCII)
+_ABROAD = re.compile(
+    r"(?<![\w+\0])(?:\+|00(?=[1-9]\d{0,2}[ .-]))[ ]?\(?[1-9](?:[ ().\-/]{0,3}\d){6,14}(?!\d)",
+    re.ASCII,
+)
 # As North America writes them; nothing else looks so. 555 is no area, but what people invent.
 _AMERICAN = re.compile(
     r"(?<![\w.\0+-])(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d-)\d{3}-\d{4}(?![\w\0]|[.-]\d)",
@@ -42,12 +49,24 @@ _AMERICAN = re.compile(
 _DIGITS = r"\(?\d(?:[ ()./\-]{0,3}\d){6,14}(?![\w\0]|[.,-]\d)"
 _HOME = re.compile(rf"(?<![\w.,\0+-]){_DIGITS}", re.ASCII)
 _TOLD = re.compile(rf"\+?{_DIGITS}", re.ASCII)
-_FILL = "|".join(sorted(
-    "number|numbers|num|no|nr|nº|n°|№|is|are|was|at|me|us|on|a|home|work|office|main|direct|new|old"
-    "|line|or|text|ist|lautet|unter|meine|nummer|es|mi|número|numero|numéro|est|al|au|le|à|é|do|da"
-    "|il|mio|è|номер|мой|по|номеру|jest|er|är|on|number's|mobile|cell|:|هو|है|नंबर|號碼|号码|号|號|번호|番号"
-    "|は|是|为|為|는|은|で|に|mein|ma|mon|meu|o|el|nomor|saya|numarası|numaram|số|là|เบอร์|คือ|αριθμός".split("|"), key=len, reverse=True))
-_BETWEEN = re.compile(rf"""["')\]*_]{{0,2}}(?:[\s.:;,=#>*_"'(-]{{0,3}}(?:{_FILL})(?![A-Za-z\u00c0-\u024f])){{0,4}}[\s.:,=#>*_"'(-]{{0,4}}""")
+# Of two words that begin alike, the longer one is tried first.
+_FILL = "|".join(
+    sorted(
+        (
+            "number numbers num no nr nº n° № is are was at me us on a home work office main "
+            "direct new old line or text ist lautet unter meine nummer es mi número numero numéro "
+            "est al au le à é do da il mio è номер мой по номеру jest er är number's mobile cell "
+            ": هو है नंबर 號碼 号码 号 號 번호 番号 は 是 为 為 는 은 で に mein ma mon meu o el "
+            "nomor saya numarası numaram số là เบอร์ คือ αριθμός"  # noqa: RUF001
+        ).split(),
+        key=len,
+        reverse=True,
+    )
+)
+_BETWEEN = re.compile(
+    rf"""["')\]*_]{{0,2}}(?:[\s.:;,=#>*_"'(-]{{0,3}}(?:{_FILL})(?![A-Za-z\u00c0-\u024f])){{0,4}}"""
+    rf"""[\s.:,=#>*_"'(-]{{0,4}}"""
+)
 _NO_PHONE = re.compile(
     r"(?:19|20)\d\d[-./ ]\d\d?[-./ ]\d\d?(?!\d).*|\d\d?[./-]\d\d?[./-](?:19|20)\d\d(?!\d).*"
     r"|(?:\d{1,3}\.){3}\d{1,3}|(\d)(?:\D*\1)*"

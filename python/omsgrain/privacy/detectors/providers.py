@@ -44,7 +44,11 @@ PROVIDERS = (
         "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- GR1348941",
         r"[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]{2,})*",
     ),
-    _row("Slack", "xoxb- xoxa- xoxp- xoxr- xoxs- xoxe- xoxo- xoxc- xoxd- xapp-", r"[\w%-]{10,}(?:\.[\w%-]+)*"),
+    _row(
+        "Slack",
+        "xoxb- xoxa- xoxp- xoxr- xoxs- xoxe- xoxo- xoxc- xoxd- xapp-",
+        r"[\w%-]{10,}(?:\.[\w%-]+)*",
+    ),
     _row("Slack", "hooks.slack.com/", r"(?:services|workflows|triggers)/[\w/-]{20,}"),
     _row(
         "Stripe",
@@ -56,7 +60,11 @@ PROVIDERS = (
     _row("Google", "ya29.", rf"{_URL}{{20,}}(?:\.{_URL}+)*"),
     _row("Google", "GOCSPX-", rf"{_URL}{{20,}}"),
     # OpenAI, Anthropic, OpenRouter, DeepSeek and others. One part is long, or "sk-learn" is a key.
-    _row("OpenAI, Anthropic and alike", "sk-", rf"(?:{_WORD}{{1,15}}[_-]){{0,12}}{_WORD}{{16,}}{_URL}*"),
+    _row(
+        "OpenAI, Anthropic and alike",
+        "sk-",
+        rf"(?:{_WORD}{{1,15}}[_-]){{0,12}}{_WORD}{{16,}}{_URL}*",
+    ),
     _row("Groq", "gsk_", rf"{_WORD}{{20,}}"),
     _row("xAI", "xai-", rf"{_WORD}{{20,}}"),
     _row("Perplexity", "pplx-", rf"{_WORD}{{20,}}"),

@@ -14,7 +14,8 @@ __all__ = ["SocialSecurityNumbers"]
 WORDS = Words(
     words=(
         "ssn", "ssns", "ss#", "ssn#", "itin", "social security", "social security number",
-        "social security no", "social-security number", "my social", "her social", "his social", "seguro social",
+        "social security no", "social-security number", "my social", "her social", "his social",
+        "seguro social",
         "sozialversicherungsnummer", "sécurité sociale", "социального страхования",
         "社会安全号码", "社会保障番号", "사회보장번호", "tax id", "taxpayer id",
     ),

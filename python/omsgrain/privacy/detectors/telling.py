@@ -12,7 +12,8 @@ from omsgrain.privacy.detectors.folding import NO_SPACES, lower
 __all__ = ["PLACEHOLDER", "Said", "Words", "said"]
 
 _FOR = (
-    "for|of|to|on|at|de|del|du|da|do|di|der|für|fürs|zu|zum|von|vom|pour|para|per|voor|för|для|от|к"
+    "for|of|to|on|at|de|del|du|da|do|di|der|für|fürs|zu|zum|von|vom|pour|para|per"
+    "|voor|för|для|от|к"
 )
 _IS = (
     "(?:is |was |has been )?(?:now )?(?:set |changed |reset |updated )?to|is now|is|was|ist|war"
@@ -33,7 +34,7 @@ _QUOTED = re.compile(
     r"|'((?:\\[^\n\0]|[^'\\\n\0]){1,1000})'"
     r"|`([^`\n\0]{1,1000})`"
 )
-# Up to a space. A list of names with values, as in a URL or a connection string, goes on at ; or &.
+# Up to a space, or to the next of a list of names with values: ;User=x in a connection string.
 _NEXT = r"(?![;&,][\w .-]{1,30}=)"
 _ASCII = re.compile(rf"""(?:{_NEXT}[^\s\0"'`<{NO_SPACES}])+""")
 _ANY = re.compile(rf"""(?:{_NEXT}[^\s\0"'`<、。])+""")
