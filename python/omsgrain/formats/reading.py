@@ -64,7 +64,9 @@ def parse_canonical(data: bytes, *, most: int, depth: int, without: str) -> tupl
     return document, text or b""
 
 
-def _read(data: bytes, most: int, depth: int, without: str | None) -> tuple[Any, bytes | None]:
+def _read(
+    data: bytes, most: int, depth: int, without: str | None
+) -> tuple[Any, bytes | None]:
     if len(data) > most:
         raise _breach("too_large", f"at most {most} bytes", f"{len(data)} bytes")
     if data.startswith(_BOM):
