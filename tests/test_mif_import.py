@@ -113,7 +113,9 @@ def test_reads_are_counted_on(store: og.GrainStore) -> None:
     two = MAKERS[0]
     about = {two.id(5): {"access_count": 3, "last_accessed": "2026-03-05T00:00:00Z"}}
     two.take(
-        store, two.memory(5, "water"), vendor_extensions={"shodh-memory": {"memory_metadata": about}}
+        store,
+        two.memory(5, "water"),
+        vendor_extensions={"shodh-memory": {"memory_metadata": about}},
     )
     assert store.state(current(store, two.id(5)).address).access_count == 3
 

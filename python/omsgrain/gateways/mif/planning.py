@@ -121,9 +121,7 @@ class Planner:
             plans.append(plan)
         return plans
 
-    def is_taken(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> bool:
+    def is_taken(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> bool:
         """Whether a record needs another id, since what is stored under its own is another one.
 
         Args:
@@ -149,9 +147,7 @@ class Planner:
             return None
         return source.id
 
-    def _one(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> Plan:
+    def _one(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> Plan:
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
         twin, gone = self._twin(snapshot, one, there)
         state, stored = self._state(snapshot, one, own)
@@ -187,7 +183,9 @@ class Planner:
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
         if any(_plain(found.grain) == one.grain.address for found in own):
             # It was here before, and what this batch puts is newer.
-            return Plan(one, decide(self._terms.strategy, "older", False), stored=one.grain.address)
+            return Plan(
+                one, decide(self._terms.strategy, "older", False), stored=one.grain.address
+            )
         twin, _ = self._twin(snapshot, one, there)
         decision = self._decide(one, state, twin is not None)
         if decision.fate == "duplicate":
