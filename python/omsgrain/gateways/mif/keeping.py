@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of a document beside its records, so that it can be given back.
 
-A record that is stored already in another form stands beside it as a duplicate, which is no memory:
-it is given back with the document, and never recalled.
+A record that is stored already in another form stands beside it as a duplicate, which is no
+memory: it is given back with the document, and never recalled.
 """
 
 from __future__ import annotations

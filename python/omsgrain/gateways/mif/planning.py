@@ -236,7 +236,7 @@ class Planner:
     def _twin(
         self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
     ) -> tuple[Found | None, bool]:
-        """What has the same text under another id, and whether there was one that was withdrawn."""
+        """What has the same text under another id, and whether such a one was withdrawn."""
         if one.hash is None:
             return None, False
         several = [
@@ -307,7 +307,7 @@ class Planner:
         new = self._document.record_of(one)
         if table.is_same((one.kind, record), new):
             return True
-        return False if text and one.hash is not None or _canonical(record, new) else None
+        return False if (text and one.hash is not None) or _canonical(record, new) else None
 
     def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""
@@ -358,8 +358,6 @@ def _record(table: Table, snapshot: Snapshot, grain: Grain) -> Record | None:
 
 def _canonical(one: Record, other: Record) -> bool:
     """Whether two records are the same as JSON: neither order nor spelling counts."""
-    import json
-
     texts = (json.dumps(record).encode("ascii") for record in (one, other))
     try:
         first, second = map(_core.canonical_json, texts)
