@@ -24,6 +24,8 @@ from omsgrain.grain import Grain
 
 __all__ = ["NATIVE", "Arrived", "Document", "Place", "arrived", "rebuilt"]
 
+_MARK = "\ufeff"
+"""No text of a grain begins with it, so nothing is found by an id that does."""
 NATIVE = "native"
 """The kind of a record that carries a grain which never was a record of this format."""
 
@@ -43,7 +45,7 @@ class Arrived(NamedTuple):
         pointer: where it stands in the document.
         format: of the record: grains of the other version can go along in a document.
         kind: of what kind it is; NATIVE if its grain is of no version of MIF.
-        id: its id; None if it has none.
+        id: its id; None if it has none, or none that anything is found by.
         hash: SHA-256 of its text, if duplicates of it are found by that.
         grain: what it is as a grain.
         parts: grains that belong to it.
@@ -208,7 +210,7 @@ def _one(
         pointer,
         source.format,
         source.kind,
-        None if place.array in found.single else source.id,
+        None if place.array in found.single or source.id.startswith(_MARK) else source.id,
         source.hash,
         grain,
         parts,
