@@ -148,6 +148,10 @@ class Planner:
         return source.id
 
     def _one(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> Plan:
+        for found in there[one.id or ""]:
+            # On a second import nearly all are so, and nothing else need be asked.
+            if found.current and one.old_id is None and _is_it(found, one.grain.address):
+                return Plan(one, _UNCHANGED, stored=one.grain.address)
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
         twin, gone = self._twin(snapshot, one, there)
         state, stored = self._state(snapshot, one, own)
@@ -328,6 +332,11 @@ class Planner:
 def _plain(grain: Grain) -> str:
     """The address of what a grain says, also where it stands sealed under another."""
     return _core.address(grain.blob)
+
+
+def _is_it(found: Found, address: str) -> bool:
+    """Whether a grain says what stands at an address; most are not sealed, and stand there."""
+    return found.address == address or _plain(found.grain) == address
 
 
 def _id(grain: Grain) -> str | None:
