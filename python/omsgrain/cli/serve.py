@@ -142,7 +142,7 @@ def serve(
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
     listening.check()
     try:
-        from omsgrain.services.http.log import Log
+        from omsgrain.services.log import Log
         from omsgrain.services.http.options import Options
         from omsgrain.services.http.server import run
     except ModuleNotFoundError as error:
