@@ -3,28 +3,46 @@
 
 The manifest is a State grain. Its side channel holds the envelope; pages beside it, State grains
 too, list the addresses of the records of each array in their order, those that stand twice twice.
+
+An array is known by its JSON pointer in the envelope, where it stands empty; those of AIMEM by
+their names alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError
 from omsgrain.formats import raw
+from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.source import KEY, Source, apply
+from omsgrain.formats.source import KEY, Source, apply, same
 from omsgrain.grain import Grain, make
 
-__all__ = ["KIND", "Dump", "Import", "Loss", "Manifest", "Vector", "manifest", "open_manifest"]
+__all__ = [
+    "KIND",
+    "Dump",
+    "Import",
+    "Loss",
+    "Manifest",
+    "Vector",
+    "fill",
+    "lift",
+    "manifest",
+    "open_manifest",
+    "spelled",
+]
 
 KIND: Final = "document"
 _MANIFEST: Final = "omsgrain:document"
 _PAGE: Final = "omsgrain:document-page"
 _ADDRESSES = "x_addresses"
 _PAGES = "x_pages"
+_STYLE = "x_style"
+_TEXT = "x_text"
 _DIGEST = 32
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
@@ -61,12 +79,14 @@ class Import:
         grains: the records, what belongs to them, and at the end the manifest.
         vectors: the embeddings, by address of the record's grain.
         warnings: what was taken although it looks wrong.
+        problems: the records that were not taken, each with its pointer, and why.
     """
 
     format: str
     grains: list[Grain]
     vectors: dict[str, Vector] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +109,30 @@ class Manifest:
     Attributes:
         format: what it was.
         id: by what the document is known.
-        envelope: all of it but the arrays.
-        arrays: the addresses of the records, by name of the array, in order.
+        envelope: all of it but the records.
+        arrays: the addresses of the records, by pointer of the array, in order.
+        style: how its text was spelled, if that was asked for and can be said so.
+        text: addresses of the grains that hold its text, if that was asked for and cannot.
     """
 
     format: str
     id: str
     envelope: dict[str, Any]
     arrays: dict[str, list[str]]
+    style: Style | None = None
+    text: tuple[str, ...] = ()
 
 
-def manifest(found: Manifest, *, created_at: int, user_id: str | None) -> list[Grain]:
+def manifest(
+    found: Manifest, *, created_at: int, user_id: str | None, text: bytes | None = None
+) -> list[Grain]:
     """Make the grains of a manifest: what it names first, the manifest itself last.
 
     Args:
-        found: what it says.
+        found: what it says; not where its text is.
         created_at: ms since 1970.
         user_id: whose document it is.
+        text: all of the document, to be kept as it is.
     """
     base: dict[str, Any] = {"type": "state", "created_at": created_at, "namespace": found.format}
     if user_id is not None:
@@ -114,17 +141,22 @@ def manifest(found: Manifest, *, created_at: int, user_id: str | None) -> list[G
         make(base | {"context": context, _ADDRESSES: digests})
         for context, digests in _paged(found.arrays)
     ]
-    text = json.dumps(found.envelope, separators=(",", ":")).encode("ascii")
+    envelope = json.dumps(found.envelope, separators=(",", ":")).encode("ascii")
     parts: list[Grain] = []
-    if len(text) > _LARGEST:
-        parts = raw.split(text, created_at=created_at, user_id=user_id)
+    if len(envelope) > _LARGEST:
+        parts = raw.split(envelope, created_at=created_at, user_id=user_id)
     residual = None if parts else {"=": found.envelope}
     addresses = tuple(part.address for part in parts)
     source = Source(found.format, KIND, found.id, residual, addresses)
-    listed = b"".join(bytes.fromhex(page.address) for page in pages)
     context = {"kind": _MANIFEST, "format": found.format}
-    whole = make(base | {"context": context, KEY: source.to_bytes(), _PAGES: listed})
-    return [*parts, *pages, whole]
+    whole = base | {"context": context, KEY: source.to_bytes(), _PAGES: _digests(pages)}
+    if found.style is not None:
+        whole[_STYLE] = json.dumps(found.style).encode("ascii")
+    kept: list[Grain] = []
+    if text is not None:
+        kept = raw.split(text, created_at=created_at, user_id=user_id)
+        whole[_TEXT] = _digests(kept)
+    return [*parts, *pages, *kept, make(whole)]
 
 
 def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
@@ -153,7 +185,91 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
         if not isinstance(context, Mapping) or not isinstance(digests, bytes):
             raise FormatError("a page of a document lists nothing", rule="manifest")
         arrays.setdefault(str(context.get("array")), []).extend(_addresses(digests))
-    return Manifest(source.format, source.id, envelope, arrays)
+    style, text = grain.get(_STYLE), grain.get(_TEXT)
+    return Manifest(
+        source.format,
+        source.id,
+        envelope,
+        arrays,
+        Style.of(json.loads(style)) if isinstance(style, bytes) else None,
+        tuple(_addresses(text)) if isinstance(text, bytes) else (),
+    )
+
+
+def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
+    """Write a document as the one that was imported was written, as far as that was kept.
+
+    Args:
+        found: its manifest.
+        document: what is to be written.
+        get: gives the grains that the manifest names.
+
+    Raises:
+        FormatError: one of them is not what it must be.
+        NotFoundError: one is not there.
+    """
+    if found.text:
+        text = raw.gather(found.text, get)
+        # What was changed since is written as it is now.
+        if same(json.loads(text), document):
+            return text
+    return spell(document, found.style or COMPACT)
+
+
+def lift(
+    document: dict[str, Any], pointers: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Take the arrays of records out of a document.
+
+    Args:
+        document: any; it is not changed.
+        pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
+
+    Returns:
+        The document with these arrays empty, and the arrays by pointer.
+    """
+    envelope, arrays = document, {}
+    for pointer in pointers:
+        array = _at(document, pointer)
+        if isinstance(array, list):
+            arrays[pointer] = array
+            envelope = _with(envelope, pointer, [])
+    return envelope, arrays
+
+
+def fill(envelope: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Put the arrays of records into a document again; the other way of `lift`.
+
+    Raises:
+        FormatError: the envelope has no place for one.
+    """
+    document = envelope
+    for pointer, array in arrays.items():
+        if not isinstance(_at(envelope, pointer), list):
+            raise FormatError("no array of records stands there", field=pointer, rule="manifest")
+        document = _with(document, pointer, array)
+    return document
+
+
+def _at(value: Any, pointer: str) -> Any:
+    for key in _keys(pointer):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _with(document: dict[str, Any], pointer: str, array: list[Any]) -> dict[str, Any]:
+    """The document with another array; only what leads to it is copied."""
+    *way, last = _keys(pointer)
+    whole = place = dict(document)
+    for key in way:
+        place[key] = dict(place[key])
+        place = place[key]
+    place[last] = array
+    return whole
+
+
+def _keys(pointer: str) -> list[str]:
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
 
 
 def _paged(arrays: Mapping[str, list[str]]) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -161,6 +277,10 @@ def _paged(arrays: Mapping[str, list[str]]) -> Iterator[tuple[dict[str, Any], by
         for at in range(0, max(len(addresses), 1), _A_PAGE):
             digests = b"".join(map(bytes.fromhex, addresses[at : at + _A_PAGE]))
             yield {"kind": _PAGE, "array": name, "page": at // _A_PAGE}, digests
+
+
+def _digests(grains: Iterable[Grain]) -> bytes:
+    return b"".join(bytes.fromhex(grain.address) for grain in grains)
 
 
 def _addresses(digests: bytes) -> list[str]:

@@ -6,7 +6,8 @@ It says where the grain came from, and what its fields cannot say.
 A grain drops nulls, composes text, keeps times as ms and orders keys. So beside its fields stands
 ``x_src``, JSON in ASCII as bytes:
 
-    {"f": format, "k": kind of record, "id": its own id, "r": residual, "p": [addresses of parts]}
+    {"f": format, "k": kind of record, "id": its own id, "r": residual, "p": [addresses of parts],
+     "h": SHA-256 of its text, "e": its embedding}
 
 The residual is the difference between the record as it is built again from the fields and the
 record as it was. Only what differs is in it:
@@ -48,6 +49,9 @@ class Source:
         id: the record's own id, by which ``query(origin=)`` finds the grain.
         residual: how the record differs from what the grain's fields say; None if it does not.
         parts: addresses of the grains that hold the whole record, if it was too large for this.
+        hash: SHA-256 of the record's text as it came, in hex, by which ``query(origin="sha256:" +
+            hash)`` finds the grain; None if nothing is told by its text.
+        packed: the record's embedding, as `packed` spells it; the residual is without it.
     """
 
     format: str
@@ -55,6 +59,8 @@ class Source:
     id: str
     residual: Difference | None = None
     parts: tuple[str, ...] = ()
+    hash: str | None = None
+    packed: str | None = None
 
     def to_bytes(self) -> bytes:
         """The value of ``x_src``."""
@@ -63,6 +69,10 @@ class Source:
             value["r"] = self.residual
         if self.parts:
             value["p"] = list(self.parts)
+        if self.hash is not None:
+            value["h"] = self.hash
+        if self.packed is not None:
+            value["e"] = self.packed
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
     @classmethod
@@ -75,11 +85,18 @@ class Source:
             read = json.loads(value)
             texts = read["f"], read["k"], read["id"]
             residual, parts = read.get("r"), tuple(read.get("p", ()))
+            hash_, packed = read.get("h"), read.get("e")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         if not all(isinstance(text, str) for text in (*texts, *parts)):
             return None
-        return cls(*texts, residual if isinstance(residual, dict) else None, parts)
+        return cls(
+            *texts,
+            residual if isinstance(residual, dict) else None,
+            parts,
+            hash_ if isinstance(hash_, str) else None,
+            packed if isinstance(packed, str) else None,
+        )
 
 
 def same(one: Json, other: Json) -> bool:

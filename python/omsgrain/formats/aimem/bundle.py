@@ -8,16 +8,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from omsgrain.errors import CorruptError, OmsError
+from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.check import CHECKSUM, Checker
-from omsgrain.formats.aimem.check_values import kind_of
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.rules import RULES
 from omsgrain.formats.problems import DocumentError, Problem, Problems
+from omsgrain.formats.reading import kind_of, refused
 
-__all__ = ["Bundle", "Verdict", "is_other", "problem", "read", "refused", "validate", "write"]
+__all__ = ["Bundle", "Verdict", "is_other", "problem", "read", "validate", "write"]
 
 
 @dataclass(slots=True)
@@ -129,13 +129,6 @@ def problem(
 def is_other(given: Any, total: str) -> bool:
     """Whether a checksum is one, and not this. What is none is a fault of the envelope."""
     return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
-
-
-def refused(error: OmsError, line: int | None = None) -> Problem:
-    """What the canonical form refuses: no JSON, or JSON whose meaning is not certain."""
-    rule = "too_deep" if isinstance(error, CorruptError) else "not_json"
-    where = None if error.offset is None else f"byte {error.offset}"
-    return Problem(rule, error.field or "", error.message, error.expected, where, line)
 
 
 def _parse(data: bytes, limits: Limits) -> tuple[dict[str, Any], str]:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from omsgrain.formats.aimem import embedding, times, urn
-from omsgrain.formats.aimem.check_values import Values, kind_of, plan
+from omsgrain.formats.aimem.check_values import Values, plan
 from omsgrain.formats.aimem.fields import (
     DNA,
     EDGE_TYPES,
@@ -29,6 +29,7 @@ from omsgrain.formats.aimem.fields import (
 )
 from omsgrain.formats.aimem.limits import LIMITS, TAG, Limits
 from omsgrain.formats.problems import Problems
+from omsgrain.formats.reading import kind_of
 
 __all__ = ["CHECKSUM", "Checker"]
 

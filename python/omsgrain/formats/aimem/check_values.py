@@ -9,8 +9,9 @@ from omsgrain.formats.aimem import times
 from omsgrain.formats.aimem.fields import Field
 from omsgrain.formats.aimem.rules import RULES, WARNINGS
 from omsgrain.formats.problems import Problem, Problems
+from omsgrain.formats.reading import kind_of
 
-__all__ = ["Plan", "Values", "kind_of", "plan"]
+__all__ = ["Plan", "Values", "plan"]
 
 Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, Field], ...]
 """A table of fields as it is run through: name, types, most code points, and the rest."""
@@ -22,13 +23,6 @@ _KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
     "int": ("an integer", (int,)),
     "array": ("an array", (list,)),
 }
-
-
-def kind_of(value: Any) -> str:
-    """What a value is, in words."""
-    if value is None:
-        return "null"
-    return next((words for words, types in _KINDS.values() if type(value) in types), "an object")
 
 
 def plan(table: tuple[Field, ...]) -> Plan:

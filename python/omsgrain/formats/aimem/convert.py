@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem import bundle, embedding, times, urn
@@ -18,8 +18,6 @@ from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, mani
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
-
-_LAST: Final = 0xFFFF_FFFF * 1000
 
 
 def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
@@ -44,8 +42,7 @@ def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
             if one.vector is not None:
                 model = read.envelope["embedding_model"]
                 vectors[one.grain.address] = Vector(model, one.vector)
-    instant = times.parse(read.envelope["exported_at"])
-    created_at = 0 if instant is None else min(max(instant.millis, 0), _LAST)
+    created_at = times.of_grain(times.parse(read.envelope["exported_at"]))
     whole = Manifest(SOURCE, read.envelope["checksum"], read.envelope, arrays)
     more = manifest(whole, created_at=created_at, user_id=tenant)
     return Import(SOURCE, [*grains.values(), *more], vectors, read.warnings)

@@ -15,13 +15,13 @@ from typing import IO, Any
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats.aimem.bundle import is_other, problem, refused
+from omsgrain.formats.aimem.bundle import is_other, problem
 from omsgrain.formats.aimem.check import Checker
-from omsgrain.formats.aimem.check_values import kind_of
 from omsgrain.formats.aimem.checksum import MEMBER, Sum
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.problems import DocumentError, Problem, Problems
+from omsgrain.formats.reading import kind_of, refused
 
 __all__ = ["TAG", "Scan", "records", "scan", "write"]
 

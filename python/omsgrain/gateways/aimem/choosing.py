@@ -27,7 +27,7 @@ from omsgrain.formats.aimem.native import native
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.formats.document import Loss
 from omsgrain.gateways.aimem.columns import Index, Rows
-from omsgrain.gateways.aimem.memory import Memory, Page
+from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.aimem.scopes import Wanted
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model

@@ -20,7 +20,7 @@ from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.gateways.aimem.choosing import Asked, ExportReport, Part, choose, said
-from omsgrain.gateways.aimem.memory import Memory, Page
+from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.aimem.scopes import wanted
 from omsgrain.grain import Grain
 

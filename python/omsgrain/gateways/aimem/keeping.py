@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Document"]
 
-_LAST: Final = 0xFFFF_FFFF * 1000
 _GONE: Final = b""
 
 
@@ -70,8 +69,7 @@ class Document:
             names[kind]: [digest.hex() for digest in listed]
             for kind, listed in self._digests.items()
         }
-        instant = times.parse(self._envelope["exported_at"])
-        created_at = 0 if instant is None else min(max(instant.millis, 0), _LAST)
+        created_at = times.of_grain(times.parse(self._envelope["exported_at"]))
         whole = Manifest(FORMAT, self._envelope["checksum"], self._envelope, arrays)
         grains = manifest(whole, created_at=created_at, user_id=self._tenant)
         store.put_many(grains, allow_erased=allow_erased)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times as text, with any offset and of any precision, compared as instants.
+
+Spec: RFC 3339 §5.6, ISO 8601
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+__all__ = ["LAST", "Instant", "of_grain", "parse", "spell"]
+
+LAST: Final = 0xFFFF_FFFF * 1000
+"""The last ms that a grain's header can hold: its seconds have 32 bits."""
+
+_USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+# The extended form and the basic one; seconds can be left out, and have a fraction.
+_TIME = re.compile(
+    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
+    r"([0-9]{2})(:?)([0-9]{2})(?:\6([0-9]{2})(?:[.,]([0-9]{1,32}))?)?"
+    r"(?:[Zz]|([+-])([0-9]{2})(?::?([0-9]{2}))?)?"
+)
+_DATE = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}")
+_EPOCH = datetime(1970, 1, 1)
+
+
+class Instant(NamedTuple):
+    """A point in time; instants compare as they came about.
+
+    Attributes:
+        seconds: since 1970; less than none before it.
+        fraction: the digits behind the point, without zeros at their end; they count forwards.
+    """
+
+    seconds: int
+    fraction: str
+
+    @property
+    def millis(self) -> int:
+        """Whole ms since 1970, rounded down."""
+        whole = self.seconds * 1000
+        return whole + int(self.fraction[:3].ljust(3, "0")) if self.fraction else whole
+
+
+def parse(text: str, *, floating: bool = False) -> Instant | None:
+    """Read a time; None if it is none.
+
+    Args:
+        text: such as ``2026-04-12T10:00:00.5+02:00``.
+        floating: also take what says no offset, as if it were UTC, and a date alone, as the
+            beginning of its day.
+    """
+    if _USUAL.fullmatch(text):  # nearly all are
+        try:
+            return Instant(_seconds(datetime.fromisoformat(text[:19])), "")
+        except ValueError:
+            pass  # the 60th second
+    if floating and _DATE.fullmatch(text):
+        text += "T00:00Z" if "-" in text else "T0000Z"
+    found = _TIME.fullmatch(text)
+    if found is None or int(found[8] or 0) > 60:
+        return None
+    if found[10] is None and not floating and text[-1] not in "Zz":
+        return None
+    ahead = int(found[11] or 0) * 3600 + int(found[12] or 0) * 60
+    if int(found[11] or 0) > 23 or int(found[12] or 0) > 59:
+        return None
+    try:
+        year, month, day, hour, minute = (int(found[part]) for part in (1, 3, 4, 5, 7))
+        whole = datetime(year, month, day, hour, minute)
+    except ValueError:
+        return None
+    # A leap second is the first of the next minute, as in POSIX.
+    seconds = _seconds(whole) + int(found[8] or 0) + (ahead if found[10] == "-" else -ahead)
+    return Instant(seconds, (found[9] or "").rstrip("0"))
+
+
+def spell(millis: int) -> str:
+    """Write a time: in whole seconds where it is, else with three digits behind the point."""
+    seconds, rest = divmod(millis, 1000)
+    whole = (_EPOCH + timedelta(seconds=seconds)).isoformat()
+    return f"{whole}.{rest:03}Z" if rest else f"{whole}Z"
+
+
+def of_grain(instant: Instant | None) -> int:
+    """The ``created_at`` that a grain can have for it: the nearest; 1970 where none is known."""
+    return 0 if instant is None else min(max(instant.millis, 0), LAST)
+
+
+def _seconds(time: datetime) -> int:
+    since = time - _EPOCH
+    return since.days * 86_400 + since.seconds
