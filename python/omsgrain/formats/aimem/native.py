@@ -22,7 +22,7 @@ from omsgrain.formats.aimem.records import PRIORITIES, RELATIONS
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
 
-__all__ = ["MEMBER", "carried", "native"]
+__all__ = ["MEMBER", "carried", "native", "text_of"]
 
 MEMBER: Final = "x_omsgrain"
 """The member of a chunk that carries the whole grain: its address and its blob in base64."""
@@ -102,6 +102,11 @@ def carried(chunk: Mapping[str, Any]) -> Grain | None:
     made, _ = native(grain, producer=named.producer)
     known = {name: value for name, value in chunk.items() if name != "embedding"}
     return grain if made == known else None
+
+
+def text_of(grain: Grain) -> str:
+    """What a grain says, as the text of a chunk; empty where it says nothing."""
+    return _content(grain)[0]
 
 
 def _kind(grain: Grain) -> str:

@@ -181,7 +181,8 @@ class Export:
     ) -> tuple[dict[str, Any], bytes | None]:
         settings = self._store._settings
         # Profiles are declared by tags: without any only a preset can have a rule.
-        if first and (settings.preset is not None or "structural_tags" in grain.fields):
+        ruled = "structural_tags" in grain.fields or leaving.SHARING in grain.fields
+        if first and (settings.preset is not None or ruled):
             held = page.held(seq)
             self._rules.update(leaving.check(settings, grain, held, self._purpose))
         is_chunk = kind == "chunk"
