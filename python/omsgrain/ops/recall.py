@@ -106,11 +106,15 @@ def remember(
             parts=tuple(built.parts),
             replaces=None if before is None else before.address,
         )
-        (outcome,) = store.record([step], user_id=user_id, since=snapshot.seq)
+        # What was forgotten before may be said again.
+        since, again = snapshot.seq, True
+        (outcome,) = store.record([step], user_id=user_id, since=since, allow_erased=again)
         if outcome.error is not None:
             raise outcome.error
         if not outcome.moved:
-            return told(grain, owned.get) | {"new": True}
+            with store.sources(user_id) as snapshot:
+                kept = head(snapshot, name)  # sealed, it stands under another address
+            return told(kept.grain, owned.get) | {"new": True}
     raise StoreError("others change this memory all the time")
 
 

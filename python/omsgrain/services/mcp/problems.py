@@ -27,7 +27,7 @@ RULES: Final[dict[str, tuple[type[OmsError], str]]] = {
     "no_root": (UnsupportedError, "the server was started without --root, and takes no paths"),
     "outside_root": (UnsupportedError, "the path does not lead below the server's root"),
     "no_file": (UnsupportedError, "there is no file that can be read at the path"),
-    "file_exists": (UnsupportedError, "there is something at the path, or no directory for it"),
+    "file_exists": (UnsupportedError, "there is something at the path, or it cannot be written"),
     "too_large": (UnsupportedError, "the document is larger than is taken"),
     "answer_too_large": (UnsupportedError, "the document is too large for an answer"),
 }
