@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -154,7 +153,10 @@ def recall(
     filters = {name: value for name, value in asked.items() if value is not None}
     filters["user_id"] = user_id
     owned = Owned(store, user_id)
-    grains = _newest(store, filters) if query is None else _best(store, query, filters)
+    if query is None:
+        grains = _newest(store, filters, limit)
+    else:
+        grains = _best(store, query, filters, limit)
     said = (told(grain, owned.get, most=_SHOWN) for grain in owned.those(grains))
     wanted = None if type is None else _folded(type)
     kept = (one for one in said if wanted is None or wanted == _folded(one["type"]))
@@ -216,18 +218,10 @@ def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
 
 
 def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
-    """How many current grains a user has, of when the newest is, and of which types the newest."""
+    """How many current grains a user has, and of when the newest is."""
     page = store.query(user_id=user_id, limit=1, count=True)
     newest = page.results[0].grain["created_at"] if page.results else None
-    owned = Owned(store, user_id)
-    latest = owned.those(_newest(store, {"user_id": user_id}))
-    types = Counter(told(grain, owned.get)["type"] for grain in latest)
-    return {
-        "grains": page.total,
-        "newest": None if newest is None else time_text(newest),
-        "types_of_the_newest": dict(sorted(types.items())),
-        "looked_at": sum(types.values()),
-    }
+    return {"grains": page.total, "newest": None if newest is None else time_text(newest)}
 
 
 def _whole(store: og.GrainStore, owned: Owned, grain: Grain) -> dict[str, Any]:
@@ -287,22 +281,29 @@ def _folded(type: str) -> str:
     return type.replace("_", "").casefold()
 
 
-def _newest(store: og.GrainStore, filters: Mapping[str, Any]) -> Iterator[Grain]:
-    """The newest grains, by pages; so many of them at most."""
+def _newest(store: og.GrainStore, filters: Mapping[str, Any], limit: int) -> Iterator[Grain]:
+    """The newest grains, by pages as far as they are asked for; so many of them at most."""
     cursor: str | None = None
-    for _ in range(_LOOKED_AT // MOST):
-        page = store.query(**filters, limit=MOST, cursor=cursor)
+    for most in (limit, *[MOST] * (_LOOKED_AT // MOST)):
+        page = store.query(**filters, limit=most, cursor=cursor)
         yield from (hit.grain for hit in page.results)
         cursor = page.next_cursor
         if cursor is None:
             return
 
 
-def _best(store: og.GrainStore, query: str, filters: Mapping[str, Any]) -> Iterator[Grain]:
+def _best(
+    store: og.GrainStore, query: str, filters: Mapping[str, Any], limit: int
+) -> Iterator[Grain]:
     """The grains that match words, the best first; so many of them at most."""
     try:
-        for hit in store.search(query, limit=_LOOKED_AT, **filters).results:
-            yield hit.grain
+        seen = 0
+        for most in (limit, _LOOKED_AT):  # all of them only if those before were not enough
+            hits = store.search(query, limit=most, **filters).results
+            yield from (hit.grain for hit in hits[seen:])
+            seen = len(hits)
+            if seen < most:
+                return
     except UnsupportedError:  # what is sealed cannot be ranked
         yield from _by_words(store, query, filters)
 

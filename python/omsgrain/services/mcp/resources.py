@@ -34,7 +34,7 @@ RESOURCES: Final = [
         uri=_STATS,
         name="stats",
         title="Statistics",
-        description="How many memories there are, and of which kinds the newest are.",
+        description="How many current grains the user has, and of when the newest is.",
         mime_type=_JSON,
     ),
 ]
