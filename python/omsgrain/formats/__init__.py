@@ -7,6 +7,7 @@ raw         what is too large for one grain
 document    a whole document: records, and a manifest of what stood around them
 sniff       which format a document is of
 aimem       AIMEM bundles
+mif2        MIF 2.0 documents
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         from omsgrain.formats.aimem import convert
 
         return convert.load(data, **options)
+    if format == "mif2":
+        from omsgrain.formats.mif2 import convert as mif2
+
+        return mif2.load(data, **options)
     raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
 
 
@@ -85,4 +90,8 @@ def dump(
         from omsgrain.formats.aimem import convert
 
         return convert.dump(grains, dict(vectors or {}), **options)
+    if format == "mif2":
+        from omsgrain.formats.mif2 import convert as mif2
+
+        return mif2.dump(grains, vectors, **options)
     raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))

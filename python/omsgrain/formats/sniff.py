@@ -16,7 +16,7 @@ from omsgrain.formats.aimem.limits import LIMITS
 
 __all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
 
-FORMATS: Final = ("aimem",)
+FORMATS: Final = ("aimem", "mif2")
 """Documents of other formats."""
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
@@ -25,6 +25,8 @@ _HEAD = 64 << 10
 _BOM = b"\xef\xbb\xbf"
 # A document that is cut short, or else broken, still says what it was to be.
 _AIMEM = re.compile(rb'"format"\s*:\s*"(?:%b|%b)"' % (FORMAT.encode(), LEGACY_FORMAT.encode()))
+
+_MIF2 = re.compile(rb'"mif_version"\s*:\s*"2\.')
 
 
 class Sniffed(NamedTuple):
@@ -48,6 +50,8 @@ def sniff(data: bytes) -> str:
     document = _json(data)
     if _is_aimem(document) or (document is None and _AIMEM.search(data[:_HEAD])):
         return "aimem"
+    if _is_mif2(document) or (document is None and _MIF2.search(data[:_HEAD])):
+        return "mif2"
     raise _unknown()
 
 
@@ -99,6 +103,12 @@ def _json(data: bytes) -> Any:
 
 def _is_aimem(document: Any) -> bool:
     return isinstance(document, dict) and document.get("format") in (FORMAT, LEGACY_FORMAT)
+
+
+def _is_mif2(document: Any) -> bool:
+    """Whether a document says so; a version that nobody reads is for the format to refuse."""
+    version = document.get("mif_version") if isinstance(document, dict) else None
+    return isinstance(version, str) and not version.startswith("1.")
 
 
 def _unknown() -> UnsupportedError:

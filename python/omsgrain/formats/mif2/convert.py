@@ -28,6 +28,7 @@ from omsgrain.formats.mif2.fields import FORMAT
 from omsgrain.formats.mif2.limits import LIMITS, NAME, Limits
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.mif2.rules import WARNINGS
+from omsgrain.formats.mif2.values import name
 from omsgrain.formats.packed import float32
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Built
@@ -66,7 +67,7 @@ def load(
                 vectors[one.grain.address] = vector
     meta = found.envelope.get("export_meta", {})
     made = times.parse(meta.get("created_at", ""), floating=True)
-    known = meta.get("id") or f"sha256:{sha256(data).hexdigest()}"
+    known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
     style = style_of(data, read) if exact else None
     whole = Manifest(FORMAT, known, found.envelope, arrays, style)
     text = data if exact and style is None else None
@@ -111,14 +112,14 @@ def dump(
         kind, value = born
         if kind == "memory" and "embeddings" in value and not embeddings:
             losses.append(Loss(value["id"], "embeddings", "embeddings were not asked for"))
-            return {name: one for name, one in value.items() if name != "embeddings"}
+            return {key: one for key, one in value.items() if key != "embeddings"}
         return documents.bare(kind, value)
 
-    arrays = {name: [record(one) for one in listed] for name, listed in found[0].arrays.items()}
+    arrays = {place: [record(one) for one in listed] for place, listed in found[0].arrays.items()}
     return Dump(spelled(found[0], fill(found[0].envelope, arrays), get), losses)
 
 
-def _built(records: list[documents.Record], owner: str | None) -> list[Built]:
+def _built(records: list[documents.Item], owner: str | None) -> list[Built]:
     """The grains of an array. A memory whose content stood before is kept without being one."""
     plain = ((one.kind, one.value) for one in records if one.of is None)
     made = iter(TABLE.to_grains(plain, owner=owner))
@@ -150,6 +151,6 @@ def _owner(found: Document, user_id: str | None) -> tuple[str | None, tuple[Prob
     return None, (*found.warnings, Problem("owner_not_kept", where, says))
 
 
-def _taken(name: str) -> str:
+def _taken(text: str) -> str:
     """A name as a grain takes it."""
-    return unicodedata.normalize("NFC", name.lstrip("\ufeff")[:NAME])
+    return unicodedata.normalize("NFC", text.lstrip("\ufeff")[:NAME])

@@ -16,9 +16,9 @@ from omsgrain.formats.mif2.fields import ARRAYS, Kind
 from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = ["Document", "Record", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
+__all__ = ["Document", "Item", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
 
-class Record(NamedTuple):
+class Item(NamedTuple):
     """A record of a document.
 
     Attributes:
@@ -44,7 +44,7 @@ class Document:
     """
 
     envelope: dict[str, Any]
-    records: dict[str, list[Record]] = field(default_factory=dict)
+    records: dict[str, list[Item]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -146,8 +146,8 @@ def _apart(document: Any, checker: Checker) -> Document:
         for i, value in enumerate(array):
             fate = checker.record(kind, value, f"{pointer}/{i}")
             if fate.taken and fate.known:
-                records.append(Record(kind, value, fate.of))
+                records.append(Item(kind, value, fate.of))
             elif fate.taken:
-                records.append(Record("other", {"value": value}))
+                records.append(Item("other", {"value": value}))
         found.records[pointer] = records
     return found

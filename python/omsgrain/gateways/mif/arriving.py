@@ -78,7 +78,7 @@ class Document:
         created_at: of the manifest, ms since 1970.
         text: the document as it came, where that is kept.
         records: in the order of the document.
-        bad: records that are not good, as they are reported.
+        bad: records that are not good, as they are reported, each by a key of its own.
         read: what was read, to which all of it belongs.
     """
 
@@ -88,7 +88,7 @@ class Document:
     created_at: int
     text: tuple[Grain, ...]
     records: list[Arrived]
-    bad: list[RecordReport]
+    bad: dict[str, RecordReport]
     read: Import
 
     def record_of(self, one: Arrived) -> Record:
@@ -123,24 +123,15 @@ def arrived(read: Import, user_id: str | None = None) -> Document:
         raise SchemaError("nobody says whose memory it becomes", field="/user_id")
     bad = _bad(read.problems, found)
     places = _places(manifest, bad)
-    listed = {address for addresses in manifest.arrays.values() for address in addresses}
-    alone = [
-        (Place(found.pointer_of(source.kind), 0), grain)
-        for grain in read.grains
-        if grain.address not in listed
-        and (source := Source.of(grain)) is not None
-        and (source.format, source.kind) == (found.name, "consent")
-    ]
     pairs = [
         (Place(array, at), by_address[address])
         for array, addresses in manifest.arrays.items()
         for at, address in enumerate(addresses)
     ]
     records = [_one(found, place, places, grain, by_address, read) for place, grain in pairs]
-    records += [_one(found, place, places, grain, by_address, read) for place, grain in alone]
     text = tuple(by_address[address] for address in manifest.text)
     document = Document(
-        found, owner, manifest, whole["created_at"], text, records, list(bad.values()), read
+        found, owner, manifest, whole["created_at"], text, records, bad, read
     )
     if owner != of:
         document.records = [_owned(document, one) for one in records]
@@ -187,7 +178,7 @@ def _one(
 ) -> Arrived:
     source = Source.of(grain)
     pointer = place.array
-    if place.array in places:
+    if place.array in places and place.array not in found.single:
         pointer = f"{place.array}/{places[place.array][place.at]}"
     vector = read.vectors.get(grain.address)
     kept = None if vector is None else (vector.model, vector.data)
@@ -208,15 +199,15 @@ def _one(
 
 
 def _bad(problems: Iterable[Problem], found: Version) -> dict[str, RecordReport]:
-    """The records that are not good, by pointer, each once."""
+    """The records that are not good, each once: by pointer, or by line if they have no place."""
     bad: dict[str, RecordReport] = {}
     for one in problems:
         array, at = found.place_of(one.pointer)
-        if at is None:
-            continue
-        pointer = f"{array}/{at}"
+        single = at is None or array in found.single
+        pointer = array if single else f"{array}/{at}"
         kind = found.arrays.get(array, "record")
-        bad.setdefault(pointer, RecordReport(pointer, None, kind, "refused", "invalid", one.rule))
+        key = pointer if at is not None else f"{pointer}#{one.line}"
+        bad.setdefault(key, RecordReport(pointer, None, kind, "refused", "invalid", one.rule))
     return bad
 
 

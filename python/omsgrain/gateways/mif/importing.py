@@ -121,7 +121,7 @@ class _Import:
         self._store, self._terms, self._document = store, terms, document
         self._planner, self._bound = planner, bound
         self._keeping = Keeping(document, terms.keep_document)
-        self._reports: dict[str, RecordReport] = {one.pointer: one for one in document.bad}
+        self._reports: dict[str, RecordReport] = dict(document.bad)
         self._warnings: list[Problem] = [*document.read.warnings, *bound.warnings]
         self._stored = not terms.dry_run
 

@@ -29,12 +29,12 @@ from omsgrain.gateways.mif.versions import ANY, Version
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["References", "fresh", "rename"]
+__all__ = ["LIKE_UUID", "References", "fresh", "rename"]
 
 _FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
 """The namespace of fresh ids."""
 _PREFIX = re.compile(r"[a-z]+_")
-_LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
+LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
 _TEXTS: Final = frozenset(("content", "summary", "notes", "description"))
 """Members of records that are for people: an id in one is text."""
 _PAGE = 1_000
@@ -77,7 +77,8 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
             leads[one.kind, one.id] = leads.get((one.kind, of), of)
     if not new and not leads:
         return 0
-    references = References(document.version, leads, records)
+    ids = ((one.kind, one.id) for one in records if one.id)
+    references = References(document.version, leads, ids)
     for i, one in enumerate(records):
         if one.id is None:
             continue
@@ -108,21 +109,18 @@ class References:
     Args:
         version: of the format.
         leads: the new ids.
-        records: all of the document: an id that two kinds of records have is told by the kind.
+        ids: of all records: one that two kinds of records have is told by the kind.
     """
 
-    def __init__(
-        self, version: Version, leads: Mapping[Key, str], records: Iterable[Arrived]
-    ) -> None:
+    def __init__(self, version: Version, leads: Mapping[Key, str], ids: Iterable[Key]) -> None:
         self._version, self._leads = version, leads
         kinds: dict[str, set[str]] = {}
-        for one in records:
-            if one.id:
-                kinds.setdefault(one.id, set()).add(one.kind)
+        for kind, name in ids:
+            kinds.setdefault(name, set()).add(kind)
         self._anywhere = {
             name: new
             for (kind, name), new in leads.items()
-            if _LIKE_UUID.fullmatch(name) and kinds.get(name, {kind}) <= {kind, "node"}
+            if LIKE_UUID.fullmatch(name) and kinds.get(name, {kind}) <= {kind, "node"}
         }
         self._of_any: dict[str, str] = {}
         for (_, name), new in leads.items():

@@ -29,6 +29,7 @@ class Version:
         references: of each kind the members that hold ids of other records, and of which kind
             these are; a member of a member with a slash.
         renamed: the kinds that have an id of their own, which ``rename`` changes.
+        single: pointers of records that stand in no array.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Version:
     arrays: dict[str, str]
     references: dict[str, dict[str, str]]
     renamed: frozenset[str]
+    single: frozenset[str] = frozenset()
 
     def pointer_of(self, kind: str) -> str:
         """Where records of a kind stand."""
@@ -44,11 +46,12 @@ class Version:
     def place_of(self, pointer: str) -> tuple[str, int | None]:
         """The array and the number of the record that a pointer leads to, or into."""
         for array in self.arrays:
-            if pointer.startswith(f"{array}/"):
+            if pointer.startswith(f"{array}/") and array not in self.single:
                 digits = pointer[len(array) + 1 :].split("/", 1)[0]
                 if digits.isdecimal():
                     return array, int(digits)
-        return pointer, None
+        single = next((one for one in self.single if f"{pointer}/".startswith(f"{one}/")), None)
+        return (pointer, None) if single is None else (single, 0)
 
 
 _MIF2: Final = {
@@ -125,5 +128,6 @@ def version(name: str) -> Version:
             "/graph/edges": "edge",
             "/consent": "consent",
         }
-        return Version(name, TABLE1, arrays, _MIF1, frozenset(("memory", "todo")))
+        renamed = frozenset(("memory", "todo"))
+        return Version(name, TABLE1, arrays, _MIF1, renamed, frozenset(("/consent",)))
     raise SchemaError("not a version of MIF", field="/format", expected="mif2 or mif1")
