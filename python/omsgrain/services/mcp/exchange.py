@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from mcp.types import CallToolResult
 
-from omsgrain.ops import mif
+from omsgrain.gateways.mif.exporting import export_document
+from omsgrain.gateways.mif.importing import import_document
 from omsgrain.services.mcp.problems import answer, refuse
 from omsgrain.services.mcp.service import Service
 
@@ -34,9 +35,7 @@ def export_memory(service: Service, given: dict[str, Any]) -> CallToolResult:
 def import_memories(service: Service, given: dict[str, Any]) -> CallToolResult:
     """Take a document in. Both tools take documents of either version."""
     data = _document(service, given.pop("data"))
-    report = mif.import_document(
-        service.store, data, user_id=service.user, most=service.options.document, **given
-    )
+    report = import_document(service.store, data, user_id=service.user, **given)
     return answer(_short(report.to_dict()))
 
 
@@ -48,8 +47,8 @@ def _export(
 ) -> CallToolResult:
     if path is not None and service.options.readonly:
         raise refuse("read_only", field="/path")
-    dump, told = mif.export_document(service.store, service.user, **given, **options)
-    told = _short(told | {"bytes": len(dump.data)})
+    dump, report = export_document(service.store, service.user, **given, **options)
+    told = _short(report.to_dict() | {"bytes": len(dump.data)})
     if path is not None:
         return answer(told | {"path": service.root.write(path, dump.data, field="/path")})
     if len(dump.data) > service.options.answer:
