@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from aimem_imports import holdings
 from mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError
+from omsgrain.gateways.mif import deciding
 
 FIRST, SECOND = "tea at four", "coffee at five"
 STRATEGIES = ("skip_duplicates", "overwrite", "rename")
@@ -204,3 +207,12 @@ def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:
     before = holdings(store)
     assert fates(maker.take(store, *twice)) == ["unchanged"] * 3
     assert holdings(store) == before
+
+
+def test_the_table_of_the_docs_is_that_of_the_code() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "mif.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([a-z]+) \| (yes|no|) \| ([a-z]+) \| ([a-z]+) \| ([a-z]+) \|$", text, re.M)
+    told = {(own, twin == "yes"): tuple(fates) for own, twin, *fates in rows}
+    assert told == {
+        key: tuple(one.fate for one in decisions) for key, decisions in deciding._TABLE.items()
+    }

@@ -111,7 +111,9 @@ def matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
         if name == "type":
             good = grain.header.type_byte == BYTES[value]
         elif name == "origin":
-            good = grain.get("x_src") == source(value)
+            good = grain.get("x_src") in (source(value), source(value, HASH)) or (
+                value == NAME and b'"h"' in grain.get("x_src", b"")
+            )
         elif name == "tag":
             good = nfc(value) in fields.get("structural_tags", [])
         elif name == "created_after":
@@ -151,13 +153,21 @@ def state_matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
     return current is None or not hidden
 
 
-def source(name: str) -> bytes:
-    """The side channel of what had this name elsewhere."""
-    return json.dumps({"f": "other", "k": "note", "id": nfc(name)}).encode("ascii")
+HASH = "0123456789abcdef" * 4
+NAME = f"sha256:{HASH}"
+
+
+def source(name: str, hash_: str | None = None) -> bytes:
+    """The side channel of what had this name elsewhere, and the text that this is the hash of."""
+    told = {"f": "other", "k": "note", "id": nfc(name)} | ({"h": hash_} if hash_ else {})
+    return json.dumps(told).encode("ascii")
 
 
 texts = st.sampled_from(TEXTS)
-sources = st.one_of(texts.map(source), st.sampled_from([b"", b"[]", b'{"id":1}', b"\xff"]))
+sources = st.one_of(
+    st.builds(source, texts, st.sampled_from([None, HASH])),
+    st.sampled_from([b"", b"[]", b'{"id":1}', b"\xff"]),
+)
 spaces = st.sampled_from(SPACES)
 times = st.sampled_from(TIMES)
 confidences = st.sampled_from([0.0, 0.25, 0.75, 1.0])
@@ -215,7 +225,7 @@ filters_given = st.fixed_dictionaries(
         **dict.fromkeys((*FIELDS, "tag"), texts),
         "namespace": st.sampled_from([*SPACES, *PREFIXES]),
         "object": st.sampled_from(READINGS),
-        "origin": texts,
+        "origin": st.one_of(texts, st.just(NAME)),
         "created_after": times,
         "created_before": times,
     },

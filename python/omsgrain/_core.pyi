@@ -41,13 +41,16 @@ __all__ = [
     "extent",
     "fingerprint",
     "header",
+    "json_member",
     "mask_times",
     "measure_frame",
     "millis",
     "nearest",
+    "pack_floats",
     "pack_frame",
     "pack_rows",
     "parse_address",
+    "parse_json",
     "place_blocks",
     "plain_header",
     "prove_many",
@@ -59,6 +62,7 @@ __all__ = [
     "tokens",
     "tokens_each",
     "tokens_many",
+    "unpack_floats",
     "unpack_frame",
     "user_ids",
     "verify",
@@ -133,6 +137,12 @@ def tokens_many(token_keys: list[bytes], key: bytes) -> list[bytes]: ...
 def place_blocks(places: bytes) -> bytes: ...
 def mask_times(places: bytes, stream: bytes) -> bytes: ...
 def user_ids(blobs: list[bytes]) -> list[str | None]: ...
+def parse_json(
+    text: bytes, depth: int = 128, canonical: bool = False, without: str | None = None
+) -> tuple[Any, bytes | None]: ...
+def json_member(text: bytes, names: list[str]) -> tuple[str, str | None] | None: ...
+def pack_floats(values: list[Any]) -> tuple[bytes, bool] | None: ...
+def unpack_floats(data: bytes) -> list[float]: ...
 def canonical_json(text: bytes, without: str | None = None, depth: int = 128) -> bytes: ...
 def sealed_header(blob: bytes, whole: bool, hidden: bool, signed: bool) -> tuple[bytes, int]: ...
 def plain_header(sealed: bytes, inner: bytes) -> bytes: ...

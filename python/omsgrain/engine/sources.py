@@ -18,7 +18,7 @@ from omsgrain.engine.base import Base
 from omsgrain.engine.searching import sealer_of
 from omsgrain.errors import RangeError
 from omsgrain.grain import Grain
-from omsgrain.index.origin import origin
+from omsgrain.index.origin import origins as names_of
 from omsgrain.store.base import Reader
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN
 from omsgrain.store.state import RESTRICTED, RETRACTED
@@ -76,14 +76,15 @@ class Snapshot:
         """Find the grains that were called so, those that are current first, then the newest.
 
         Args:
-            ids: what is not there is not in the answer.
+            ids: what is not there is not in the answer. ``sha256:`` with the hash of a text finds
+                what has that text, if its format looks for duplicates.
         """
         wanted = list(dict.fromkeys(ids))
         found: dict[str, list[Found]] = {}
         for name, seq in (*self._in_the_clear(wanted), *self._under_keys(wanted)):
             one = self._own(seq)
             # Long names stand in the index by a hash.
-            if one is not None and origin(one.grain) == normalize("NFC", name):
+            if one is not None and normalize("NFC", name) in names_of(one.grain):
                 found.setdefault(name, []).append(one)
         for several in found.values():
             several.sort(key=lambda one: (one.current, one.grain.get("created_at", 0)))

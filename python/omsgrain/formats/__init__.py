@@ -2,8 +2,13 @@
 """Documents of other formats, to grains and back, without a store.
 
 problems    what is wrong with a document
+reading     JSON whose meaning is certain
+times       times as text
 source      the side channel of a grain that was a record
+packed      embeddings that came as arrays of numbers
 raw         what is too large for one grain
+records     records of any format as grains, and back
+exact       how a text is spelled
 document    a whole document: records, and a manifest of what stood around them
 sniff       which format a document is of
 aimem       AIMEM bundles

@@ -8,12 +8,13 @@ integer say, stays as it is.
 
 from __future__ import annotations
 
-import binascii
+import base64
 import math
 import struct
 from collections.abc import Callable
 from typing import Any
 
+from omsgrain import _core
 from omsgrain.errors import FormatError
 
 __all__ = ["Apart", "Whole", "float32", "pack", "packing", "unpack"]
@@ -27,15 +28,13 @@ Whole = Callable[[Record, str], Record]
 
 def pack(values: Any) -> str | None:
     """The text of an array of numbers; None if it does not come back from it as it was."""
-    if not isinstance(values, list) or not values or not all(type(one) is float for one in values):
+    if not isinstance(values, list) or not values:
         return None
-    try:
-        short = struct.pack(f"<{len(values)}f", *values)
-    except OverflowError:
-        short = None
-    if short is not None and _widened(short) == values:
-        return "f" + _base64(short)
-    return "d" + _base64(struct.pack(f"<{len(values)}d", *values))
+    packed = _core.pack_floats(values)
+    if packed is None:
+        return None
+    data, narrow = packed
+    return ("f" if narrow else "d") + base64.b64encode(data).decode("ascii")
 
 
 def unpack(text: str) -> list[float]:
@@ -45,12 +44,12 @@ def unpack(text: str) -> list[float]:
         FormatError: this is none.
     """
     try:
-        data = binascii.a2b_base64(text[1:], strict_mode=True)
-        if text[:1] == "f":
-            return _widened(data)
+        data = base64.b64decode(text[1:], validate=True)
+        if text[:1] == "f" and len(data) % 4 == 0:
+            return _core.unpack_floats(data)
         if text[:1] == "d":
             return list(struct.unpack(f"<{len(data) // 8}d", data))
-    except (binascii.Error, struct.error, ValueError):
+    except (ValueError, struct.error):
         pass
     raise FormatError("no packed array of numbers", rule="packed")
 
@@ -91,23 +90,3 @@ def packing(name: str, vector: str = "vector") -> tuple[Apart, Whole]:
         return {**record, name: {**inner, vector: unpack(packed)}}
 
     return apart, whole
-
-
-def _widened(data: bytes) -> list[float]:
-    """The doubles whose spelling is the shortest that is nearest to each float32."""
-    return [_shortest(one) for one in struct.unpack(f"<{len(data) // 4}f", data)]
-
-
-def _shortest(value: float) -> float:
-    for digits in range(6, 10):
-        near = float(f"{value:.{digits}g}")
-        try:
-            if struct.unpack("<f", struct.pack("<f", near))[0] == value:
-                return near
-        except OverflowError:
-            continue  # rounded up, beyond the largest
-    return value
-
-
-def _base64(data: bytes) -> str:
-    return binascii.b2a_base64(data, newline=False).decode("ascii")

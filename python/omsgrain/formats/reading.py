@@ -7,14 +7,13 @@ surrogate without the other, anything that is not UTF-8. Spec: RFC 8259, RFC 749
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from omsgrain import _core
 from omsgrain.errors import CorruptError, OmsError
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = ["RULES", "kind_of", "parse", "refused"]
+__all__ = ["RULES", "kind_of", "parse", "parse_canonical", "refused"]
 
 RULES: Final[dict[str, str]] = {
     "too_large": "the document is larger than it may be",
@@ -41,24 +40,45 @@ def parse(data: bytes, *, most: int, depth: int) -> Any:
     Args:
         data: its bytes, in UTF-8 without a byte order mark.
         most: how many bytes it may have; looked at first.
-        depth: how many objects and arrays may stand inside one another; at most 128 are read.
+        depth: how many objects and arrays may stand inside one another; at most 200 are read.
 
     Raises:
         DocumentError: with the rule ``too_large``, ``not_json`` or ``too_deep``.
     """
+    return _read(data, most, depth, None)[0]
+
+
+def parse_canonical(data: bytes, *, most: int, depth: int, without: str) -> tuple[Any, bytes]:
+    """Read one JSON document, and write its canonical text without one of its keys.
+
+    Args:
+        data: as for `parse`.
+        most: as for `parse`.
+        depth: as for `parse`.
+        without: the key, of the document itself, that the canonical text is without.
+
+    Raises:
+        DocumentError: as for `parse`.
+    """
+    document, text = _read(data, most, depth, without)
+    return document, text or b""
+
+
+def _read(
+    data: bytes, most: int, depth: int, without: str | None
+) -> tuple[Any, bytes | None]:
     if len(data) > most:
-        size = f"{len(data)} bytes"
-        raise DocumentError(
-            [Problem("too_large", "", RULES["too_large"], f"at most {most} bytes", size)]
-        )
+        raise _breach("too_large", f"at most {most} bytes", f"{len(data)} bytes")
     if data.startswith(_BOM):
-        found = "a byte order mark"
-        raise DocumentError([Problem("not_json", "", RULES["not_json"], "UTF-8 without it", found)])
+        raise _breach("not_json", "UTF-8 without a byte order mark", "a byte order mark")
     try:
-        _core.canonical_json(data, None, depth)
+        return _core.parse_json(data, depth, without is not None, without)
     except OmsError as error:
         raise DocumentError([refused(error)]) from None
-    return json.loads(data)
+
+
+def _breach(rule: str, expected: str, found: str) -> DocumentError:
+    return DocumentError([Problem(rule, "", RULES[rule], expected, found)])
 
 
 def refused(error: OmsError, line: int | None = None) -> Problem:

@@ -10,8 +10,7 @@ cannot.
 from __future__ import annotations
 
 import json
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -19,7 +18,8 @@ from typing import Any, Final, NamedTuple
 from omsgrain.batch import decode_many, encode_many
 from omsgrain.errors import OmsError
 from omsgrain.formats import raw
-from omsgrain.formats.source import KEY, Source, apply, difference, same
+from omsgrain.formats.fields import Fields, composed, is_equal, is_like, stripped
+from omsgrain.formats.source import KEY, Source, apply, difference
 from omsgrain.grain import Grain, make
 
 __all__ = ["DUPLICATE", "Built", "Fields", "Record", "Shape", "Table", "is_duplicate"]
@@ -29,10 +29,8 @@ _RECORD: Final = "omsgrain:record"
 _LARGEST: Final = 600_000  # characters of a side channel that stands in the grain itself
 _LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is
 _ABSENT: Final = object()
-_SIMPLE: Final = frozenset((str, int, bool, bytes))  # equal if they are of one type and ==
 _quoted = json.JSONEncoder().encode
 
-Fields = dict[str, Any]
 Record = dict[str, Any]
 
 
@@ -60,6 +58,8 @@ class Shape(NamedTuple):
         text_of: the text by which duplicates are found; None for a record that has none.
         apart: the record without its embedding, and that, packed.
         whole: the record with it again.
+        order: the order in which the format names the keys of a record, where it is to come back.
+            A record whose keys stand so, those of nobody else behind, says nothing of its order.
     """
 
     to_fields: Callable[[Record, str | None], Fields]
@@ -68,6 +68,7 @@ class Shape(NamedTuple):
     text_of: Callable[[Record], str | None] = _no_text
     apart: Callable[[Record], tuple[Record, str | None]] = _all_of_it
     whole: Callable[[Record, str], Record] = _as_it_is
+    order: Sequence[str] = ()
 
 
 class Built(NamedTuple):
@@ -96,6 +97,9 @@ class Table:
         self.format = format
         self._shapes = dict(shapes)
         self._ordered = ordered
+        self._ranks = {
+            kind: {name: i for i, name in enumerate(shape.order)} for kind, shape in shapes.items()
+        }
 
     def name_of(self, kind: str, record: Record) -> str:
         """By what a record is known."""
@@ -111,8 +115,8 @@ class Table:
         """
         shape = self._shapes[kind]
         bare, packed = shape.apart(record)
-        fields = _composed(shape.to_fields(bare, owner))
-        for given in (fields, _bare(fields)):
+        fields = composed(shape.to_fields(bare, owner))
+        for given in (fields, stripped(fields)):
             try:
                 # The difference is taken from what a grain makes of the fields.
                 source = self._source(kind, bare, make(given), packed)
@@ -148,7 +152,7 @@ class Table:
         read = decode_many(batch.blobs).grains
         for at, address, grain in zip(batch.indices, batch.addresses, read, strict=True):
             # The difference was taken from these fields, so where they come back the record does.
-            if _is_like(grain.fields, fields[at], self._ordered):
+            if is_like(grain.fields, fields[at], self._ordered):
                 grain._address = address  # known, and not hashed again
                 made[at] = Built(grain, [])
         return [
@@ -168,12 +172,7 @@ class Table:
         shape = self._shapes[kind]
         created_at = shape.to_fields(record, owner)["created_at"]
         base = _state({"kind": DUPLICATE, "of": of}, created_at, DUPLICATE, owner)
-        bare, packed = shape.apart(record)
-        name = shape.name_of(record)
-        source = Source(self.format, kind, name, {"=": bare}, packed=packed).to_bytes()
-        if len(source) <= _LARGEST:
-            return Built(make(base | {KEY: source}), [])
-        return self._with_parts(base, kind, record, owner, None)
+        return self._beside(base, kind, record, owner, None)
 
     def from_grain(self, grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
         """The record that a grain was; None if it never was one of these.
@@ -195,13 +194,15 @@ class Table:
             record = residual["="]
         else:
             record = apply(shape.from_fields(grain, source.id), residual)
+            if self._ordered and (residual is None or "o" not in residual):
+                record = {name: record[name] for name in self._arranged(source.kind, record)}
         if source.packed is not None:
             record = shape.whole(record, source.packed)
         return source.kind, record
 
     def is_same(self, found: tuple[str, Record] | None, record: Record) -> bool:
         """Whether a record came back."""
-        return found is not None and _same(found[1], record, self._ordered)
+        return found is not None and is_equal(found[1], record, self._ordered)
 
     def _source(
         self, kind: str, record: Record, fields: Mapping[str, Any], packed: str | None
@@ -210,7 +211,7 @@ class Table:
         shape = self._shapes[kind]
         name, hash_ = shape.name_of(record), _hash(shape.text_of(record))
         rebuilt = shape.from_fields(fields, name)
-        order = self._order(rebuilt, record) if self._ordered else None
+        order = self._order(kind, rebuilt, record) if self._ordered else None
         # Most values are the same ones, and are not worth a call each.
         rest = {}
         for key, value in record.items():
@@ -221,30 +222,37 @@ class Table:
                 rest[key] = value
         if not rebuilt and order is None and _is_plain(rest):
             # Most records are so; this is what `to_bytes` gives, in a quarter of its time.
-            said = _said(tuple(rest.items())) if rest else ""
+            plain = _said(tuple(rest.items())) if rest else ""
             more = "" if hash_ is None else f',"h":"{hash_}"'
             if packed is not None:
                 more += f',"e":"{packed}"'
-            text = f'{{"f":"{self.format}","k":"{kind}","id":{_quoted(name)}{said}{more}}}'
+            text = f'{{"f":"{self.format}","k":"{kind}","id":{_quoted(name)}{plain}{more}}}'
             source = text.encode("ascii")
         else:
-            residual = difference(rebuilt, rest, ordered=self._ordered)
+            residual = difference(rebuilt, rest, ordered=self._ordered) or {}
+            residual.pop("o", None)  # of these keys alone
             if order is not None:
-                residual = (residual or {}) | {"o": order}
-            source = Source(self.format, kind, name, residual, (), hash_, packed).to_bytes()
+                residual["o"] = order
+            said = Source(self.format, kind, name, residual or None, (), hash_, packed)
+            source = said.to_bytes()
         return source if len(source) <= _LARGEST else None
 
-    def _order(self, rebuilt: Record, record: Record) -> list[str] | None:
+    def _order(self, kind: str, rebuilt: Record, record: Record) -> list[str] | None:
         """The order of a record's keys; None if it is the one that comes about."""
         wanted = list(record)
-        both = [key for key in rebuilt if key in record]
-        if len(both) < len(wanted):
-            both += [key for key in wanted if key not in rebuilt]
-        return None if both == wanted else wanted
+        names = [key for key in rebuilt if key in record]
+        if len(names) < len(wanted):
+            names += [key for key in wanted if key not in rebuilt]
+        return None if self._arranged(kind, names) == wanted else wanted
+
+    def _arranged(self, kind: str, names: Iterable[str]) -> list[str]:
+        """Names in the order of the format; those that it does not know last, as they come."""
+        rank = self._ranks[kind]
+        return sorted(names, key=lambda name: rank.get(name, len(rank)))
 
     def _in_parts(self, kind: str, record: Record, owner: str | None) -> Built:
         shape = self._shapes[kind]
-        fields = _bare(_composed(shape.to_fields(shape.apart(record)[0], owner)))
+        fields = stripped(composed(shape.to_fields(shape.apart(record)[0], owner)))
         hash_ = _hash(shape.text_of(record))
         try:
             return self._with_parts(fields, kind, record, owner, hash_)
@@ -253,7 +261,18 @@ class Table:
             context = {"kind": _RECORD, "format": self.format, "record": kind}
             namespace = fields.get("namespace", self.format)
             least = _state(context, fields["created_at"], namespace, owner)
-            return self._with_parts(least, kind, record, owner, hash_)
+            return self._beside(least, kind, record, owner, hash_)
+
+    def _beside(
+        self, base: Fields, kind: str, record: Record, owner: str | None, hash_: str | None
+    ) -> Built:
+        """A grain whose fields say nothing of the record."""
+        bare, packed = self._shapes[kind].apart(record)
+        name = self.name_of(kind, record)
+        source = Source(self.format, kind, name, {"=": bare}, (), hash_, packed).to_bytes()
+        if len(source) <= _LARGEST:
+            return Built(make(base | {KEY: source}), [])
+        return self._with_parts(base, kind, record, owner, hash_)
 
     def _with_parts(
         self, fields: Fields, kind: str, record: Record, owner: str | None, hash_: str | None
@@ -295,45 +314,6 @@ def _is_plain(rest: Record) -> bool:
 @lru_cache
 def _said(more: tuple[tuple[str, bool | None], ...]) -> str:
     return ',"r":' + json.dumps({"+": dict(more)}, separators=(",", ":"))
-
-
-def _is_like(read: Fields, given: Fields, ordered: bool) -> bool:
-    """Whether fields came back from a grain as they were given."""
-    if read != given:
-        return False
-    for key, value in given.items():
-        # 1 is equal to 1.0 and to True, and objects are equal in any order.
-        if type(value) is not type(read[key]):
-            return False
-        if type(value) not in _SIMPLE and not _same(read[key], value, ordered):
-            return False
-    return True
-
-
-def _same(one: Any, other: Any, ordered: bool) -> bool:
-    return same(one, other) if ordered else difference(one, other, ordered=False) is None
-
-
-def _bare(fields: Fields) -> Fields:
-    """The fields without what a grain may refuse."""
-    kept = {name: value for name, value in fields.items() if name != "structural_tags"}
-    bare: Fields = _each_text(kept, lambda text: text.lstrip("\ufeff") or "-")
-    return bare
-
-
-def _composed(fields: Fields) -> Fields:
-    composed: Fields = _each_text(fields, lambda text: unicodedata.normalize("NFC", text))
-    return composed
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return value if value.isascii() else change(value)
-    if isinstance(value, dict):
-        return {name: _each_text(one, change) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_each_text(one, change) for one in value]
-    return value
 
 
 def _nothing(address: str) -> Grain:

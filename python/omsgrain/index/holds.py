@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from omsgrain import _core
 from omsgrain.grain import Grain
 from omsgrain.index.conditions import FOREVER, Conditions
-from omsgrain.index.origin import origin
+from omsgrain.index.origin import origins
 from omsgrain.store.state import PAST, unpack
 from omsgrain.store.tables import SEQUENCE, STATES, Table
 from omsgrain.text import words_of
@@ -94,7 +94,7 @@ def equal(grain: Grain, name: str, value: Any) -> bool:
         tags = grain.get("structural_tags")
         return isinstance(tags, list) and value in tags
     if name == "origin":
-        return bool(origin(grain) == value)
+        return value in origins(grain)
     found = grain.get(name)
     if name == "object" and not isinstance(value, str) and found is not None:
         # 1, 1.0 and True are equal to Python and to nobody else; their keys differ.

@@ -69,7 +69,7 @@ pub enum Kind {
     Fingerprint = b'f',
     /// A grain that this one refers to in one of [`LINKS`].
     Link = b'l',
-    /// The id that a record had in a document of another format.
+    /// The id that a record had in a document of another format; the hash of its text.
     Origin = b'x',
 }
 
@@ -254,8 +254,8 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
             }
             #[cfg(feature = "json")]
             (registry::UNKNOWN, Value::Bytes(source)) if entry.key == crate::origin::KEY => {
-                if let Some(id) = crate::origin::id(source) {
-                    row(of_node(Kind::Origin, &&Value::Str(id.into()))?);
+                for name in crate::origin::names(source) {
+                    row(of_node(Kind::Origin, &&Value::Str(name.into()))?);
                 }
             }
             _ => {}

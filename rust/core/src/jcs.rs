@@ -19,9 +19,16 @@ use crate::{Code, Error, Result, json};
 /// an object or a number is too large for a double; `ERR_CORRUPT` if there are more than `depth`
 /// arrays and objects inside one another.
 pub fn canonical(text: &[u8], without: Option<&str>, depth: usize) -> Result<Vec<u8>> {
-    let value = json::parse(text)?;
-    let mut out = Vec::with_capacity(text.len());
-    write(&value, without, depth, &mut out)?;
+    of_value(&json::parse(text)?, without, depth)
+}
+
+/// The same of a document that was parsed.
+///
+/// # Errors
+/// Those of `canonical`, but for the text that is not JSON.
+pub fn of_value(value: &JsonValue<'_>, without: Option<&str>, depth: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    write(value, without, depth, &mut out)?;
     Ok(out)
 }
 

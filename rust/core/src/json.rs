@@ -6,7 +6,8 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use jiter::{JsonErrorType, JsonValue};
+pub use jiter::JsonValue;
+use jiter::{Jiter, JsonErrorType, Peek};
 
 use crate::value::{Node, View};
 use crate::{Code, Error, Result};
@@ -24,6 +25,25 @@ pub fn parse(text: &[u8]) -> Result<JsonValue<'_>> {
         };
         error.at(e.index)
     })
+}
+
+/// The first member of an object that has one of some names: its name, and its value if that is a
+/// string. What stands behind it is not looked at; none if what stands before it is not JSON.
+pub fn member<'n>(text: &[u8], names: &[&'n str]) -> Option<(&'n str, Option<String>)> {
+    let mut reader = Jiter::new(text);
+    let mut key = reader.next_object().ok()?;
+    while let Some(name) = key {
+        if let Some(found) = names.iter().find(|wanted| **wanted == name) {
+            let value = match reader.peek().ok()? {
+                Peek::String => Some(reader.known_str().ok()?.to_owned()),
+                _ => None,
+            };
+            return Some((found, value));
+        }
+        reader.next_skip().ok()?;
+        key = reader.next_key().ok()?;
+    }
+    None
 }
 
 /// The text of a `{"$bytes": ...}`.
@@ -85,5 +105,23 @@ impl<'v> Node for &'v JsonValue<'_> {
             entries.iter().try_for_each(|(key, value)| visit(key, value))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::member;
+
+    #[test]
+    fn the_first_member_of_some_names() {
+        let of = |text: &str| member(text.as_bytes(), &["format", "version"]);
+        let named = |name, value: &str| Some((name, Some(value.to_owned())));
+        assert_eq!(of(r#"{"a":{"format":"x"},"form\u0061t":"\u0079","version":1}"#), named("format", "y"));
+        assert_eq!(of(r#" {"b":[1,{"c":"]"}],"version":"2"}"#), named("version", "2"));
+        assert_eq!(of(r#"{"version":2,"format":"y"}"#), Some(("version", None)));
+        assert_eq!(of(r#"{"format":"y", and here it breaks"#), named("format", "y"));
+        for none in ["", "[]", "{}", r#"{"a":"format"}"#, r#"{"a":nope,"format":"y"}"#, r#"{"format":"y"#] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 }

@@ -31,6 +31,8 @@ pub mod expand;
 pub mod extent;
 pub mod fields;
 pub mod fingerprint;
+#[cfg(feature = "std")]
+pub mod floats;
 #[cfg(feature = "container")]
 pub mod frames;
 pub mod glance;

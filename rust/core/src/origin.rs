@@ -3,36 +3,71 @@
 //!
 //! Its key is no field of OMS, so every implementation keeps it as it is. The value is JSON in
 //! ASCII, as bytes, since text would be brought to NFC: `{"f": format, "k": kind of record, "id":
-//! the record's own id, ...}`.
+//! the record's own id, "h": SHA-256 of its text as it came, ...}`.
 
 use jiter::JsonValue;
+use smallvec::SmallVec;
 
 use crate::json;
 
 /// The key of the side channel.
 pub const KEY: &str = "x_src";
 
-/// The id that a record had in its document; none if this is no such value.
-pub fn id(source: &[u8]) -> Option<String> {
-    let JsonValue::Object(entries) = json::parse(source).ok()? else { return None };
-    match entries.iter().rfind(|(key, _)| key == "id") {
-        Some((_, JsonValue::Str(id))) => Some(id.clone().into_owned()),
+/// What precedes the hash of a text among the names of a grain.
+const SHA256: &str = "sha256:";
+
+/// By what a record is found, each once: the id that it had in its document, and the hash of its
+/// text, which tells that another one has the same; nothing if this is no such value.
+pub fn names(source: &[u8]) -> SmallVec<[String; 2]> {
+    let mut names = SmallVec::new();
+    let Ok(JsonValue::Object(entries)) = json::parse(source) else { return names };
+    // Of a key that stands twice the last counts.
+    let text = |name| match entries.iter().rfind(|(key, _)| key == name) {
+        Some((_, JsonValue::Str(text))) => Some(text.as_ref()),
         _ => None,
+    };
+    names.extend(text("id").map(String::from));
+    if let Some(hash) = text("h").filter(|hash| is_hash(hash)) {
+        let name = format!("{SHA256}{hash}");
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
+    names
+}
+
+/// Whether this is a SHA-256 in the one spelling that counts.
+fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::id;
+    use super::names;
+
+    fn of(source: &str) -> Vec<String> {
+        names(source.as_bytes()).into_vec()
+    }
 
     #[test]
     fn the_id_of_a_record() {
-        assert_eq!(
-            id(br#"{"f":"aimem","k":"chunk","id":"urn:aimem:p:\u00e9"}"#).as_deref(),
-            Some("urn:aimem:p:é")
-        );
-        for other in [&b""[..], b"\x00", b"[]", b"{}", br#"{"id":1}"#, br#"{"id":"a""#] {
-            assert_eq!(id(other), None);
+        assert_eq!(of(r#"{"f":"aimem","k":"chunk","id":"urn:aimem:p:\u00e9"}"#), ["urn:aimem:p:é"]);
+        assert_eq!(of(r#"{"id":"a","id":"b"}"#), ["b"]);
+        for other in ["", "\0", "[]", "{}", r#"{"id":1}"#, r#"{"id":"a""#] {
+            assert!(of(other).is_empty(), "{other}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_its_text() {
+        let hash = "0123456789abcdef".repeat(4);
+        let name = format!("sha256:{hash}");
+        assert_eq!(of(&format!(r#"{{"id":"a","h":"{hash}"}}"#)), ["a", name.as_str()]);
+        assert_eq!(of(&format!(r#"{{"h":"{hash}","id":1}}"#)), [name.as_str()]);
+        assert_eq!(of(&format!(r#"{{"id":"{name}","h":"{hash}"}}"#)), [name.as_str()]);
+        for other in [&hash[1..], &format!("{hash}0"), &hash.to_uppercase(), &hash.replace('a', "g")] {
+            assert_eq!(of(&format!(r#"{{"id":"a","h":"{other}"}}"#)), ["a"], "{other}");
+        }
+        assert_eq!(of(r#"{"id":"a","h":7}"#), ["a"]);
     }
 }

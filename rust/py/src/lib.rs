@@ -6,9 +6,11 @@ mod blind;
 mod borrowed;
 mod container;
 mod error;
+mod floats;
 mod functions;
 mod held;
 mod jcs;
+mod json;
 mod lane;
 mod marks;
 mod nearest;
@@ -37,6 +39,8 @@ mod _core {
         split_block, unpack_frame,
     };
     #[pymodule_export]
+    use crate::floats::{pack_floats, unpack_floats};
+    #[pymodule_export]
     use crate::functions::{
         address, address_many, check, check_many, decode, decode_many, encode, encode_plain, fingerprint,
         header, parse_address, registry_json, verify, verify_many,
@@ -46,6 +50,8 @@ mod _core {
     use crate::held::HeldFile;
     #[pymodule_export]
     use crate::jcs::canonical_json;
+    #[pymodule_export]
+    use crate::json::{json_member, parse_json};
     #[pymodule_export]
     use crate::marks::Marks;
     #[pymodule_export]

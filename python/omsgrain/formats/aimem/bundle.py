@@ -8,14 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.check import CHECKSUM, Checker
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.rules import RULES
 from omsgrain.formats.problems import DocumentError, Problem, Problems
-from omsgrain.formats.reading import kind_of, refused
+from omsgrain.formats.reading import kind_of, parse_canonical
 
 __all__ = ["Bundle", "Verdict", "is_other", "problem", "read", "validate", "write"]
 
@@ -137,17 +136,12 @@ def _parse(data: bytes, limits: Limits) -> tuple[dict[str, Any], str]:
     Raises:
         DocumentError: it is none.
     """
-    if len(data) > limits.document:
-        most, size = f"at most {limits.document} bytes", str(len(data))
-        raise DocumentError([problem("too_large", "", most, size)])
-    try:
-        total = checksum.of_document(data, limits.depth)
-    except OmsError as error:
-        raise DocumentError([refused(error)]) from None
-    document = json.loads(data)
+    document, canonical = parse_canonical(
+        data, most=limits.document, depth=limits.depth, without=checksum.MEMBER
+    )
     if not isinstance(document, dict):
         raise DocumentError([problem("not_object", "", "an object", kind_of(document))])
-    return document, total
+    return document, checksum.of_canonical(canonical)
 
 
 def _spelled(document: dict[str, Any]) -> bytes:

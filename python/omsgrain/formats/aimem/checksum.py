@@ -18,7 +18,7 @@ from typing import IO, Any
 from omsgrain import _core
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 
-__all__ = ["MEMBER", "Sum", "of_document"]
+__all__ = ["MEMBER", "Sum", "of_canonical", "of_document"]
 
 MEMBER = "checksum"
 _IN_MEMORY = 1 << 20  # bytes of records of one kind, before they wait on the disk
@@ -32,7 +32,12 @@ def of_document(text: bytes, depth: int = 128) -> str:
         FormatError: not JSON, or JSON whose meaning is not certain.
         CorruptError: nested deeper.
     """
-    return _spell(sha256(_core.canonical_json(text, MEMBER, depth)).hexdigest())
+    return of_canonical(_core.canonical_json(text, MEMBER, depth))
+
+
+def of_canonical(text: bytes) -> str:
+    """The checksum of a bundle whose canonical text without the checksum this is."""
+    return _spell(sha256(text).hexdigest())
 
 
 class Sum:

@@ -4,7 +4,19 @@
 from __future__ import annotations
 
 from omsgrain.gateways.mif.deciding import STRATEGIES
+from omsgrain.gateways.mif.documents import KeptDocument, documents, export_kept
+from omsgrain.gateways.mif.exporting import ExportReport, export_document
 from omsgrain.gateways.mif.importing import import_document
 from omsgrain.gateways.mif.report import MifReport, RecordReport
 
-__all__ = ["STRATEGIES", "MifReport", "RecordReport", "import_document"]
+__all__ = [
+    "STRATEGIES",
+    "ExportReport",
+    "KeptDocument",
+    "MifReport",
+    "RecordReport",
+    "documents",
+    "export_document",
+    "export_kept",
+    "import_document",
+]

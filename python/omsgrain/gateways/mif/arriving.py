@@ -40,7 +40,7 @@ class Arrived(NamedTuple):
         place: where it stands among the records that are good.
         pointer: where it stands in the document.
         kind: of what kind it is; NATIVE if its grain says nothing of it.
-        id: its id; None if its grain says nothing of it.
+        id: its id; None if it has none.
         hash: SHA-256 of its text, if duplicates of it are found by that.
         grain: what it is as a grain.
         parts: grains that belong to it.
@@ -155,7 +155,7 @@ def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) ->
         built = table.to_grain(one.kind, record, owner=owner)
     source = Source.of(built.grain)
     hash_ = None if source is None else source.hash
-    name = one.id if source is None else source.id
+    name = one.id if source is None or one.id is None else source.id
     return one._replace(
         id=name, hash=hash_, grain=built.grain, parts=tuple(built.parts), **changed
     )
@@ -189,7 +189,7 @@ def _one(
         place,
         pointer,
         source.kind,
-        source.id,
+        None if place.array in found.single else source.id,
         source.hash,
         grain,
         parts,

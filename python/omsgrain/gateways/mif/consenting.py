@@ -11,17 +11,17 @@ Both bind what the import stores, and nothing that was stored before. Spec: MIF 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from omsgrain.engine.leaving import SHARING
 from omsgrain.formats import times
+from omsgrain.formats.mif1.consent import Consent as Block
 from omsgrain.formats.problems import Problem
 from omsgrain.gateways.mif.arriving import Arrived, Document
 from omsgrain.grain import make
 
 __all__ = ["Consent", "consent"]
 
-_DAY = 86_400_000
 _LAST = 2**62
 
 
@@ -47,28 +47,26 @@ def consent(document: Document, now: int) -> Consent:
     given = next((one for one in document.records if one.kind == "consent"), None)
     if given is None:
         return Consent()
-    block = document.record_of(given)
-    if block.get("sharing_allowed") is False:
-        document.records = [_unshared(one) for one in document.records]
-    days = block.get("retention_days")
-    if type(days) not in (int, float) or days < 0:
+    said = Block.of(document.record_of(given))
+    if said is None:
         return Consent()
-    until = min(_start(block, document, now) + int(days * _DAY), _LAST)
+    if not said.shares:
+        document.records = [_unshared(one) for one in document.records]
+    until = said.expires_at(_made(document, now))
+    if until is None:
+        return Consent()
     if until > now:
-        return Consent(until)
+        return Consent(min(until, _LAST))
     says = "the time is over for which the consent lets its records be kept"
     return Consent(max(until, 0), (Problem("retention_over", given.pointer, says),))
 
 
-def _start(block: Mapping[str, Any], document: Document, now: int) -> int:
-    """When the time begins to run."""
+def _made(document: Document, now: int) -> int:
+    """When the document was made, as far as it says."""
     export = document.manifest.envelope.get("export")
     made = export.get("created_at") if isinstance(export, Mapping) else None
-    for text in (block.get("timestamp"), made):
-        instant = times.parse(text, floating=True) if isinstance(text, str) else None
-        if instant is not None:
-            return instant.millis
-    return now
+    instant = times.parse(made, floating=True) if isinstance(made, str) else None
+    return now if instant is None else instant.millis
 
 
 def _unshared(one: Arrived) -> Arrived:

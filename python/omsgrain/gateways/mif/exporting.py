@@ -116,6 +116,8 @@ def export_document(
     if purpose not in ("move", "access", "transfer", "sale"):
         expected = "move, access, transfer or sale"
         raise SchemaError("no such purpose", field="/purpose", expected=expected)
+    if not store._store.readonly:
+        store._write_counts()
     wanted = Wanted(include_embeddings, include_graph, _instant(since))
     chosen = choose(store, user_id, wanted, purpose)
     made = store._settings.clock() if now is None else now

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain import formats
 from omsgrain.engine.recording import Outcome, Step
 from omsgrain.errors import ErasedError, RangeError
 from omsgrain.formats.document import Import
@@ -25,6 +24,7 @@ from omsgrain.gateways.mif.deciding import Decision
 from omsgrain.gateways.mif.keeping import Keeping
 from omsgrain.gateways.mif.natives import natives
 from omsgrain.gateways.mif.planning import Plan, Planner, Terms
+from omsgrain.gateways.mif.reading import read
 from omsgrain.gateways.mif.renaming import rename
 from omsgrain.gateways.mif.report import MifReport, RecordReport
 from omsgrain.grain import make
@@ -76,7 +76,7 @@ def import_document(
             document can be given back.
         batch_size: records a transaction; fewer where they are large.
         actor: who imports, for the audit trail, if it is another than the handle's.
-        **options: of ``formats.load``.
+        **options: of `reading.read`, for bytes: ``most``, ``passphrase``, and those of the format.
 
     Raises:
         DocumentError: it is no document of this format; nothing was stored.
@@ -89,10 +89,8 @@ def import_document(
         raise RangeError("a batch has at least one record", found=f"batch_size={batch_size}")
     strategy = deciding.strategy(merge_strategy)
     if isinstance(document, bytes):
-        read = formats.load(document, format=format, user_id=user_id, **options)
-    else:
-        read = document
-    came = arrived(read, user_id)
+        document = read(document, format=format, user_id=user_id, **options)
+    came = arrived(document, user_id)
     terms = Terms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
     bound = consent(came, store._settings.clock())
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
@@ -123,14 +121,14 @@ class _Import:
         self._keeping = Keeping(document, terms.keep_document)
         self._reports: dict[str, RecordReport] = dict(document.bad)
         self._warnings: list[Problem] = [*document.read.warnings, *bound.warnings]
-        self._stored = not terms.dry_run
+        self._failed = False
 
     def take(self, batch: list[Arrived]) -> None:
         """Take some records; what somebody has changed meanwhile is decided again."""
         while batch:
             with self._store.sources(self._terms.user_id) as snapshot:
                 plans = self._planner.plan(snapshot, batch)
-                steps = self._steps(plans)
+            steps = self._steps(plans)
             outcomes = self._record(list(steps.values()), snapshot.seq)
             done = dict(zip(steps, outcomes, strict=True))
             batch = []
@@ -147,21 +145,18 @@ class _Import:
         for _ in range(_TRIES):
             with self._store.sources(self._terms.user_id) as snapshot:
                 plans = self._planner.plan(snapshot, self._document.records)
-                steps = self._steps(plans)
+            steps = self._steps(plans)
             good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
-            kept = self._kept(plans, steps)
+            kept = self._kept(plans, steps) if good else []
             outcomes = [_DONE] * len(steps)
             if good:
-                given = [*steps.values(), *kept]
-                outcomes = self._record(given, snapshot.seq, together=True)[: len(steps)]
+                outcomes = self._together(list(steps.values()), kept, snapshot.seq)
             if not any(one.moved for one in outcomes):
                 break
         done = dict(zip(steps, outcomes, strict=True))
         for i, plan in enumerate(plans):
             self._tell(plan, done.get(i, _DONE), steps.get(i))
-        self._stored = self._stored and not any(
-            one.fate in ("refused", "erased") for one in self._reports.values()
-        )
+        self._failed = any(one.fate in ("refused", "erased") for one in self._reports.values())
 
     def keep(self) -> None:
         """Keep what stood around the records."""
@@ -169,6 +164,15 @@ class _Import:
         self._warnings += self._keeping.warnings
         if steps and any(one.error for one in self._record(steps, 0)):
             self._warnings.append(self._keeping.not_kept())
+
+    def _together(self, steps: list[Step], kept: list[Step], since: int) -> list[Outcome]:
+        """Do all of some steps, with what is kept beside them if that can be."""
+        outcomes = self._record([*steps, *kept], since, together=True)
+        own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
+        if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
+            return own
+        self._warnings.append(self._keeping.not_kept())
+        return self._record(steps, since, together=True)
 
     def _kept(self, plans: list[Plan], steps: dict[int, Step]) -> list[Step]:
         keeping = Keeping(self._document, self._terms.keep_document)
@@ -254,10 +258,11 @@ class _Import:
         return MifReport(
             self._document.version.name,
             self._terms.strategy,
-            self._stored,
+            not (self._terms.dry_run or self._failed),
             records,
             self._document.read.problems,
             tuple(self._warnings),
+            self._failed,
         )
 
     def _order(self) -> list[str]:

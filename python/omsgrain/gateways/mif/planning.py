@@ -88,6 +88,10 @@ class Planner:
     def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
         self._terms, self._document, self._natives = terms, document, natives
         self._version = document.version
+        self._brings: dict[tuple[str, str], set[str]] = {}
+        for one in document.records:
+            if one.id and one.hash is not None:
+                self._brings.setdefault((one.kind, one.id), set()).add(one.hash)
 
     def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
         """Decide.
@@ -232,7 +236,7 @@ class Planner:
         several = [
             found
             for found in there[f"sha256:{one.hash}"]
-            if not (self._is_own(one, found) and _id(found.grain) == one.id)
+            if not (self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found)))
         ]
         current = next((found for found in several if found.current), None)
         native = self._natives.get(one.hash)
@@ -240,6 +244,17 @@ class Planner:
             found = snapshot.get(native)
             current = found if found is not None and found.current else None
         return current, current is None and any(map(snapshot.is_withdrawn, several))
+
+    def _goes(self, found: Found) -> bool:
+        """Whether the document gives another text to what has the text of one of its records.
+
+        Or the text would be nowhere in the end.
+        """
+        source = Source.of(found.grain)
+        if source is None or self._terms.strategy == "rename":
+            return False
+        brought = self._brings.get((source.kind, source.id))
+        return brought is not None and source.hash not in brought
 
     def _state(
         self, snapshot: Snapshot, one: Arrived, own: Sequence[Found]
@@ -294,7 +309,7 @@ class Planner:
         asked = [
             (i, kind, name)
             for i, one in enumerate(batch)
-            for kind, name in ((one.kind, one.id), (TEXT, one.hash))
+            for kind, name in ((one.kind, one.id), (one.kind, one.old_id), (TEXT, one.hash))
             if name and one.kind != NATIVE
         ]
         told = snapshot.erased(

@@ -53,7 +53,7 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
     """
     new: dict[int, str] = {}  # by the number of the record
     leads: dict[Key, str] = {}  # where references lead
-    first: set[Key] = set()
+    first: dict[Key, str] = {}  # the address of the first record of an id
     records = document.records
     for page in _pages(range(len(records))):
         with store.sources(document.owner) as snapshot:
@@ -63,14 +63,17 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
                 if not one.id or one.is_duplicate or one.kind not in document.version.renamed:
                     continue
                 key = one.kind, one.id
+                before = first.get(key)
+                if before == one.grain.address:
+                    continue  # it stands twice
+                first.setdefault(key, one.grain.address)
                 there = {name: found.get(name, []) for name in one.names}
-                taken = key in first or planner.is_taken(snapshot, one, there)
+                taken = before is not None or planner.is_taken(snapshot, one, there)
                 id_ = fresh(document, one) if taken else planner.same_text(snapshot, one, there)
                 if id_ is not None:
                     new[i] = id_
-                    if key not in first:
+                    if before is None:
                         leads[key] = id_
-                first.add(key)
     for one in records:
         if one.is_duplicate and one.id and (one.kind, one.id) not in first:
             of = str(one.grain["context"]["of"])

@@ -64,8 +64,8 @@ class MifReport:
     Attributes:
         format: ``mif2`` or ``mif1``.
         merge_strategy: by which it was decided.
-        stored: whether it was done; not after a dry run, nor where a record that could not be
-            taken stopped one that is all or nothing.
+        stored: whether it was done; not after a dry run, nor if it failed.
+        failed: whether a record that could not be taken stopped one that is all or nothing.
         records: all records, in the order of the document.
         problems: what is wrong with those that are not good.
         warnings: what was taken although it looks wrong, and what could not be kept.
@@ -77,6 +77,7 @@ class MifReport:
     records: tuple[RecordReport, ...]
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    failed: bool = False
 
     @property
     def counts(self) -> dict[tuple[str, Fate], int]:
@@ -107,6 +108,7 @@ class MifReport:
             "format": self.format,
             "merge_strategy": self.merge_strategy,
             "stored": self.stored,
+            "failed": self.failed,
         }
         for kind in kinds:
             name = PLURALS.get(kind, kind)

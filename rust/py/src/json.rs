@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! JSON as Python's objects, if its meaning is certain.
+
+use omsgrain_core::json::{self, JsonValue};
+use omsgrain_core::{Code, Error, jcs};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use crate::error::raise;
+
+/// One JSON document, and its canonical text if that is asked for, then without the key `without`
+/// of an object. What `canonical_json` refuses is refused.
+#[pyfunction]
+#[pyo3(signature = (text, depth = 128, canonical = false, without = None))]
+pub fn parse_json<'py>(
+    py: Python<'py>,
+    text: &Bound<'py, PyBytes>,
+    depth: usize,
+    canonical: bool,
+    without: Option<&str>,
+) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>)> {
+    let bytes = text.as_bytes();
+    let read = || -> omsgrain_core::Result<_> {
+        let value = json::parse(bytes)?;
+        let written = canonical.then(|| jcs::of_value(&value, without, depth)).transpose()?;
+        Ok((value, written))
+    };
+    let (value, written) = py.detach(read).map_err(|e| raise(py, &e))?;
+    let object = match Builder::new(py).object(&value, depth) {
+        Ok(object) => object,
+        Err(Stop::Python(error)) => return Err(error),
+        Err(Stop::Unclear) => {
+            // It was only seen that something is wrong; what and where is told there.
+            let refused = jcs::of_value(&value, without, depth).err();
+            let error = refused.unwrap_or_else(|| Error::new(Code::Format, "not JSON of a certain meaning"));
+            return Err(raise(py, &error));
+        }
+    };
+    Ok((object, written.map(|text| PyBytes::new(py, &text))))
+}
+
+/// The first member of an object that has one of the names: its name, and its value if that is a
+/// string. What stands behind it is not looked at; None if what stands before it is not JSON.
+#[pyfunction]
+pub fn json_member(text: &[u8], names: Vec<String>) -> Option<(String, Option<String>)> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    json::member(text, &names).map(|(name, value)| (name.to_owned(), value))
+}
+
+/// Why a value could not be built.
+enum Stop {
+    Unclear,
+    Python(PyErr),
+}
+
+impl From<PyErr> for Stop {
+    fn from(error: PyErr) -> Stop {
+        Stop::Python(error)
+    }
+}
+
+/// Places for keys that were seen; a document has few, again and again.
+const KEYS: usize = 256;
+
+struct Builder<'py, 'v> {
+    py: Python<'py>,
+    keys: Vec<Option<(&'v str, Bound<'py, PyString>)>>,
+}
+
+impl<'py, 'v> Builder<'py, 'v> {
+    fn new(py: Python<'py>) -> Self {
+        Self { py, keys: (0..KEYS).map(|_| None).collect() }
+    }
+
+    fn object(&mut self, value: &'v JsonValue<'_>, depth: usize) -> Result<Bound<'py, PyAny>, Stop> {
+        let py = self.py;
+        Ok(match value {
+            JsonValue::Null => py.None().into_bound(py),
+            JsonValue::Bool(truth) => PyBool::new(py, *truth).to_owned().into_any(),
+            JsonValue::Int(whole) => PyInt::new(py, *whole).into_any(),
+            JsonValue::BigInt(big) => {
+                let text = big.to_string();
+                if !text.parse::<f64>().is_ok_and(f64::is_finite) {
+                    return Err(Stop::Unclear);
+                }
+                py.get_type::<PyInt>().call1((text,))?
+            }
+            JsonValue::Float(float) if float.is_finite() => PyFloat::new(py, *float).into_any(),
+            JsonValue::Float(_) => return Err(Stop::Unclear),
+            JsonValue::Str(text) => PyString::new(py, text).into_any(),
+            JsonValue::Array(items) => {
+                let depth = depth.checked_sub(1).ok_or(Stop::Unclear)?;
+                let mut built = Vec::with_capacity(items.len());
+                for item in items.iter() {
+                    built.push(self.object(item, depth)?);
+                }
+                PyList::new(py, built)?.into_any()
+            }
+            JsonValue::Object(entries) => {
+                let depth = depth.checked_sub(1).ok_or(Stop::Unclear)?;
+                let dict = PyDict::new(py);
+                for (key, value) in entries.iter() {
+                    let value = self.object(value, depth)?;
+                    dict.set_item(self.key(key), value)?;
+                }
+                if dict.len() < entries.len() {
+                    return Err(Stop::Unclear); // a key stands twice
+                }
+                dict.into_any()
+            }
+        })
+    }
+
+    fn key(&mut self, key: &'v str) -> Bound<'py, PyString> {
+        let py = self.py;
+        let (Some(first), Some(last)) = (key.bytes().next(), key.bytes().next_back()) else {
+            return PyString::new(py, key);
+        };
+        let mixed = key.len().wrapping_mul(31) ^ (usize::from(first) << 3) ^ usize::from(last);
+        match &mut self.keys[mixed % KEYS] {
+            Some((known, object)) if *known == key => object.clone(),
+            place => {
+                let object = PyString::new(py, key);
+                *place = Some((key, object.clone()));
+                object
+            }
+        }
+    }
+}
