@@ -96,9 +96,7 @@ def agent(path: Path, *options: object, user: str = ADA, mode: str = "auto") -> 
         log = stack.enter_context(TemporaryFile("w+"))
         portal = stack.enter_context(start_blocking_portal())
         server = stdio_client(parameters(path, *options, user=user), errlog=log)
-        client = stack.enter_context(
-            portal.wrap_async_context_manager(Client(server, mode=mode))
-        )
+        client = stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
         yield Agent(client, portal.call, log)
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from mcp.types import CallToolResult
 
-from omsgrain.gateways.mif.exporting import export_document
-from omsgrain.gateways.mif.importing import import_document
+from omsgrain.ops import mif
 from omsgrain.services.mcp.problems import answer, refuse
 from omsgrain.services.mcp.service import Service
 
@@ -35,7 +34,9 @@ def export_memory(service: Service, given: dict[str, Any]) -> CallToolResult:
 def import_memories(service: Service, given: dict[str, Any]) -> CallToolResult:
     """Take a document in. Both tools take documents of either version."""
     data = _document(service, given.pop("data"))
-    report = import_document(service.store, data, user_id=service.user, **given)
+    report = mif.import_document(
+        service.store, data, user_id=service.user, most=service.options.document, **given
+    )
     return answer(_short(report.to_dict()))
 
 
@@ -47,8 +48,8 @@ def _export(
 ) -> CallToolResult:
     if path is not None and service.options.readonly:
         raise refuse("read_only", field="/path")
-    dump, report = export_document(service.store, service.user, **given, **options)
-    told = _short(report.to_dict() | {"bytes": len(dump.data)})
+    dump, told = mif.export_document(service.store, service.user, **given, **options)
+    told = _short(told | {"bytes": len(dump.data)})
     if path is not None:
         return answer(told | {"path": service.root.write(path, dump.data, field="/path")})
     if len(dump.data) > service.options.answer:

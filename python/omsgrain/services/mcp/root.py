@@ -53,14 +53,15 @@ class Root:
                 number = os.open(name, _READ, dir_fd=directory)
             except (OSError, ValueError):
                 raise refuse("no_file", field=field) from None
+            found = os.fstat(number)
+            if not stat.S_ISREG(found.st_mode):
+                os.close(number)
+                raise refuse("no_file", field=field)
             with open(number, "rb") as file:
-                found = os.fstat(number)
-                if not stat.S_ISREG(found.st_mode):
-                    raise refuse("no_file", field=field)
                 data = b"" if found.st_size > most else file.read(most + 1)
-                if found.st_size > most or len(data) > most:
-                    raise refuse("too_large", field=field, expected=f"at most {most} bytes")
-                return data
+            if found.st_size > most or len(data) > most:
+                raise refuse("too_large", field=field, expected=f"at most {most} bytes")
+            return data
 
     def write(self, path: str, data: bytes, *, field: str) -> str:
         """Write a new file, which only its owner may read.

@@ -45,14 +45,14 @@ class Lines(io.TextIOBase):
         """The next line, with its end; nothing when there are no more."""
         while not self._over:
             end = self._found.find(b"\n", self._seen)
-            if end >= 0:
-                return self._take(end + 1)
-            self._seen = len(self._found)
+            self._seen = len(self._found) if end < 0 else end
             if self._seen > self._most:
                 self._over = True
                 self._found.clear()
                 self._told()
                 break
+            if end >= 0:
+                return self._take(end + 1)
             piece = self._read()
             if not piece:
                 self._over = True
