@@ -10,10 +10,14 @@ import json
 import sys
 from pathlib import Path
 
+from omsgrain.formats.mif1 import schema as mif1
 from omsgrain.formats.mif2 import schema as mif2
 
 FORMATS = Path(__file__).parents[1] / "python" / "omsgrain" / "formats"
-SCHEMAS = {FORMATS / "mif2" / "schema.json": mif2.schema}
+SCHEMAS = {
+    FORMATS / "mif1" / "schema.json": mif1.schema,
+    FORMATS / "mif2" / "schema.json": mif2.schema,
+}
 
 if __name__ == "__main__":
     stale = []

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from mcp_agents import ADA, agent, parameters
 from omsgrain.crypto.keyring import KeyRing
 from shell import USAGE, Shell, exit_code
 
-MASTER = "env:MCP_MASTER"
 HEX = "5a" * 32
 
 
@@ -53,8 +53,9 @@ class Process:
 
     def say(self, *lines: bytes) -> None:
         assert self.child.stdin is not None
-        self.child.stdin.write(b"".join(line + b"\n" for line in lines))
-        self.child.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, and does not read the rest
+            self.child.stdin.write(b"".join(line + b"\n" for line in lines))
+            self.child.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
         assert self.child.stdout is not None
@@ -144,9 +145,10 @@ def test_readonly_changes_nothing(path: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x.json").exists()
 
 
-def test_sealed_memories(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sealed_memories(path: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.omsk"
     KeyRing.create(keys, master=bytes.fromhex(HEX)).close()
+    (tmp_path / "master").touch(0o600)
     (tmp_path / "master").write_text(HEX)
     options = ("--keys", keys, "--master", tmp_path / "master")
     with agent(path, *options) as ada:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import tracemalloc
 from typing import Any
 
@@ -137,7 +138,12 @@ WARNED = [
         "times_out_of_order",
         "/memories/0/updated_at",
     ),
-    (FULL, {"/knowledge_graph/entities/1/id": "ent-001"}, "duplicate_id", "/knowledge_graph/entities/1/id"),
+    (
+        FULL,
+        {"/knowledge_graph/entities/1/id": "ent-001"},
+        "duplicate_id",
+        "/knowledge_graph/entities/1/id",
+    ),
     (
         FULL,
         {"/memories/1/content": FULL["memories"][0]["content"]},
@@ -177,19 +183,17 @@ def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> N
     loaded = convert.load(data)
     assert rules(loaded.problems) == [(rule, pointer)]
     # All but the one are taken, and come back.
-    array, at = pointer.split("/")[1:-1], 0
-    while not array[-1].isdigit():
-        array.pop()
-    at = int(array.pop())
+    where = re.match(r"(/.*?)/([0-9]+)", pointer)
+    assert where is not None
     expected: Any = edited(FULL, {})
     place = expected
-    for key in array:
+    for key in where[1][1:].split("/"):
         place = place[key]
-    del place[at]
+    del place[int(where[2])]
     assert json.loads(convert.dump(loaded.grains).data) == expected
 
 
-@pytest.mark.parametrize(("data", "rule"), TEXTS)
+@pytest.mark.parametrize(("data", "rule"), TEXTS, ids=range(len(TEXTS)))
 def test_what_is_no_document(data: bytes, rule: str) -> None:
     assert [problem.rule for problem in document.validate(data).faults][:1] == [rule]
     with pytest.raises(DocumentError) as caught:

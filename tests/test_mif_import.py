@@ -86,7 +86,7 @@ def test_one_bad_record_of_many(store: og.GrainStore, maker: Maker) -> None:
 @makers
 def test_what_a_policy_refuses_is_reported(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"))
-    store.hold(current(store, maker.id(1)).address, authority="court", matter="m")
+    store.hold(current(store, maker.id(1)).address, authority="court", reason_code="case")
     report = maker.take(
         store, maker.memory(1, "coffee"), maker.memory(2, "cream"), maker.memory(3, "sugar")
     )

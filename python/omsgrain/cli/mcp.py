@@ -67,7 +67,7 @@ def mcp(
 ) -> None:
     """Give the memory of one user in STORE to agents: MCP over stdin and stdout.
 
-    Tools: remember, recall, forget, history, and MIF documents in and out. It ends when stdin does,
+    Tools: remember, recall, forget, history, MIF documents in and out. It ends when stdin does,
     or with SIGTERM. What it logs is on stderr, and has no content.
     """
     from omsgrain.errors import UnsupportedError

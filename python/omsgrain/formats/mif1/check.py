@@ -162,6 +162,7 @@ class Checker:
 
     def counts(self, document: dict[str, Any]) -> None:
         """Tell where a document says another number of records than it has."""
+        self._line = None
         graph, metadata = document.get("graph"), document.get("metadata")
         for where, said, name, array in (
             ("/graph", graph, "node_count", graph),

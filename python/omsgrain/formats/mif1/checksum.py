@@ -51,7 +51,9 @@ def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
     arrays = (document.get("memories"), document.get("todos"))
     counts = "".join(str(len(array) if isinstance(array, list) else 0) for array in arrays)
     bare = time.removesuffix("Z").removesuffix("+00:00")
-    return frozenset(_spell((counts + one).encode()) for one in (time, bare + "Z", bare + "+00:00"))
+    return frozenset(
+        _spell((counts + one).encode()) for one in (time, bare + "Z", bare + "+00:00")
+    )
 
 
 def verify_checksum(document: Mapping[str, Any]) -> Verdict | None:

@@ -34,7 +34,7 @@ from omsgrain.formats.records import Built
 from omsgrain.formats.source import same
 from omsgrain.grain import Grain
 
-__all__ = ["dump", "load"]
+__all__ = ["dump", "load", "spelled"]
 
 
 def load(
@@ -148,7 +148,7 @@ def dump(
 
     arrays = {name: [record(one) for one in listed] for name, listed in found[0].arrays.items()}
     document = documents.together(found[0].envelope, arrays)
-    data = layouts.spell(document, layout or kept) if changed else _spelled(found[0], document, get)
+    data = layouts.spell(document, layout or kept) if changed else spelled(found[0], document, get)
     if passphrase is not None or key is not None:
         data = envelope.seal_document(data, passphrase, key=key)
     return Dump(data, losses)
@@ -217,7 +217,7 @@ def _layout(found: Manifest) -> Layout:
     return "json"
 
 
-def _spelled(found: Manifest, document: dict[str, Any], get: raw.Get) -> bytes:
+def spelled(found: Manifest, document: dict[str, Any], get: raw.Get) -> bytes:
     """Write a document as the one that was imported was written, as far as that was kept."""
     layout = _layout(found)
     if found.text:

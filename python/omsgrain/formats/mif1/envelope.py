@@ -229,9 +229,7 @@ def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
     try:
         from argon2.low_level import Type, hash_secret_raw
     except ImportError:
-        raise UnsupportedError(
-            "there is no Argon2id here", expected="omsgrain[formats]"
-        ) from None
+        raise UnsupportedError("there is no Argon2id here", expected="omsgrain[formats]") from None
     return hash_secret_raw(secret, salt, iterations, memory, lanes, KEY, Type.ID, _ARGON2)
 
 

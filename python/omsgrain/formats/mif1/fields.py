@@ -126,7 +126,9 @@ class Field(NamedTuple):
     sep: bool = True
 
 
-def _need(name: str, kind: str, says: str, form: str | None = None, of: str | None = None) -> Field:
+def _need(
+    name: str, kind: str, says: str, form: str | None = None, of: str | None = None
+) -> Field:
     return Field(name, kind, says, required=True, form=form, of=of)
 
 
@@ -159,7 +161,13 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("version", "str", "its version", expected=True),
     ),
     "export": (
-        Field("id", "str", "the id of the export, `exp_` and letters and digits", form="export", expected=True),
+        Field(
+            "id",
+            "str",
+            "the id of the export, `exp_` and letters and digits",
+            form="export",
+            expected=True,
+        ),
         Field("created_at", "str", "when it was made", form="time", expected=True),
         Field("user_id", "str", "whose memories they are", expected=True),
         Field("checksum", "str", "`sha256:` and 64 hex digits", form="checksum"),
@@ -168,7 +176,14 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         _need("id", "str", "`mem_` and a UUID", form="memory"),
         Field("content", "str", "the text", required=True, least=1, most=CONTENT),
         Field("type", "str", "what kind of memory", required=True, known=MEMORY_TYPES),
-        Field("importance", "number", "0 to 1: from 0.8 critical, from 0.5 medium", least=0, most=1, hard=True),
+        Field(
+            "importance",
+            "number",
+            "0 to 1: from 0.8 critical, from 0.5 medium",
+            least=0,
+            most=1,
+            hard=True,
+        ),
         _need("created_at", "str", "when it was made", form="time"),
         Field("updated_at", "str", "when it was changed", form="time"),
         Field("accessed_at", "str", "when it was last read", form="time"),
@@ -262,7 +277,14 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
     "edge": (
         _need("source", "str", "the id it starts from"),
         _need("target", "str", "the id it leads to"),
-        Field("weight", "number", "how strong it is, 0 to 1; 0.5 if not said", least=0, most=1, expected=True),
+        Field(
+            "weight",
+            "number",
+            "how strong it is, 0 to 1; 0.5 if not said",
+            least=0,
+            most=1,
+            expected=True,
+        ),
         Field("type", "str", "how they are joined", known=EDGE_TYPES, expected=True),
         Field("created_at", "str", "when it was made", form="time"),
         Field("strengthened_count", "int", "how often it was used", least=0, sep=False),
@@ -294,7 +316,13 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
     "consent": (
         Field("exported_by", "str", "who asked for the export"),
         Field("purpose", "str", "what for"),
-        Field("retention_days", "int", "how long it may be kept, from `timestamp`", least=0, hard=True),
+        Field(
+            "retention_days",
+            "int",
+            "how long it may be kept, from `timestamp`",
+            least=0,
+            hard=True,
+        ),
         Field("sharing_allowed", "bool", "whether it may be passed on"),
         Field("gdpr_basis", "str", "the legal basis"),
         Field("timestamp", "str", "when that was said", form="time"),

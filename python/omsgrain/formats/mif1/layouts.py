@@ -25,6 +25,8 @@ from omsgrain.formats.problems import DocumentError, Problem
 __all__ = ["Parsed", "layout_of", "looks_like_yaml", "parse", "spell", "spell_lines"]
 
 _HEAD: Final = 64 << 10
+_HEADER = re.compile(rb'"type"\s*:\s*"header"')
+_SAID = re.compile(rb"\S")
 _YAML = re.compile(rb"""(?m)^["']?mif_version["']?\s*:\s*["']?1(?:\.[0-9]+)*["']?\s*(?:#.*)?$""")
 
 
@@ -59,11 +61,18 @@ def layout_of(data: bytes) -> Layout:
     """Tell the layout of a document by its beginning."""
     if not data[:_HEAD].lstrip().startswith((b"{", b"\xef\xbb\xbf{")):
         return "yaml"
+    if not _HEADER.search(data, 0, _HEAD):
+        return "json"
     end = data.find(b"\n")
-    # A document in one line has its end behind it, at most.
-    if 0 <= end and data[end : end + _HEAD].strip() and _is_header(data[:end]):
-        return "jsonl"
-    return "jsonl" if data.count(b"\n", 0, _HEAD) == 0 and _is_header(data) else "json"
+    try:
+        first = json.loads(data if end < 0 else data[:end])
+    except (ValueError, RecursionError):
+        return "json"
+    if not json_lines.is_header(first):
+        return "json"
+    # One line alone with all its records in it is no document by lines that was cut short.
+    alone = end < 0 or _SAID.search(data, end) is None
+    return "json" if alone and "memories" in first else "jsonl"
 
 
 def looks_like_yaml(data: bytes) -> bool:
@@ -133,10 +142,3 @@ def _by_lines(data: bytes, limits: Limits) -> Parsed:
         tuple(lines.warnings.found),
         lines.problems.total,
     )
-
-
-def _is_header(line: bytes) -> bool:
-    try:
-        return json_lines.is_header(json.loads(line))
-    except (ValueError, RecursionError):
-        return False

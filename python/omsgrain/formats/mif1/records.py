@@ -68,7 +68,9 @@ def spell(millis: int) -> str:
 
 def _of_memory(record: Record, owner: str | None) -> Fields:
     what = record["type"]
-    other: Record = {key: record[key] for key in ("content", "created_at", "tags") if key in record}
+    other: Record = {
+        key: record[key] for key in ("content", "created_at", "tags") if key in record
+    }
     other["tags"] = other.get("tags") or []
     other["memory_type"] = TYPES.get(what, what)
     if isinstance(source := record.get("source"), dict):
@@ -191,7 +193,9 @@ def _base(kind: str, record: Record, owner: str | None) -> Fields:
     return base(kind, record, owner) | {"namespace": NAMESPACE}
 
 
-def _belief(record: Record, owner: str | None, subject: str, relation: str, object_: Any) -> Fields:
+def _belief(
+    record: Record, owner: str | None, subject: str, relation: str, object_: Any
+) -> Fields:
     return belief(record, owner, subject, relation, object_) | {"namespace": NAMESPACE}
 
 

@@ -311,4 +311,6 @@ _SIGNS: Final = frozenset("+-.0123456789")
 
 
 def _refuse(pointer: str, line: int | None, expected: str) -> NoReturn:
-    raise DocumentError([Problem("not_yaml", pointer, RULES["not_yaml"].says, expected, line=line)])
+    raise DocumentError(
+        [Problem("not_yaml", pointer, RULES["not_yaml"].says, expected, line=line)]
+    )

@@ -60,7 +60,7 @@ def load(
     for pointer, records in found.records.items():
         built = _built(records, owner)
         arrays[pointer] = [one.grain.address for one in built]
-        for (kind, record), one in zip(records, built, strict=True):
+        for (kind, record, _), one in zip(records, built, strict=True):
             grains.update((part.address, part) for part in one.parts)
             grains[one.grain.address] = one.grain
             if kind == "memory" and (vector := _vector(record)) is not None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.across.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
+from omsgrain.gateways.mif.natives import hash_of
 from omsgrain.gateways.mif.report import RecordReport
 from omsgrain.gateways.mif.versions import Version, version
 from omsgrain.grain import Grain
@@ -39,7 +41,8 @@ class Arrived(NamedTuple):
     Attributes:
         place: where it stands among the records that are good.
         pointer: where it stands in the document.
-        kind: of what kind it is; NATIVE if its grain says nothing of it.
+        format: of the record: grains of the other version can go along in a document.
+        kind: of what kind it is; NATIVE if its grain is of no version of MIF.
         id: its id; None if it has none.
         hash: SHA-256 of its text, if duplicates of it are found by that.
         grain: what it is as a grain.
@@ -51,6 +54,7 @@ class Arrived(NamedTuple):
 
     place: Place
     pointer: str
+    format: str
     kind: str
     id: str | None
     hash: str | None
@@ -94,7 +98,7 @@ class Document:
     def record_of(self, one: Arrived) -> Record:
         """The record as it stands in the document."""
         by_address = {part.address: part for part in one.parts}
-        found = self.version.table.from_grain(one.grain, by_address.__getitem__)
+        found = version(one.format).table.from_grain(one.grain, by_address.__getitem__)
         if found is None:
             raise FormatError("a grain is not the record that it was", field=one.pointer)
         return found[1]
@@ -111,31 +115,43 @@ def arrived(read: Import, user_id: str | None = None) -> Document:
         SchemaError: it is no MIF document, or nobody says whose it is.
     """
     by_address = {grain.address: grain for grain in read.grains}
-    found = version(read.format)
-    get = by_address.__getitem__
-    whole = read.grains[-1] if read.grains else None
-    manifest = None if whole is None else open_manifest(whole, get)
-    if manifest is None or whole is None or manifest.format != found.name:
-        raise SchemaError("no whole document of this format", expected="what formats.load gave")
-    of: Any = whole.get("user_id")
+    whole, manifest = _manifest(read, by_address)
+    found = version(read.format if manifest is None else manifest.format)
+    of: Any = read.grains[-1].get("user_id") if read.grains else None
     owner = user_id if user_id is not None else of
     if not isinstance(owner, str) or not owner:
         raise SchemaError("nobody says whose memory it becomes", field="/user_id")
-    bad = _bad(read.problems, found)
+    bad = _bad(read.problems, version(read.format))
+    if manifest is None or whole is None:
+        # All of it is grains that went along: what they are is not listed anywhere.
+        parts = {part for grain in read.grains for part in parts_of(grain)}
+        alone = [address for address in by_address if address not in parts]
+        manifest, created_at = Manifest(found.name, "", {}, {"": alone}), 0
+    else:
+        created_at = whole["created_at"]
     places = _places(manifest, bad)
-    pairs = [
-        (Place(array, at), by_address[address])
+    records = [
+        _one(found, Place(array, at), places, by_address[address], by_address, read)
         for array, addresses in manifest.arrays.items()
         for at, address in enumerate(addresses)
     ]
-    records = [_one(found, place, places, grain, by_address, read) for place, grain in pairs]
     text = tuple(by_address[address] for address in manifest.text)
-    document = Document(
-        found, owner, manifest, whole["created_at"], text, records, bad, read
-    )
+    document = Document(found, owner, manifest, created_at, text, records, bad, read)
     if owner != of:
         document.records = [_owned(document, one) for one in records]
     return document
+
+
+def _manifest(
+    read: Import, by_address: Mapping[str, Grain]
+) -> tuple[Grain | None, Manifest | None]:
+    """What lists the records: of several that went along the last one is the document's own."""
+    version(read.format)  # or it is told here that it is no MIF document
+    for grain in reversed(read.grains):
+        manifest = open_manifest(grain, by_address.__getitem__)
+        if manifest is not None and manifest.format in ("mif1", "mif2"):
+            return grain, manifest
+    return None, None
 
 
 def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) -> Arrived:
@@ -147,7 +163,7 @@ def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) ->
         record: what it is to be.
         **changed: what else is to be another.
     """
-    table, owner = document.version.table, document.owner
+    table, owner = version(one.format).table, document.owner
     if one.is_duplicate:
         of = one.grain["context"]["of"]
         built = table.to_duplicate(one.kind, record, of=of, owner=owner)
@@ -182,12 +198,15 @@ def _one(
         pointer = f"{place.array}/{places[place.array][place.at]}"
     vector = read.vectors.get(grain.address)
     kept = None if vector is None else (vector.model, vector.data)
-    if source is None or source.format != found.name or source.kind == KIND:
-        return Arrived(place, pointer, NATIVE, None, None, grain, (), kept)
-    parts = tuple(by_address[address] for address in source.parts)
+    parts = tuple(by_address[address] for address in parts_of(grain) if address in by_address)
+    if source is None or source.format not in ("mif1", "mif2") or source.kind == KIND:
+        return Arrived(
+            place, pointer, found.name, NATIVE, None, hash_of(grain), grain, parts, kept
+        )
     return Arrived(
         place,
         pointer,
+        source.format,
         source.kind,
         None if place.array in found.single else source.id,
         source.hash,

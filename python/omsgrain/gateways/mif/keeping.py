@@ -17,6 +17,7 @@ from omsgrain.formats.problems import Problem
 from omsgrain.gateways.mif.arriving import NATIVE, Document
 from omsgrain.gateways.mif.deciding import Decision
 from omsgrain.gateways.mif.planning import Plan
+from omsgrain.gateways.mif.versions import version
 
 __all__ = ["Keeping"]
 
@@ -62,7 +63,7 @@ class Keeping:
             self._beside(at, listed, Step("", None, plan.one.grain, plan.one.parts))
         elif plan.one.kind != NATIVE:
             one, document = plan.one, self._document
-            built = document.version.table.to_duplicate(
+            built = version(one.format).table.to_duplicate(
                 one.kind,
                 document.record_of(one),
                 of=plan.of or one.id or "-",
@@ -81,7 +82,7 @@ class Keeping:
         Args:
             until: when all of it must be gone, ms since 1970.
         """
-        if not self._wanted:
+        if not self._wanted or not self._document.manifest.id:
             return []
         if self._document.bad or any(_GONE in listed for listed in self._addresses.values()):
             self.warnings.append(self.not_kept())

@@ -18,7 +18,7 @@ from omsgrain.grain import Grain
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["natives"]
+__all__ = ["hash_of", "natives"]
 
 _BESIDE = "omsgrain:"
 
@@ -42,11 +42,9 @@ def natives(store: GrainStore, user_id: str, hashes: Collection[str]) -> dict[st
         return found
 
     def look(page: Page, seq: int, grain: Grain) -> None:
-        text = _said(grain)
-        if text is not None:
-            hash_ = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-            if hash_ in hashes:
-                found.setdefault(hash_, grain.address)
+        hash_ = hash_of(grain)
+        if hash_ in hashes and hash_ is not None:
+            found.setdefault(hash_, grain.address)
 
     memory = Memory(store, user_id)
     for _ in memory.each(memory.seqs, look, strict=False):
@@ -54,8 +52,13 @@ def natives(store: GrainStore, user_id: str, hashes: Collection[str]) -> dict[st
     return found
 
 
+def hash_of(grain: Grain) -> str | None:
+    """SHA-256 of the text of a grain that no index finds by it, in hex; None if it has none."""
+    text = _said(grain)
+    return None if text is None else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _said(grain: Grain) -> str | None:
-    """The text of a grain that no index finds by it; None if it has none."""
     source = Source.of(grain)
     if source is not None and (source.hash is not None or source.format.startswith("mif")):
         return None
@@ -64,4 +67,4 @@ def _said(grain: Grain) -> str | None:
         kind = context.get("kind") if isinstance(context, dict) else None
         if isinstance(kind, str) and kind.startswith(_BESIDE):
             return None
-    return text_of(grain) or None
+    return text_of(grain)[0] or None

@@ -16,12 +16,12 @@ from omsgrain.formats.records import Record, Table, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document
 from omsgrain.gateways.mif.deciding import Decision, Own, Strategy, decide
+from omsgrain.gateways.mif.versions import version
 from omsgrain.grain import Grain
 
 __all__ = ["Plan", "Planner", "Terms"]
 
 _HERE = Decision("duplicate", "same_text_here")
-_IMPORTED = Decision("imported")
 _UNCHANGED = Decision("unchanged")
 _ERASED = Decision("erased", "erased")
 _ANOTHER = Decision("refused", "another_user")
@@ -87,7 +87,6 @@ class Planner:
 
     def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
         self._terms, self._document, self._natives = terms, document, natives
-        self._version = document.version
         self._brings: dict[tuple[str, str], set[str]] = {}
         for one in document.records:
             if one.id and one.hash is not None:
@@ -112,7 +111,7 @@ class Planner:
             elif one.is_duplicate:
                 plan = Plan(one, _HERE)
             elif not one.id:
-                plan = self._nameless(snapshot, one)
+                plan = self._nameless(snapshot, one, there)._replace(seen=seen)
             elif (key := (one.kind, one.id)) in coming:
                 plan = self._after(one, coming[key], there, snapshot)._replace(seen=seen)
             else:
@@ -146,7 +145,7 @@ class Planner:
         if twin is None or self._state(snapshot, one, own)[0] not in ("nothing", "text"):
             return None
         source = Source.of(twin.grain)
-        if source is None or (source.format, source.kind) != (self._version.name, one.kind):
+        if source is None or (source.format, source.kind) != (one.format, one.kind):
             return None
         return source.id
 
@@ -203,15 +202,24 @@ class Planner:
             return _UPDATED
         if one.old_id is not None and decision.fate == "imported":
             return Decision("renamed")
+        if one.old_id is not None and one.hash is not None and state == "same":
+            return Decision("duplicate", "same_text")
         return decision
 
-    def _nameless(self, snapshot: Snapshot, one: Arrived) -> Plan:
+    def _nameless(
+        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
+    ) -> Plan:
         """A record that is known by what it says alone, or carries a grain."""
         if one.grain.get("user_id") != self._terms.user_id:
             return Plan(one, _ANOTHER)
         found = snapshot.get(one.grain.address)
         if found is None:
-            return Plan(one, _IMPORTED)
+            twin, gone = self._twin(snapshot, one, there)
+            state: Own = "withdrawn" if gone else "nothing"
+            decision = decide(self._terms.strategy, state, twin is not None)
+            target = None if twin is None or decision.target is None else twin.address
+            of = None if twin is None else _known(twin.grain, decision)
+            return Plan(one, decision, replaces=target, of=of)
         if found.current:
             return Plan(one, _UNCHANGED, stored=one.grain.address)
         older = not snapshot.is_withdrawn(found)
@@ -223,7 +231,7 @@ class Planner:
         source = Source.of(found.grain)
         return (
             source is not None
-            and (source.format, source.kind) == (self._version.name, one.kind)
+            and (source.format, source.kind) == (one.format, one.kind)
             and not is_duplicate(found.grain)
         )
 
@@ -294,11 +302,12 @@ class Planner:
         source = Source.of(found.grain)
         if source is None or (source.hash != one.hash):
             return None
-        record = _record(self._version.table, snapshot, found.grain)
+        table = version(one.format).table
+        record = _record(table, snapshot, found.grain)
         if record is None:
             return None
         new = self._document.record_of(one)
-        if self._version.table.is_same((one.kind, record), new):
+        if table.is_same((one.kind, record), new):
             return True
         return False if text and one.hash is not None or _canonical(record, new) else None
 
@@ -313,7 +322,7 @@ class Planner:
             if name and one.kind != NATIVE
         ]
         told = snapshot.erased(
-            [(kind, name) for _, kind, name in asked], format=self._version.name
+            [(kind, name) for _, kind, name in asked], format=self._document.version.name
         )
         return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
 

@@ -56,4 +56,10 @@ def read(
             raise SchemaError("no place for a passphrase", field="/format", expected=expected)
         if most is not None:
             options["limits"] = replace(LIMITS, document=most)
-    return formats.load(data, format=format, user_id=user_id, **options)
+    found = formats.load(data, format=format, **options)
+    owner = found.grains[-1].get("user_id") if found.grains else None
+    wanted = owner if user_id is None else user_id
+    if all(grain.get("user_id") == wanted for grain in found.grains):
+        return found
+    # A grain that went along is taken as it is by the one whose it was, and by nobody else.
+    return formats.load(data, format=format, user_id=wanted, **options)

@@ -60,7 +60,7 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
             found = snapshot.find(name for i in page for name in records[i].names)
             for i in page:
                 one = records[i]
-                if not one.id or one.is_duplicate or one.kind not in document.version.renamed:
+                if not one.id or one.is_duplicate or not _is_renamed(document, one):
                     continue
                 key = one.kind, one.id
                 before = first.get(key)
@@ -83,11 +83,11 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
     ids = ((one.kind, one.id) for one in records if one.id)
     references = References(document.version, leads, ids)
     for i, one in enumerate(records):
-        if one.id is None:
+        if one.id is None or one.format != document.version.name:
             continue
         record = document.record_of(one)
         changed = references.of_record(one.kind, record)
-        if not one.is_duplicate and one.kind in document.version.renamed:
+        if not one.is_duplicate and _is_renamed(document, one):
             # Its own id is no reference: of two records with one id only one may be renamed.
             own = new.get(i, one.id)
             if changed.get("id") != own:
@@ -97,6 +97,11 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
             records[i] = rebuilt(document, one, changed, old_id=old)
     document.manifest.envelope.update(references.of_envelope(document.manifest.envelope))
     return len(new)
+
+
+def _is_renamed(document: Document, one: Arrived) -> bool:
+    version = document.version
+    return one.format == version.name and one.kind in version.renamed
 
 
 def fresh(document: Document, one: Arrived) -> str:

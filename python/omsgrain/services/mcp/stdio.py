@@ -18,8 +18,8 @@ __all__ = ["Lines"]
 _PIECE: Final = 1 << 16
 
 
-class Lines(io.TextIOBase):
-    """Gives the lines of a file descriptor.
+class Lines(io.TextIOWrapper):
+    """Gives the lines of a file descriptor, which stays open.
 
     Args:
         number: the descriptor.
@@ -28,6 +28,7 @@ class Lines(io.TextIOBase):
     """
 
     def __init__(self, number: int, most: int, told: Callable[[], None]) -> None:
+        super().__init__(io.BytesIO())  # it is one for its type: nothing is read through it
         self._number = number
         self._most = most
         self._told = told
@@ -41,7 +42,7 @@ class Lines(io.TextIOBase):
         self._over = True
         os.write(self._waker, b"\0")
 
-    def readline(self, size: int | None = -1, /) -> str:
+    def readline(self, size: int = -1, /) -> str:
         """The next line, with its end; nothing when there are no more."""
         while not self._over:
             end = self._found.find(b"\n", self._seen)

@@ -70,7 +70,7 @@ _MERGE: Final = ("skip_duplicates", "overwrite", "rename")
 
 _REMEMBER: Final = (
     Argument.text("content", "What to remember: one statement that can stand alone."),
-    Argument("type", says=f"Its kind: {', '.join(TYPES)}, or another.", default=TYPES[0]),
+    Argument("type", says=f"Its kind: {', '.join(TYPES)}, or another; the first by default."),
     Argument("tags", "strings", "Words to find it by.", high=64, longest=256),
     Argument("importance", "number", "From 0, hardly, to 1, critical.", low=0, high=1),
     Argument("metadata", "object", "Anything else about it, as JSON."),
