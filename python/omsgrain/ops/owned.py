@@ -7,14 +7,14 @@ Those of others are not there, and what is asked for in vain is answered for lik
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError
-from omsgrain.formats.records import is_duplicate
+from omsgrain.formats.records import DUPLICATE, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.ops.memories import id_of, is_internal
 
@@ -26,6 +26,7 @@ __all__ = ["HASH", "Owned", "found", "head"]
 
 HASH: Final = "sha256:"
 """How the origin begins by which a grain is found by its text."""
+_PAGE: Final = 1_000  # grains
 _ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -126,15 +127,27 @@ class Owned:
             versions: of the memory.
         """
         sources = [source for grain in versions if (source := Source.of(grain)) is not None]
-        ids = {source.id for source in sources}
-        hashes = {HASH + source.hash for source in sources if source.hash is not None}
+        copies = list(self._copies({source.id for source in sources}))
+        sources += [source for grain in copies if (source := Source.of(grain)) is not None]
+        parts = dict.fromkeys(part for source in sources for part in source.parts)
         with self._store.sources(self._user_id) as snapshot:
-            there = {
-                one.address: one.grain
-                for several in snapshot.find([*ids, *hashes]).values()
-                for one in several
-                if is_duplicate(one.grain) and one.grain["context"].get("of") in ids
-            }
-            more = [source for grain in there.values() if (source := Source.of(grain)) is not None]
-            parts = {part for source in (*sources, *more) for part in source.parts}
-            return [*there, *(part for part in parts if snapshot.get(part) is not None)]
+            there = [part for part in parts if snapshot.get(part) is not None]
+        return [*(grain.address for grain in copies), *there]
+
+    def _copies(self, ids: Set[str]) -> Iterator[Grain]:
+        """What is kept of records that have the text of one with such an id; few have any."""
+        cursor: str | None = None
+        while True:
+            page = self._store.query(
+                user_id=self._user_id,
+                namespace=DUPLICATE,
+                current=None,
+                limit=_PAGE,
+                cursor=cursor,
+            )
+            for hit in page.results:
+                if is_duplicate(hit.grain) and hit.grain["context"].get("of") in ids:
+                    yield hit.grain
+            cursor = page.next_cursor
+            if cursor is None:
+                return
