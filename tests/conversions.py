@@ -4,18 +4,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import aimem_bundles
 import mif1_documents
 import mif2_documents
 from omsgrain import formats
+from omsgrain.errors import SchemaError
 from omsgrain.formats import Import
 from omsgrain.formats.aimem import checksum
 
+#: Each example is converted four times or more.
+FEWER = settings(max_examples=max(settings().max_examples // 5, 1))
 NOBODY = "urn:example:somebody"
 
 
@@ -29,7 +35,9 @@ DOCUMENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "mif1": mif1_documents.DOCUMENTS,
     "mif2": mif2_documents.DOCUMENTS,
 }
+BUNDLE = Path(__file__).parents[1] / "examples/robot-7.aimem.json"
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "aimem": [json.loads(BUNDLE.read_bytes())],
     "mif1": mif1_documents.EXAMPLES,
     "mif2": [mif2_documents.MINIMAL, mif2_documents.PLACEHOLDERS, mif2_documents.FULL,
              mif2_documents.DIALECT],
@@ -45,7 +53,7 @@ def converted(found: Import, to: str, **options: Any) -> tuple[bytes, list[forma
     """A document of another format; a bundle of what names nobody is somebody's."""
     try:
         made = formats.dump(found, format=to, embeddings=True, **options)
-    except formats.SchemaError:
+    except SchemaError:
         made = formats.dump(found, format=to, embeddings=True, user_id=NOBODY, **options)
     return made.data, made.losses
 
@@ -70,3 +78,19 @@ def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             for record in value:
                 if isinstance(record, dict):
                     yield name, record
+
+
+def lost_fields(one: str, other: str) -> dict[str, set[str]]:
+    """What the examples lose from one format to another, by the array that a record stands in."""
+    lost: dict[str, set[str]] = {}
+    for document in EXAMPLES[one]:
+        arrays: dict[str, str] = {}
+        for name, record in records(document):
+            arrays.setdefault(str(record.get("id")), name)
+        for loss in converted(load(document, one), other, strict=True)[1]:
+            kind = arrays.get(loss.record, "" if loss.record else "document")
+            if not kind:
+                kind = "consent" if loss.record == "consent" else "edges"
+                kind = "projects" if loss.record.startswith("proj_") else kind
+            lost.setdefault(kind, set()).add(re.sub(r"/\d+", "", loss.field))
+    return lost

@@ -193,7 +193,9 @@ def spelled(document: Any) -> bytes:
 
 TEXT = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
-    st.sampled_from(["", "e\u0301", "\u00e9", "\ufeffx", "\u212a", "\u0000", "a\U0001f600", "a\nb"]),
+    st.sampled_from(
+        ["", "e\u0301", "\u00e9", "\ufeffx", "\u212a", "\u0000", "a\U0001f600", "a\nb"]
+    ),
 )
 NUMBERS = st.one_of(
     st.integers(-(2**70), 2**70),

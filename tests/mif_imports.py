@@ -78,9 +78,7 @@ class Maker:
         found: dict[str, Any] = json.loads(data)
         return found
 
-    def take(
-        self, store: og.GrainStore, *memories: dict[str, Any], **more: Any
-    ) -> MifReport:
+    def take(self, store: og.GrainStore, *memories: dict[str, Any], **more: Any) -> MifReport:
         """Import a document; what is no member of it is an option of the import."""
         names = (
             "todos", "projects", "reminders", "knowledge_graph", "vendor_extensions", "graph",

@@ -20,7 +20,7 @@ from mif2_documents import ANY
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff
 from omsgrain.formats.document import lift
-from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_text
+from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_reader, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS
 from omsgrain.formats.mif1.limits import Limits
 
@@ -29,7 +29,7 @@ HEAD = b"mif_version: '1.0'\n"
 
 def refused(data: bytes, **limits: int) -> tuple[str, str]:
     with pytest.raises(DocumentError) as caught:
-        yaml_text.read(data, Limits(**limits))
+        yaml_reader.read(data, Limits(**limits))
     return caught.value.problems[0].rule, caught.value.problems[0].pointer
 
 
@@ -57,7 +57,7 @@ memories:
 
 
 def test_a_person_s_yaml() -> None:
-    read = yaml_text.read(PERSON)
+    read = yaml_reader.read(PERSON)
     first, second = read["memories"]
     assert (read["mif_version"], read["export"]["user_id"]) == (1.0, "no")
     assert read["export"]["created_at"] == "2026-01-03T10:45:00.000Z"
@@ -74,14 +74,14 @@ def test_a_person_s_yaml() -> None:
 
 @pytest.mark.parametrize("whole", EXAMPLES)
 def test_what_is_written_is_the_same_to_every_reader(whole: dict[str, Any]) -> None:
-    assert yaml.safe_load(yaml_text.write(whole)) == whole
+    assert yaml.safe_load(yaml_writer.write(whole)) == whole
 
 
 @given(ANY)
 def test_any_value_comes_back_from_yaml(value: Any) -> None:
     whole = {"x": value, "y" * 2_000: [value, [value]], "": {"": value}}
-    written = yaml_text.write(whole)
-    assert json.dumps(yaml_text.read(written)) == json.dumps(whole)
+    written = yaml_writer.write(whole)
+    assert json.dumps(yaml_reader.read(written)) == json.dumps(whole)
     # YAML 1.1 has no exponent without a sign; all else is the same there.
     assert yaml.safe_load(written) == whole
 
@@ -125,7 +125,7 @@ def test_yaml_reads_the_same_without_its_library(
 ) -> None:
     if loader == "SafeLoader":
         monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
-    assert yaml_text.read(yaml_text.write(SEP)) == SEP
+    assert yaml_reader.read(yaml_writer.write(SEP)) == SEP
     assert refused(b'a: "\\ud800"\n') == ("not_yaml", "/a" if loader == "SafeLoader" else "")
 
 
@@ -142,13 +142,13 @@ def test_yaml_that_costs_too_much() -> None:
     assert refused(b"a:\n" + block)[0] == "too_deep"
     assert refused(b"a: 1\n" * 100, document=50) == ("too_large", "")
     repeated = b"a: &a [1, 2, 3]\nb: [*a, *a]\n"
-    assert yaml_text.read(repeated)["b"] == [[1, 2, 3]] * 2
+    assert yaml_reader.read(repeated)["b"] == [[1, 2, 3]] * 2
     assert refused(repeated, aliases=7) == ("not_yaml", "/b/1")
 
 
 def test_where_a_yaml_text_is_wrong() -> None:
     with pytest.raises(DocumentError) as caught:
-        yaml_text.read(HEAD + b"memories:\n- id: x\n  id: y\n")
+        yaml_reader.read(HEAD + b"memories:\n- id: x\n  id: y\n")
     problem = caught.value.problems[0]
     assert (problem.pointer, problem.line) == ("/memories/0/id", 4)
 
@@ -158,7 +158,7 @@ def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedError) as caught:
         convert.load(HEAD)
     assert caught.value.expected == "omsgrain[formats]"
-    assert yaml_text.write(MINIMAL)  # asks for nothing
+    assert yaml_writer.write(MINIMAL)  # asks for nothing
 
 
 # -- by lines -------------------------------------------------------------------------------------

@@ -109,7 +109,10 @@ TEXTS = [
     (b'{"mif_version":"2.0","memories":[],"x":1e999}', "not_json"),
     (b'{"mif_version":"2.0","memories":[],"x":"\\ud800"}', "not_json"),
     (b'{"mif_version":"2.0","memories":[],"x":"\xff"}', "not_json"),
-    (b'{"mif_version":"2.0","memories":[],"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "too_deep"),
+    (
+        b'{"mif_version":"2.0","memories":[],"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        "too_deep",
+    ),
     (b'{"a":' * 1_000_000, "too_deep"),
     (b"9" * 10_000_000, "not_json"),
 ]
@@ -209,9 +212,10 @@ def test_what_is_taken_and_told(
     loaded = convert.load(data)
     assert (rule, pointer) in rules(loaded.warnings)
     assert loaded.problems == ()
-    assert convert.dump(loaded.grains).data == json.dumps(
-        json.loads(data), ensure_ascii=False, separators=(",", ":")
-    ).encode()
+    assert (
+        convert.dump(loaded.grains).data
+        == json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":")).encode()
+    )
 
 
 def test_every_rule_is_broken_somewhere() -> None:
@@ -278,8 +282,8 @@ def test_limits() -> None:
 
 def test_hostile_sizes_are_cheap() -> None:
     """What is found is bounded, and no more is held than a few times the document."""
-    text = "A" * 5_000_000
-    for memories in ([7] * 300_000, [{"id": text, "content": 7, "created_at": text}]):
+    text = "A" * 2_000_000
+    for memories in ([7] * 50_000, [{"id": text, "content": 7, "created_at": text}]):
         data = spelled(MINIMAL | {"memories": memories})
         tracemalloc.start()
         try:

@@ -135,7 +135,9 @@ def test_the_dialect_among_grains() -> None:
     loaded = convert.load(spelled(DIALECT))
     assert (loaded.warnings, loaded.problems) == ((), ())
     goals = [grain for grain in loaded.grains if grain["type"] == "goal"]
-    assert [(goal["goal_state"], goal.get("priority"), goal.get("deadline")) for goal in goals] == [
+    assert [
+        (goal["goal_state"], goal.get("priority"), goal.get("deadline")) for goal in goals
+    ] == [
         ("active", None, None),  # an intention
         ("active", 2, 1_772_697_600_000),
         ("failed", None, None),
@@ -212,10 +214,10 @@ def test_vectors(vector: list[float], dimensions: int, found: list[float] | None
 def test_what_is_too_large_for_a_grain() -> None:
     whole = copy.deepcopy(MINIMAL)
     record = whole["memories"][0]
-    record["content"], record["memory_type"] = "word " * 400_000, "\u00e9" * 100_000
-    record["tags"], record["metadata"] = ["t" * 50_000] * 30, {"k": "v" * 2_000_000}
-    record["embeddings"] = {"model": "m", "dimensions": 1, "vector": [0.1] * 200_000}
-    whole["vendor_extensions"] = {"other": "x" * 2_000_000}
+    record["content"], record["memory_type"] = "word " * 200_000, "\u00e9" * 100_000
+    record["tags"], record["metadata"] = ["t" * 50_000] * 30, {"k": "v" * 1_200_000}
+    record["embeddings"] = {"model": "m", "dimensions": 1, "vector": [0.1] * 100_000}
+    whole["vendor_extensions"] = {"other": "x" * 1_200_000}
     assert json.loads(returned(spelled(whole))) == whole
     grain = convert.load(spelled(whole)).grains
     assert any(len(one.get("content", "")) == TEXT for one in grain)

@@ -133,7 +133,7 @@ def test_killed_within_the_transaction(tmp_path: Path) -> None:
     with og.open(path) as store:
         maker.take(store, maker.memory(1, "as it was"))
         before = holdings(store)
-    command = [sys.executable, "-c", KILLED, path, file]
+    command = [sys.executable, "-c", KILLED, str(path), str(file)]
     assert subprocess.run(command, cwd=Path(__file__).parent).returncode == -9
     with og.open(path) as store:
         assert holdings(store) == before

@@ -35,7 +35,7 @@ def exported(store: og.GrainStore, maker: Maker, **options: Any) -> dict[str, An
 
 
 def meta(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = document.get("export_meta", document.get("export"))
+    found: dict[str, Any] = document["export_meta" if "export_meta" in document else "export"]
     return found
 
 

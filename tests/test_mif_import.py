@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF documents into a store: twice, in batches, killed half-way, with bad records, in any order."""
+"""MIF documents into a store: twice, in batches, killed half-way, with bad records."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_reads_are_counted_on(store: og.GrainStore) -> None:
     two = MAKERS[0]
     about = {two.id(5): {"access_count": 3, "last_accessed": "2026-03-05T00:00:00Z"}}
     two.take(
-        store, two.memory(5, "water"), vendor_extensions={"shodh-memory": {"memory_metadata": about}}
+        store,
+        two.memory(5, "water"),
+        vendor_extensions={"shodh-memory": {"memory_metadata": about}},
     )
     assert store.state(current(store, two.id(5)).address).access_count == 3
 
@@ -270,7 +272,7 @@ def test_killed_between_batches_and_run_again(tmp_path: Path, maker: Maker) -> N
     path, file = tmp_path / "m.omsg", tmp_path / "d.json"
     file.write_text(json.dumps(document))
     for batches in (1, 1):
-        command = [sys.executable, "-c", KILLED, path, maker.format, str(batches), file]
+        command = [sys.executable, "-c", KILLED, str(path), maker.format, str(batches), str(file)]
         done = subprocess.run(command, cwd=Path(__file__).parent)
         assert done.returncode == -9
     with og.open(path) as store, opened() as once:
@@ -351,7 +353,7 @@ def test_imports_against_a_model(imports: list[tuple[list[tuple[int, str]], str]
                 merge_strategy=strategy,
                 batch_size=2,
             )
-            for number, content in given_.items():
+            for number in given_:
                 apply(model, gone, seen, given_, number, strategy)
             assert contents(store) == sorted(model.values())
         assert store.check().ok

@@ -211,7 +211,9 @@ def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:
 
 def test_the_table_of_the_docs_is_that_of_the_code() -> None:
     text = (Path(__file__).parents[1] / "docs" / "mif.md").read_text("utf-8")
-    rows = re.findall(r"^\| ([a-z]+) \| (yes|no|) \| ([a-z]+) \| ([a-z]+) \| ([a-z]+) \|$", text, re.M)
+    rows = re.findall(
+        r"^\| ([a-z]+) \| (yes|no|) \| ([a-z]+) \| ([a-z]+) \| ([a-z]+) \|$", text, re.M
+    )
     told = {(own, twin == "yes"): tuple(fates) for own, twin, *fates in rows}
     assert told == {
         key: tuple(one.fate for one in decisions) for key, decisions in deciding._TABLE.items()

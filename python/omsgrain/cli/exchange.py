@@ -151,7 +151,7 @@ def import_mg(
     out, and are listed. Its signature lies beside it, FILE.sig; with --trust it is checked.
 
     A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
-    is. A record that is not good, or that the store refuses, is reported, and the others are taken.
+    is. A record that is not good, or that the store refuses, is reported; the others are taken.
 
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.

@@ -66,7 +66,7 @@ def told(state: State) -> dict[str, Any]:
 
 
 def under_rules(reader: Reader) -> set[int]:
-    """The numbers of the grains that declare a profile with such rules, or came under a consent."""
+    """The numbers of the grains that declare a profile with rules, or came under a consent."""
     terms = [_core.term("tag", f"profile:{name}") for name in _PROFILES]
     terms.append(_core.term("namespace", _UNDER_CONSENT))
     return {

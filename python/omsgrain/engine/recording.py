@@ -186,9 +186,7 @@ class _Turn:
             self._wave({n: step for n, step in enumerate(steps) if step.wave == wave}, found)
         return [found.get(n, Outcome()) for n in range(len(steps))]
 
-    def _look_again(
-        self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str
-    ) -> None:
+    def _look_again(self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str) -> None:
         """Find the steps that were decided by what is not there any more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))

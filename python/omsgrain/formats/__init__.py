@@ -68,11 +68,10 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
     if format == "auto":
         format = sniff(data)
     found: Import = _format(format).load(data, **options)
-    # What is somebody else's from now on is not what it was.
-    if options.get("user_id") is None and _may_carry(data, options):
+    if _may_carry(data, options):
         from omsgrain.formats.across.returning import taken_back
 
-        return taken_back(found)
+        return taken_back(found, options.get("user_id"))
     return found
 
 
@@ -92,7 +91,8 @@ def dump(
         grains: what ``load`` gave, or any grains.
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
-        **options: of the format; ``strict``, ``embeddings``, ``user_id`` and ``exported_at`` of all.
+        **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
+            ``user_id`` and ``exported_at``.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -102,12 +102,21 @@ def dump(
         grains = grains.grains
     own, listed = _format(format), list(grains)
     from omsgrain.formats.across import convert
+    from omsgrain.formats.across.aimem import tenant_of
 
     if convert.is_foreign(listed, format):
         if "tenant_id" in options:  # what AIMEM calls a user
             options["user_id"] = options.pop("tenant_id")
         return convert.dump(listed, vectors or {}, format, **options)
-    if format != "aimem":
+    if format == "aimem":
+        users = {grain.get("user_id") for grain in listed}
+        only = users.pop() if len(users) == 1 else None
+        options["tenant_id"] = tenant_of(
+            options.pop("user_id", None) or options.get("tenant_id") or only
+        )
+    elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
+        raise SchemaError("the document says itself whose it is, and when it was made")
+    else:
         options.pop("strict", None)  # a document of its own format has nothing besides
     written: Dump = own.dump(listed, dict(vectors or {}), **options)
     return written
@@ -123,4 +132,4 @@ def _format(name: str) -> ModuleType:
 def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
     """Whether grains may have gone along in a document; of a sealed one nothing is seen."""
     sealed = options.get("passphrase") is not None or options.get("key") is not None
-    return sealed or b"omsgrain" in data
+    return sealed or b"x_omsgrain" in data or (b'"omsgrain"' in data and b'"grains"' in data)

@@ -165,7 +165,9 @@ def _string(token: bytes) -> str | None:
         value = json.loads(token)
     except ValueError:
         return None
-    return value if isinstance(value, str) else str(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return str(value)
 
 
 def _format(members: Any) -> str | None:

@@ -11,9 +11,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from omsgrain.privacy.detectors import DEFAULT, Detector, pattern_detector
+from omsgrain.privacy.detectors.detector import HOLE
 from omsgrain.privacy.detectors.folding import MARKER, fold
 
 __all__ = ["DEFAULT", "Detector", "Finding", "Span", "detect", "pattern_detector", "spans"]
+
+
+_ROUNDS = 3
+"""How often a text is searched, while something is found. What was found may have held the word
+that kept something else from being found, and the result must be one in which nothing is."""
 
 
 class Finding(NamedTuple):
@@ -79,16 +85,36 @@ def spans(
     """
     seen = fold(text)
     found: list[tuple[int, int, int]] = []
-    for rank, detector in enumerate(detectors):
-        found += [(start, end, rank) for start, end in detector.find(seen)]
-        # No isinstance: that of a protocol takes longer than most detectors.
-        if key and (under := getattr(detector, "find_under", None)) is not None:
-            found += [(start, end, rank) for start, end in under(key, seen)]
-    if not found:
-        return []
-    if "[REDACTED:" in text:
+    for _ in range(_ROUNDS):
+        new = _found(seen, detectors, key)
+        if not new:
+            break
+        found += new
+        seen = _with_holes(seen, new)
+    if found and "[REDACTED:" in text:
         found = list(_without(found, [marker.span() for marker in MARKER.finditer(text)]))
     return _joined(found, detectors)
+
+
+def _found(
+    seen: str, detectors: Sequence[Detector], key: str | None
+) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    for rank, detector in enumerate(detectors):
+        found += [(start, end, rank) for start, end in detector.find(seen) if start < end]
+        # No isinstance: that of a protocol takes longer than most detectors.
+        if key and (under := getattr(detector, "find_under", None)) is not None:
+            found += [(start, end, rank) for start, end in under(key, seen) if start < end]
+    return found
+
+
+def _with_holes(seen: str, found: list[tuple[int, int, int]]) -> str:
+    parts, at = [], 0
+    for start, end, _ in sorted(found):
+        if end > at:
+            parts += [seen[at:start], HOLE * (end - max(at, start))]
+            at = end
+    return "".join([*parts, seen[at:]])
 
 
 def in_bytes(text: str, found: Iterable[Span]) -> list[tuple[int, int]]:
@@ -113,7 +139,7 @@ def _joined(found: list[tuple[int, int, int]], detectors: Sequence[Detector]) ->
     found.sort()
     joined: list[tuple[int, int, set[int]]] = []
     for start, end, rank in found:
-        if start >= end:
+        if start >= end:  # all of it was a marker
             continue
         if joined and start < joined[-1][1]:
             first, last, ranks = joined[-1]

@@ -242,7 +242,7 @@ def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Writte
     }
     chunks = {one.item.id for one in content.found if isinstance(one.item, model.Memory)}
     declared: tuple[str, int] | None = None
-    known = _Entities(content, producer)
+    known, linked = _Entities(content, producer), set[tuple[str, str]]()
     for item, at in content.found:
         if isinstance(item, model.Memory):
             record = _record(item)
@@ -256,6 +256,7 @@ def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Writte
             arrays["chunks"].append((record, at))
             arrays["edges"] += [(edge, -1) for edge in _references(item, chunks)]
             for link in known.links(item):
+                linked.add((link["chunk_id"], link["entity_id"]))
                 arrays["chunk_entities"].append((link, -1))
         elif isinstance(item, model.Entity):
             kind = words.own(next(iter(item.types), None), words.OWN_KINDS)
@@ -265,7 +266,8 @@ def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Writte
         elif isinstance(item, model.Relation) and item.source in chunks:
             if item.target_kind == "entity" and item.target in known.ids:
                 link = {"chunk_id": item.source, "entity_id": item.target}
-                if link not in [one for one, _ in arrays["chunk_entities"]]:
+                if (item.source, item.target) not in linked:
+                    linked.add((item.source, item.target))
                     arrays["chunk_entities"].append((link, at))
             elif item.target_kind != "entity" and item.target in chunks:
                 arrays["edges"].append((CLASSES["edge"].write(item), at))

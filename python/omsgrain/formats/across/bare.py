@@ -45,9 +45,8 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
             pointer: [made[one].grain.address if one in made else one for one in listed]
             for pointer, listed in whole.arrays.items()
         }
-        one = next((g for g in found.grains.values() if _is_of(g, whole.id, whole.format)), None)
-        created_at = 0 if one is None else one["created_at"]
-        owner = None if one is None else one.get("user_id")
+        was = next(g for g in found.grains.values() if _is_of(g, whole.id, whole.format))
+        created_at, owner = was["created_at"], was.get("user_id")
         grains += manifest(replace(whole, arrays=arrays, text=()), created_at=created_at,
                            user_id=owner)  # fmt: skip
     needed = {part for grain in grains for part in parts_of(grain)} - {g.address for g in grains}

@@ -40,6 +40,8 @@ ARRAYS: Final[dict[str, Mapping[str, str]]] = {
 """The kinds of the records in each array, by format."""
 
 _NATIVE: Final = Told({})
+_EXPORTS: Final = {AIMEM: "id", MIF2: "export_meta/id", MIF1: "export/id"}
+"""Where the id of an export stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,7 @@ def _around(
     if of == NATIVE:
         return
     if not kept:
-        yield Loss("", "id", f"{HUBS[to].TITLE} has ids of another form")
+        yield Loss("", _EXPORTS[of], f"{HUBS[to].TITLE} has ids of another form")
     back = HUBS[to].read([], written.envelope).document
     for name, why in lost(around, back, None, HUBS[of].TOLD, HUBS[to].TITLE):
         yield Loss("", name, why)

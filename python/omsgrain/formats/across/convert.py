@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from omsgrain.errors import SchemaError
+from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.across.bare import NOT_ASKED, bare
 from omsgrain.formats.across.build import ARRAYS, Made, Options, build
 from omsgrain.formats.across.carry import load_up
@@ -30,9 +30,13 @@ from omsgrain.formats.raw import Get
 from omsgrain.formats.source import KEY
 from omsgrain.grain import Grain
 
-__all__ = ["dump", "is_foreign", "remade", "tree", "with_vector"]
+__all__ = ["NOT_CHECKED", "dump", "is_foreign", "remade", "tree", "with_vector"]
 
 Records = dict[str, list[dict[str, Any]]]
+NOT_CHECKED: Final = (
+    KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError,
+)  # fmt: skip
+"""What a record raises that stands in a grain, and that nobody has checked as one."""
 _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
 
 
@@ -99,10 +103,13 @@ def dump(
         raise SchemaError("only MIF 1.0 has layouts and encryption", field="/format", found=to)
     if to != AIMEM and producer is not None:
         raise SchemaError("only AIMEM has producers", field="/producer", found=to)
-    found = heap(grains)
     given = Options(to != AIMEM if embeddings is None else embeddings, strict,
                     **_said(producer=producer, user=user_id, exported_at=exported_at))  # fmt: skip
-    document, losses = tree(found, to, vectors, given)
+    try:
+        found = heap(grains)
+        document, losses = tree(found, to, vectors, given)
+    except NOT_CHECKED:
+        raise FormatError("a grain is of a record that is none", rule="residual") from None
     own = _own(found, to)
     if exact and (own is None or (own.style is None and not own.text)):
         raise SchemaError("how the document was spelled was not kept when it was loaded")
@@ -263,8 +270,9 @@ def _counted(envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
     for pointer, array in arrays.items():
         for record in array:
             counted.add(ARRAYS[MIF1][pointer], record)
-    privacy = envelope["metadata"]["privacy"]
-    metadata = counted.metadata() | {"privacy": privacy}
+    metadata = counted.metadata() | {"privacy": envelope["metadata"].get("privacy")}
+    if metadata["privacy"] is None:
+        del metadata["privacy"]
     if "graph" in envelope:
         envelope = envelope | {"graph": envelope["graph"] | counted.graph()}
     return envelope | {"metadata": metadata}

@@ -57,7 +57,7 @@ def lost(
             # What became of it is told where it is given; some have none that stands anywhere.
             if back is not None or shape is None or shape.member("id") is None:
                 continue
-        again = getattr(back, one.name, _MISSING)
+        again: Any = getattr(back, one.name, _MISSING)
         if equal(value, again):
             continue
         member = shape.member(one.name) if shape is not None else None

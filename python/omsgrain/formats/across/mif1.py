@@ -93,7 +93,7 @@ TOLD: Final = Told(
 )  # fmt: skip
 """Where the rest stands."""
 _KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
-_POINTERS: Final = {kind: pointer for pointer, kind in ARRAYS.items()}
+_POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in ARRAYS.items()}
 _PREFIXES: Final[dict[str, model.Kind]] = {"mem_": "memory", "todo_": "todo"}
 
 
@@ -267,7 +267,9 @@ def adapt(item: model.Item) -> model.Item | None:
         importance = item.importance
         if importance is None:
             importance = words.importance_of(item.priority)
-        times = {name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")}
+        times: dict[str, Any] = {
+            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
+        }
         made = rfc3339(item.created_at) or times["updated_at"] or rfc3339(0)
         mentions = tuple(replace(one, type=one.type or "unknown", confidence=rate(one.confidence))
                          for one in item.entities)  # fmt: skip
@@ -277,9 +279,10 @@ def adapt(item: model.Item) -> model.Item | None:
                        type=item.type or "observation", **times)  # fmt: skip
     if isinstance(item, model.Todo):
         names = ("updated_at", "due", "completed_at")
+        times = {name: rfc3339(getattr(item, name)) for name in names}
         return replace(
             item,
-            **{name: rfc3339(getattr(item, name)) for name in names},
+            **times,
             created_at=rfc3339(item.created_at) or rfc3339(0),
             status=item.status if item.status in STATUSES else "todo",
             priority=item.priority if item.priority in PRIORITIES else None,
@@ -366,9 +369,11 @@ def _envelope(
         envelope["todos"] = []
     if "/graph/nodes" in there:
         envelope["graph"] = counted.graph() | {"nodes": [], "edges": []}
-    envelope["metadata"] = counted.metadata(
-        pii=document.pii is True,
-        secrets=document.secrets is True,
-        redacted=document.redacted,
-    )
+    privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
+               "redacted_fields": list(document.redacted) or None}  # fmt: skip
+    # What nobody looked for is not said to be missing.
+    said = {name: value for name, value in privacy.items() if value is not None}
+    envelope["metadata"] = counted.metadata() | {"privacy": said}
+    if not said:
+        del envelope["metadata"]["privacy"]
     return envelope

@@ -152,13 +152,14 @@ def _item(
     item: Any = CLASSES[kind].read(record)
     if isinstance(item, model.Memory):
         more = told.get(item.id, {})
-        known = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
+        known: dict[str, Any] = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
         priority = words.priority_of(known["importance"])
         mentions = tuple(replace(m, of=entities.get((m.name, m.type))) for m in item.entities)
         return replace(_agent(item), **known, priority=priority, entities=mentions)
     if isinstance(item, model.Relation):
         ends = (_end(id, seen, nodes) for id in (item.source, item.target))
-        return replace(item, **dict(zip(("source_kind", "target_kind"), ends, strict=True)))
+        kinds: dict[str, Any] = dict(zip(("source_kind", "target_kind"), ends, strict=True))
+        return replace(item, **kinds)
     assert isinstance(item, model.Item)
     return item
 
@@ -283,7 +284,9 @@ def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Memory):
         made = item.created_at or item.updated_at
         mentions = tuple(replace(one, confidence=rate(one.confidence)) for one in item.entities)
-        times = {name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")}
+        times: dict[str, Any] = {
+            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
+        }
         importance = item.importance
         if importance is None:
             importance = words.importance_of(item.priority)

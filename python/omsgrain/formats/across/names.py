@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ids of one format as ids of another: the same every time, and the same wherever one is named.
 
-A UUID stays one wherever a format has it: ``mem_<uuid>``, ``urn:aimem:omsgrain:<uuid>``. An id that
-is none becomes a UUID of version 5 of its text; where the target has a place for the id of another
-system, the text stands there, so that the way back finds it.
+A UUID stays one wherever a format has it: ``mem_<uuid>``, ``urn:aimem:omsgrain:<uuid>``. An id
+that is none becomes a UUID of version 5 of its text; where the target has a place for the id of
+another system, the text stands there, so that the way back finds it.
 """
 
 from __future__ import annotations

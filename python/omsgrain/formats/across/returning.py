@@ -15,10 +15,11 @@ from typing import Any
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import MEMBER, carried
-from omsgrain.formats.across.convert import remade, tree, with_vector
+from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.document import Import, Manifest, Vector, manifest
+from omsgrain.formats.packed import float32
 from omsgrain.formats.raw import gather
 from omsgrain.formats.source import Source, difference, same
 from omsgrain.grain import Grain
@@ -26,11 +27,15 @@ from omsgrain.grain import Grain
 __all__ = ["taken_back"]
 
 
-def taken_back(found: Import) -> Import:
+_EMBEDDINGS = {"embedding", "embeddings"}
+
+
+def taken_back(found: Import, user_id: str | None = None) -> Import:
     """What was loaded, with the grains that went along in the document.
 
     Args:
         found: a document of any format.
+        user_id: whose it has become, if that was told; then nobody else's grains are taken.
 
     Returns:
         The same where none went along, or none is what the document still says.
@@ -41,7 +46,7 @@ def taken_back(found: Import) -> Import:
     if own is None:
         return found
     grains = carried(own.envelope, records)
-    if not grains:
+    if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
         return found
     try:
         document, _ = tree(looked, found.format, found.vectors, Options())
@@ -50,7 +55,7 @@ def taken_back(found: Import) -> Import:
         alone = plain and not found.problems
         whole = _all(found, looked, document, grains) if alone else None
         return whole or _some(found, looked, own, document, grains)
-    except OmsError:
+    except (OmsError, *NOT_CHECKED):
         return found  # what went along is not what it must be
 
 
@@ -59,7 +64,7 @@ def _all(
 ) -> Import | None:
     heaped = heap(grains)
     try:
-        vectors = _vectors(found, looked, remade(heaped, None, found.format, {}, Options()))
+        vectors = _vectors(found, looked, heaped, None)
         made, _ = tree(heaped, found.format, vectors, Options())
     except SchemaError:
         return None  # without being told whose it is, say, none can be made
@@ -74,7 +79,7 @@ def _some(
     found: Import, looked: Heap, own: Manifest, document: dict[str, Any], grains: list[Grain]
 ) -> Import:
     heaped = heap(grains)
-    vectors = _vectors(found, looked, remade(heaped, own, found.format, {}, Options()))
+    vectors = _vectors(found, looked, heaped, own)
     made = _by_name(remade(heaped, own, found.format, vectors, Options()))
     instead: dict[str, str] = {}
     for one in looked.records.get(found.format, ()):
@@ -82,7 +87,8 @@ def _some(
         said = with_vector(one.record, one.address, found.format, found.vectors, Options())
         if address and _alike(record, said, found.format):
             instead[one.address] = address
-    # What is not in the document any more does not come back. Where nothing is missing, the document that they were of is here too.
+    # What is not in the document any more does not come back. Where nothing is missing, the
+    # document that they were of does.
     gone = {address for _, address in made.values()} - {*instead.values()}
     whole = not gone
     if not instead and not whole:
@@ -111,16 +117,30 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
     return [*parts, *stay, *around]
 
 
-def _vectors(found: Import, looked: Heap, made: Made) -> dict[str, Vector]:
+def _vectors(found: Import, looked: Heap, heaped: Heap, own: Manifest | None) -> dict[str, Vector]:
     """The embeddings of grains that hold none, which the records have that they made."""
-    by_name = _by_name(made)
-    vectors = {}
-    for one in looked.records.get(found.format, ()):
-        record, address = by_name.get(_name(one.record), ({}, ""))
-        vector = found.vectors.get(one.address)
-        if address and vector is not None and not record.keys() & {"embedding", "embeddings"}:
-            vectors[address] = vector
-    return vectors
+    said = {
+        _name(one.record): vector
+        for one in looked.records.get(found.format, ())
+        if (vector := found.vectors.get(one.address) or _vector(one.record)) is not None
+    }
+    if not said:
+        return {}
+    made = _by_name(remade(heaped, own, found.format, {}, Options()))
+    return {
+        address: said[name]
+        for name, (record, address) in made.items()
+        if name in said and not record.keys() & _EMBEDDINGS
+    }
+
+
+def _vector(record: Mapping[str, Any]) -> Vector | None:
+    """The embedding that stands in a record itself."""
+    said = next((record[name] for name in _EMBEDDINGS if name in record), None)
+    if not isinstance(said, dict) or not isinstance(said.get("model"), str):
+        return None
+    data = float32(said.get("vector"))
+    return None if data is None else Vector(said["model"], data)
 
 
 def _by_name(made: Made) -> dict[Any, tuple[dict[str, Any], str]]:

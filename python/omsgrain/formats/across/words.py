@@ -119,7 +119,7 @@ def shown(name: str) -> str:
 
 
 def priority_of(importance: float | None) -> str | None:
-    """The priority of an importance, by the bands of the SEP. Spec: MIF 1.0 §3.2"""
+    """The priority of an importance, by the bands of the SEP. Spec: MIF 1.0 §3.2."""
     if importance is None:
         return None
     return next((name for least, name in _BANDS if importance >= least), "standard")

@@ -87,7 +87,7 @@ def is_version(version: Any) -> bool:
 
 
 def is_encrypted(document: dict[str, Any]) -> bool:
-    """Whether a document is an envelope around another. Spec: MIF 1.0 §6.2"""
+    """Whether a document is an envelope around another. Spec: MIF 1.0 §6.2."""
     return isinstance(document.get("encryption"), dict) and "memories" not in document
 
 

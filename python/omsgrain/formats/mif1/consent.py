@@ -44,7 +44,7 @@ class Consent:
         texts = {name: block[name] for name in names if isinstance(block.get(name), str)}
         return cls(
             **texts,
-            retention_days=int(days) if type(days) in (int, float) else None,
+            retention_days=int(days) if isinstance(days, int | float) else None,
             sharing_allowed=shares if isinstance(shares, bool) else None,
         )
 

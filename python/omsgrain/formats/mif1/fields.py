@@ -14,14 +14,14 @@ from omsgrain.formats.mif1.limits import CONTENT, TASK
 
 __all__ = [
     "ARRAYS",
+    "BEARING",
     "CONSENT",
     "EDGE_TYPES",
     "EXTENSIONS",
     "FORMAT",
+    "LOOSE",
     "MEDIA_TYPE",
     "MEMORY_TYPES",
-    "BEARING",
-    "LOOSE",
     "PRIORITIES",
     "RECURRENCES",
     "SCHEMA",

@@ -10,8 +10,8 @@ could not be told otherwise: empty, or between members in another order than tha
 member ``type`` of the document, which the header has for itself, stands in ``x_members``.
 
 The SEP names this layout and does not draw it; the lines are those of a draft of its author. What
-the footer's checksum is made of is said nowhere, so ours says it: ``checksum_of`` is ``lines``, all
-bytes before the footer. Without a footer a document was cut short. Spec: MIF 1.0 §1
+the footer's checksum is made of is said nowhere, so ours says it: ``checksum_of`` is ``lines``,
+all bytes before the footer. Without a footer a document was cut short. Spec: MIF 1.0 §1
 """
 
 from __future__ import annotations
@@ -161,8 +161,9 @@ class Lines:
         """Check that all is there that the footer says."""
         number, found = self._number, Problems()
         counts = footer.get("counts")
+        counts = counts if isinstance(counts, dict) else {}
         for kind, names in _COUNTS.items():
-            said = [counts[name] for name in names if name in counts] if _is_map(counts) else []
+            said = [counts[name] for name in names if name in counts]
             # A line that could not be read may have been of any kind.
             seen = self._counts[kind]
             if said and (type(said[0]) is not int or not 0 <= said[0] - seen <= self._unread):
@@ -231,7 +232,7 @@ def header_of(document: dict[str, Any]) -> dict[str, Any]:
         lean["graph"] = rest
         if not rest and graph:
             del lean["graph"]
-    again = assembled(lean, dict.fromkeys(full, []))
+    again = assembled(lean, {pointer: [] for pointer in full})
     return lean if _orders(again) == _orders(document) else envelope
 
 
@@ -281,10 +282,6 @@ def _placed(holder: dict[str, Any], name: str, value: Any, shape: str) -> dict[s
 def _orders(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     graph = document.get("graph")
     return list(document), list(graph) if isinstance(graph, dict) else []
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _spelled(value: dict[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from omsgrain.formats import reading
 from omsgrain.formats.document import lift
 from omsgrain.formats.exact import spell as spell_json
-from omsgrain.formats.mif1 import json_lines, yaml_text
+from omsgrain.formats.mif1 import json_lines, yaml_reader, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS, Kind, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.rules import RULES
@@ -97,7 +97,7 @@ def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) ->
         tree = reading.parse(data, most=limits.document, depth=limits.depth)
         return Parsed(tree, layout)
     if layout == "yaml":
-        return Parsed(yaml_text.read(data, limits), layout)
+        return Parsed(yaml_reader.read(data, limits), layout)
     if len(data) > limits.document:
         most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
         raise DocumentError([Problem("too_large", "", RULES["too_large"].says, most, size)])
@@ -107,7 +107,7 @@ def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) ->
 def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
     """Write a document in a layout, in UTF-8."""
     if layout == "yaml":
-        return yaml_text.write(document)
+        return yaml_writer.write(document)
     return spell_json(document) if layout == "json" else b"".join(spell_lines(document))
 
 

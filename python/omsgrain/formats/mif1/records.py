@@ -148,8 +148,9 @@ def _of_edge(record: Record, owner: str | None) -> Fields:
     relation = RELATION + (name(record.get("type")) or ASSOCIATION)
     fields = _belief(record, owner, record["source"], relation, text(record["target"]))
     weight = record.get("weight")
-    within = type(weight) in (int, float) and 0 <= weight <= 1
-    fields["confidence"] = float(weight) + 0.0 if within else WEIGHT
+    # A grain has no confidence above 1, and no -0.0.
+    within = isinstance(weight, int | float) and 0 <= weight <= 1
+    fields["confidence"] = float(weight or 0) + 0.0 if within else WEIGHT
     return fields
 
 
@@ -167,7 +168,7 @@ def _to_edge(fields: Mapping[str, Any], id: str) -> Record:
 
 
 def _of_consent(record: Record, owner: str | None) -> Fields:
-    """No consent grain: that is between two who have DIDs, and this says what one of them wants."""
+    """No consent grain: that is between two who have DIDs, and here one says what they want."""
     fields = _base("state", {"created_at": record.get("timestamp")}, owner)
     kept = ("exported_by", "purpose", "retention_days", "sharing_allowed", "gdpr_basis")
     context = {key: record[key] for key in kept if _is_plain(record.get(key))}

@@ -74,7 +74,11 @@ def _plan(shape: tuple[Field, ...]) -> _Plan:
     for field in shape:
         # Records are checked one by one.
         more = field.of or field.form or field.least is not None
-        fields[field.name] = (_KINDS[field.kind][1], bool(more) and field.of not in _RECORDS, field)
+        fields[field.name] = (
+            _KINDS[field.kind][1],
+            bool(more) and field.of not in _RECORDS,
+            field,
+        )
     return _Plan(fields, frozenset(field.name for field in shape if field.required))
 
 

@@ -60,11 +60,12 @@ def load(
     for pointer, records in found.records.items():
         built = _built(records, owner)
         arrays[pointer] = [one.grain.address for one in built]
-        for (kind, record, _), one in zip(records, built, strict=True):
+        for item, one in zip(records, built, strict=True):
             grains.update((part.address, part) for part in one.parts)
             grains[one.grain.address] = one.grain
-            if kind == "memory" and (vector := _vector(record)) is not None:
-                vectors[one.grain.address] = vector
+            if item.kind == "memory" and item.of is None:
+                if (vector := _vector(item.value)) is not None:
+                    vectors[one.grain.address] = vector
     meta = found.envelope.get("export_meta", {})
     made = times.parse(meta.get("created_at", ""), floating=True)
     known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"

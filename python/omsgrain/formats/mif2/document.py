@@ -18,6 +18,7 @@ from omsgrain.formats.problems import DocumentError, Problem
 
 __all__ = ["Document", "Item", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
 
+
 class Item(NamedTuple):
     """A record of a document.
 

@@ -72,7 +72,9 @@ class Field(NamedTuple):
     most: int | None = None
 
 
-def _need(name: str, kind: str, says: str, of: str | None = None, form: str | None = None) -> Field:
+def _need(
+    name: str, kind: str, says: str, of: str | None = None, form: str | None = None
+) -> Field:
     return Field(name, kind, says, True, False, of, form)
 
 
@@ -87,7 +89,9 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("generator", "object", "what wrote the document", of="generator"),
         Field("export_meta", "object", "about the export", of="export_meta"),
         _need("memories", "array", "the memories", "memory"),
-        Field("knowledge_graph", "object", "entities and relationships", nullable=True, of="graph"),
+        Field(
+            "knowledge_graph", "object", "entities and relationships", nullable=True, of="graph"
+        ),
         Field("vendor_extensions", "object", "data of systems, by the name of the system"),
     ),
     "generator": (

@@ -48,7 +48,7 @@ def text_of(record: Record) -> str | None:
 
 
 def agent_of(record: Mapping[str, Any]) -> str | None:
-    """Which agent a memory is from: the format spells it so, the reference implementation so."""
+    """Which agent a memory is from, in the spelling of the format or of its reference."""
     source = record.get("source", {})
     named = (source.get("agent_name"), source.get("agent"), record.get("agent_id"))
     return next((one for one in named if name(one)), None)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from omsgrain.formats import times
 from omsgrain.formats.mif2 import memories
-from omsgrain.formats.mif2.fields import FORMAT
+from omsgrain.formats.mif2.fields import FORMAT, SHAPES
 from omsgrain.formats.mif2.values import NAMESPACE, base, belief, name, text
 from omsgrain.formats.packed import packing
 from omsgrain.formats.raw import Get
@@ -222,11 +222,16 @@ def _labels(fields: Mapping[str, Any]) -> Record:
     return {"tags": tags} if tags else {}
 
 
+def _order(kind: str) -> tuple[str, ...]:
+    return tuple(field.name for field in SHAPES[kind])
+
+
 def _plain(
+    kind: str,
     to_fields: Callable[[Record, str | None], Fields],
     from_fields: Callable[[Mapping[str, Any], str], Record],
 ) -> Shape:
-    return Shape(to_fields, from_fields, _id)
+    return Shape(to_fields, from_fields, _id, order=_order(kind))
 
 
 TABLE: Final = Table(
@@ -238,13 +243,14 @@ TABLE: Final = Table(
             _id,
             memories.text_of,
             *packing("embeddings"),
+            _order("memory"),
         ),
-        "entity": _plain(_of_entity, _to_entity),
-        "relationship": _plain(_of_relationship, _to_relationship),
-        "episode": _plain(_of_episode, _to_episode),
-        "todo": _plain(_of_todo, _to_todo),
-        "project": _plain(_of_project, _to_project),
-        "reminder": _plain(_of_reminder, _to_reminder),
+        "entity": _plain("entity", _of_entity, _to_entity),
+        "relationship": _plain("relationship", _of_relationship, _to_relationship),
+        "episode": _plain("episode", _of_episode, _to_episode),
+        "todo": _plain("todo", _of_todo, _to_todo),
+        "project": _plain("project", _of_project, _to_project),
+        "reminder": _plain("reminder", _of_reminder, _to_reminder),
         "other": Shape(_of_other, _to_other, _no_name),
     },
     ordered=True,

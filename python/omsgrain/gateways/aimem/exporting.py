@@ -20,8 +20,8 @@ from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.gateways.aimem.choosing import Asked, ExportReport, Part, choose, said
-from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.aimem.scopes import wanted
+from omsgrain.gateways.memory import Memory, Page
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a document that was read, each with its place, its grain, and what it is known by.
+"""The records of a document that was read: their places, their grains, what they are known by.
 
 A document of either version is the same here: a list of records. What the two do not have in
 common stands in `versions`.

@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
 class Reads(NamedTuple):
     """How often a record was read, and when last in ms since 1970."""
 
-    count: int
+    times: int
     last: int | None
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the consent block of a document binds its records to.
 
-    retention_days      its records, and what is kept of the document, are erased so many days after
-                        the consent (``timestamp``; else when the document was made, else now)
-    sharing_allowed     false: its records leave for no purpose that is sharing
+    retention_days    its records, and what is kept of the document, are erased so many days after
+                      the consent (``timestamp``; else when the document was made, else now)
+    sharing_allowed   false: its records leave for no purpose that is sharing
 
 Both bind what the import stores, and nothing that was stored before. Spec: MIF 1.0 §6.3
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last steps of an export: how often records were read, redaction, and what is counted.
 
-Redaction looks into every string of every record, and of what stands around them. What is structure
-stays: ids, references and times, where they look like that. An id that tells something, such as an
-e-mail address, becomes a fresh one, and all references to it lead there.
+Redaction looks into every string of every record, and of what stands around them. Structure stays:
+ids, references and times, where they look like that. An id that tells something, such as an e-mail
+address, becomes a fresh one, and all references to it lead there.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _count(record: Record, reads: Reads | None) -> None:
     """Say how often a record was read by now."""
     if reads is None:
         return
-    if reads.count or "access_count" in record:
-        record["access_count"] = reads.count
+    if reads.times or "access_count" in record:
+        record["access_count"] = reads.times
     said = record.get("accessed_at")
     instant = times.parse(said, floating=True) if isinstance(said, str) else None
     if reads.last is not None and (instant is None or instant.millis != reads.last):

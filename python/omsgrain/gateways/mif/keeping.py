@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of a document beside its records, so that it can be given back.
 
-A record that is stored already in another form stands beside it as a duplicate, which is no memory:
-it is given back with the document, and never recalled.
+A record that is stored already in another form stands beside it as a duplicate, which is no
+memory: it is given back with the document, and never recalled.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ class Keeping:
         whole = replace(document.manifest, arrays=self._addresses, text=())
         by_address = {part.address: part for part in document.text}
         text = raw.gather(list(by_address), by_address.__getitem__) if by_address else None
-        grains = manifest(
-            whole, created_at=document.created_at, user_id=document.owner, text=text
-        )
+        grains = manifest(whole, created_at=document.created_at, user_id=document.owner, text=text)
         steps = [*self._steps, *(Step("", None, grain) for grain in grains)]
         return [replace(one, until=until) for one in steps]
 

@@ -121,9 +121,7 @@ class Planner:
             plans.append(plan)
         return plans
 
-    def is_taken(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> bool:
+    def is_taken(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> bool:
         """Whether a record needs another id, since what is stored under its own is another one.
 
         Args:
@@ -149,9 +147,7 @@ class Planner:
             return None
         return source.id
 
-    def _one(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> Plan:
+    def _one(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> Plan:
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
         twin, gone = self._twin(snapshot, one, there)
         state, stored = self._state(snapshot, one, own)
@@ -187,7 +183,9 @@ class Planner:
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
         if any(_plain(found.grain) == one.grain.address for found in own):
             # It was here before, and what this batch puts is newer.
-            return Plan(one, decide(self._terms.strategy, "older", False), stored=one.grain.address)
+            return Plan(
+                one, decide(self._terms.strategy, "older", False), stored=one.grain.address
+            )
         twin, _ = self._twin(snapshot, one, there)
         decision = self._decide(one, state, twin is not None)
         if decision.fate == "duplicate":
@@ -238,7 +236,7 @@ class Planner:
     def _twin(
         self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
     ) -> tuple[Found | None, bool]:
-        """What has the same text under another id, and whether there was one that was withdrawn."""
+        """What has the same text under another id, and whether such a one was withdrawn."""
         if one.hash is None:
             return None, False
         several = [
@@ -309,7 +307,7 @@ class Planner:
         new = self._document.record_of(one)
         if table.is_same((one.kind, record), new):
             return True
-        return False if text and one.hash is not None or _canonical(record, new) else None
+        return False if (text and one.hash is not None) or _canonical(record, new) else None
 
     def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""
@@ -360,8 +358,6 @@ def _record(table: Table, snapshot: Snapshot, grain: Grain) -> Record | None:
 
 def _canonical(one: Record, other: Record) -> bool:
     """Whether two records are the same as JSON: neither order nor spelling counts."""
-    import json
-
     texts = (json.dumps(record).encode("ascii") for record in (one, other))
     try:
         first, second = map(_core.canonical_json, texts)

@@ -173,9 +173,7 @@ class References:
         if isinstance(value, str):
             return self._anywhere.get(value, value)
         if isinstance(value, dict):
-            return {
-                self._anywhere.get(name, name): self._walk(one) for name, one in value.items()
-            }
+            return {self._anywhere.get(name, name): self._walk(one) for name, one in value.items()}
         if isinstance(value, list):
             return [self._walk(one) for one in value]
         return value

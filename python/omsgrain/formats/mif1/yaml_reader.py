@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document as YAML: the same tree as in JSON, and no other meaning.
+"""A document in YAML: the same tree as in JSON, and no other meaning.
 
-What is written has all its strings in double quotes, so that every reader, of YAML 1.1 or 1.2,
-finds what was there. What is read goes by the core schema of YAML 1.2: a time and ``no`` and ``on``
-are strings. Whatever JSON cannot say is refused, and so is what is costly: anchors that stand for
-more than they should, and anything that stands too deep. Spec: MIF 1.0 §1, YAML 1.2 §10.3
+It is read by the core schema of YAML 1.2: a time, ``no`` and ``on`` are strings. Whatever JSON
+cannot say is refused, and so is what is costly: anchors that stand for more than they should, and
+anything that stands too deep. Spec: MIF 1.0 §1, YAML 1.2 §10.3
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 from omsgrain.errors import UnsupportedError
@@ -20,13 +18,10 @@ from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.rules import RULES
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = ["read", "write"]
+__all__ = ["read"]
 
 _BOM: Final = b"\xef\xbb\xbf"
-_STEP: Final = "  "
-_LONGEST: Final = 1_000  # characters of a key in one line; YAML has 1,024
 _DIGITS: Final = 400  # of a number; a double has fewer
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _CORE: Final = "tag:yaml.org,2002:"
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOL: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False}
@@ -35,65 +30,6 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _OTHER_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-
-
-# -- writing ------------------------------------------------------------------------------------
-
-
-def write(document: dict[str, Any]) -> bytes:
-    """Write a document, in UTF-8."""
-    return "".join(f"{line}\n" for line in _block(document, "")).encode()
-
-
-def _block(value: Any, pad: str) -> Iterator[str]:
-    """The lines of a value; those of an object or an array begin with the pad."""
-    if not value or not isinstance(value, dict | list) or _is_flat(value):
-        yield pad + _inline(value)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            name = _quoted(key)
-            if len(name) > _LONGEST:
-                yield f"{pad}? {name}"
-                name = ""
-            if not item or not isinstance(item, dict | list) or _is_flat(item):
-                yield f"{pad}{name}: {_inline(item)}"
-            else:
-                yield f"{pad}{name}:"
-                yield from _block(item, pad + _STEP)
-    else:
-        for item in value:
-            first = True
-            for line in _block(item, pad + _STEP):
-                yield f"{pad}- {line[len(pad) + 2 :]}" if first else line
-                first = False
-
-
-def _is_flat(value: Any) -> bool:
-    """Whether all is numbers, as in a vector, which stands in one line."""
-    return isinstance(value, list) and {*map(type, value)} <= {int, float}
-
-
-def _inline(value: Any) -> str:
-    if isinstance(value, str):
-        return _quoted(value)
-    if type(value) is float:
-        text = repr(value)
-        # Without a point a reader of YAML 1.1 would take it for a string.
-        return text.replace("e", ".0e") if "e" in text and "." not in text else text
-    if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
-    return "{}" if isinstance(value, dict) else json.dumps(value)
-
-
-def _quoted(text: str) -> str:
-    return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-# -- reading ------------------------------------------------------------------------------------
 
 
 def read(data: bytes, limits: Limits = LIMITS) -> Any:
@@ -244,7 +180,7 @@ class _Reader:
         text: str = event.value
         plain = event.implicit[0] and event.tag is None
         tag = event.tag
-        if tag is None and not plain or tag in ("!", _CORE + "str"):
+        if (tag is None and not plain) or tag in ("!", _CORE + "str"):
             self._check_text(text)
             return text
         kind = None if tag is None else tag.removeprefix(_CORE)
