@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from omsgrain.errors import SchemaError
 from omsgrain.privacy.detectors.detector import Spans
 
-try:
-    from re import _parser as _sre
-except ImportError:  # 3.10
-    import sre_parse as _sre  # type: ignore[no-redef]
+_sre: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 __all__ = ["MOST_WAYS", "PatternDetector", "pattern_detector"]
 
@@ -94,7 +93,7 @@ def _one(kind: str, value: Any, *, last: bool) -> int:
         if most == _sre.MAXREPEAT:
             return _TOO_MANY
         ways = int(most) - int(least) + 1
-        return min(_TOO_MANY, ways * int(inner) ** min(int(most), 20))
+        return int(min(_TOO_MANY, ways * int(inner) ** min(int(most), 20)))
     if kind == "SUBPATTERN":
         return _ways(value[-1], last=last)
     if kind == "ATOMIC_GROUP":

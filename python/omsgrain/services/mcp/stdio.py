@@ -42,7 +42,7 @@ class Lines(io.TextIOWrapper):
         self._over = True
         os.write(self._waker, b"\0")
 
-    def readline(self, size: int = -1, /) -> str:
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as the base class
         """The next line, with its end; nothing when there are no more."""
         while not self._over:
             end = self._found.find(b"\n", self._seen)
