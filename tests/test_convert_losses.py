@@ -47,7 +47,9 @@ def told(losses: list[Loss]) -> set[tuple[str, str]]:
 
 
 def says(value: Any) -> bool:
-    return value is not None and value != [] and value != {}
+    if isinstance(value, dict):
+        return any(map(says, value.values()))
+    return value is not None and value != []
 
 
 def bare(word: Any) -> str:
