@@ -21,7 +21,7 @@ from omsgrain.formats import Import
 from omsgrain.formats.aimem import checksum
 
 #: Each example is converted four times or more.
-FEWER = settings(max_examples=max(settings().max_examples // 5, 1))
+FEWER = settings(max_examples=max(settings().max_examples // 8, 1))
 NOBODY = "urn:example:somebody"
 
 
