@@ -28,6 +28,7 @@ DUPLICATE: Final = "omsgrain:duplicate"
 _RECORD: Final = "omsgrain:record"
 _LARGEST: Final = 600_000  # characters of a side channel that stands in the grain itself
 _LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is
+_MANY: Final = 1_024  # orders of keys that are remembered
 _ABSENT: Final = object()
 _quoted = json.JSONEncoder().encode
 
@@ -97,6 +98,7 @@ class Table:
         self.format = format
         self._shapes = dict(shapes)
         self._ordered = ordered
+        self._orders: dict[tuple[Any, ...], list[str] | None] = {}  # most records have the same
         self._ranks = {
             kind: {name: i for i, name in enumerate(shape.order)} for kind, shape in shapes.items()
         }
@@ -239,6 +241,16 @@ class Table:
 
     def _order(self, kind: str, rebuilt: Record, record: Record) -> list[str] | None:
         """The order of a record's keys; None if it is the one that comes about."""
+        keys = (kind, tuple(rebuilt), tuple(record))
+        if keys not in self._orders:
+            if len(self._orders) >= _MANY:
+                self._orders.clear()
+            self._orders[keys] = self._order_of(*keys)
+        return self._orders[keys]
+
+    def _order_of(
+        self, kind: str, rebuilt: tuple[str, ...], record: tuple[str, ...]
+    ) -> list[str] | None:
         wanted = list(record)
         names = [key for key in rebuilt if key in record]
         if len(names) < len(wanted):

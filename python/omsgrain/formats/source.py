@@ -33,6 +33,7 @@ from omsgrain.grain import Grain
 __all__ = ["KEY", "Difference", "Json", "Source", "apply", "difference", "same"]
 
 KEY = "x_src"
+_spell = json.JSONEncoder(separators=(",", ":")).encode
 
 Json: TypeAlias = Any
 """What ``json.loads`` gives."""
@@ -73,7 +74,7 @@ class Source:
             value["h"] = self.hash
         if self.packed is not None:
             value["e"] = self.packed
-        return json.dumps(value, separators=(",", ":")).encode("ascii")
+        return _spell(value).encode("ascii")
 
     @classmethod
     def of(cls, grain: Grain) -> Source | None:
