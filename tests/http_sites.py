@@ -45,12 +45,18 @@ class Site:
         log: what was logged.
     """
 
-    def __init__(self, path: Path, options: Options | None = None, ring: Any = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        options: Options | None = None,
+        ring: Any = None,
+        policy: str | None = None,
+    ) -> None:
         self.path = path
         og.open(path, keys=ring).close()
         self._keys = ExitStack()
         self._keys.enter_context(using(keys=None if ring is None else lambda: ring))
-        stores = open_stores(path)
+        stores = open_stores(path, policy=policy)
         self.log = io.StringIO()
         self.service = Service(stores, options or Options())
         self.app = application(self.service, Log("json", self.log))
@@ -86,9 +92,11 @@ class Site:
 
 
 @contextmanager
-def site(path: Path, options: Options | None = None, ring: Any = None) -> Iterator[Site]:
+def site(
+    path: Path, options: Options | None = None, ring: Any = None, policy: str | None = None
+) -> Iterator[Site]:
     """A server on a new store."""
-    found = Site(path, options, ring)
+    found = Site(path, options, ring, policy)
     try:
         yield found
     finally:

@@ -71,6 +71,9 @@ ROWS: list[tuple[str, dict[str, Any], str, str | None, tuple[str, ...]]] = [
     ("content", {"content": "coffee"}, "conflict", "created_at_conflict", ()),
     ("content, newer", {"content": "coffee", "created_at": NEWER}, "updated", None, ()),
     ("content, older", {"content": "coffee", "created_at": OLDER}, "conflict", "older", ()),
+    ("tags, newer", {"tags": ["db"], "created_at": NEWER}, "updated", None, ()),
+    ("pinned, newer", {"is_pinned": True, "created_at": NEWER}, "updated", None, ()),
+    ("tags, older", {"tags": ["db"], "created_at": OLDER}, "conflict", "older", ()),
 ]
 
 
@@ -86,7 +89,8 @@ def test_a_chunk_that_is_there(store: og.GrainStore, row: Any) -> None:
     assert fates(summary) == {f"chunk {fate}": 1}
     assert reasons(summary) == ([] if reason is None else [(urn(1), reason, fields)])
     if fate == "updated":
-        assert stored(store, urn(1))["object"] == "coffee"
+        assert stored(store, urn(1))["object"] == record["content"]
+        assert stored(store, urn(1)).get("structural_tags", []) == changed.get("tags", [])
         assert len(store.history(stored(store, urn(1)).address)) == 2
         assert fates(take(store, record)) == {"chunk unchanged": 1}
         assert reasons(take(store, chunk())) == [(urn(1), "older", ())]
@@ -115,6 +119,8 @@ def test_what_is_never_silently_superseded(store: og.GrainStore, fields: dict[st
     assert reasons(summary) == [(urn(1), "dna_conflict", ())]
     assert fates(summary) == {"chunk conflict": 1, "chunk inserted": 1}
     assert {name: holdings(store)[name] for name in before} == before
+    tagged = chunk(created_at=NEWER, tags=["db"], **fields)
+    assert reasons(take(store, tagged)) == [(urn(1), "dna_conflict", ())]
     assert fates(take(store, newer, allow_dna_updates=True)) == {"chunk updated": 1}
     assert [review.operation for review in store.reviews()] == ["supersede"]
     assert fates(take(store, newer)) == {"chunk unchanged": 1}

@@ -18,7 +18,7 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.aimem.bundle import is_other, problem, refused
 from omsgrain.formats.aimem.check import Checker
 from omsgrain.formats.aimem.check_values import kind_of
-from omsgrain.formats.aimem.checksum import MEMBER, Sum
+from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.problems import DocumentError, Problem, Problems
@@ -59,7 +59,7 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
         DocumentError: it breaks a rule; ``problems`` has all that is wrong, with lines.
     """
     start = source.tell()
-    checker, between, unread = Checker(limits), Problems(), Problems()
+    checker, between, unread = Checker(limits, many=True), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     cut = False
     with Sum() as total:
@@ -79,8 +79,8 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
         # Where a line could not be read, the sum of the others tells nothing.
         if cut or (not unread and is_other(envelope.get(MEMBER), total.finish(envelope))):
             between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
-    if checker.unresolved:
-        _check_ends(source, start, limits, checker)
+    if checker.unresolved or checker.doubtful:
+        _look_again(source, start, limits, checker)
     found = Problems()
     for part in (checker.faults, between, unread, checker.problems):
         found.extend(part)
@@ -97,27 +97,31 @@ def records(source: IO[bytes]) -> Iterator[Record]:
             yield record.pop(TAG), record
 
 
-def write(envelope: dict[str, Any], parts: Callable[[], Iterable[Record]]) -> Iterator[bytes]:
+def write(
+    envelope: dict[str, Any], parts: Callable[[Kind], Iterable[dict[str, Any]]]
+) -> Iterator[bytes]:
     """Write a bundle by lines; the checksum is made anew, and the format has today's name.
 
-    A member ``_kind`` of a record of its own cannot be said in a line, and is left out.
+    Chunks come first, then edges, entities and links. A member ``_kind`` of a record of its own
+    cannot be said in a line, and is left out.
 
     Args:
         envelope: without arrays.
-        parts: gives the records, all chunks first, then edges, entities and links; called twice,
-            and the same both times.
+        parts: gives the records of a kind; called twice for each, and the same both times.
 
     Yields:
         Lines, each with its end.
     """
     envelope = {name: value for name, value in envelope.items() if name != MEMBER}
     envelope["format"] = FORMAT
-    with Sum() as total:
-        for kind, record in parts():
-            total.add(kind, _core.canonical_json(_spelled(record), TAG))
-        yield _spelled(envelope | {MEMBER: total.finish(envelope)}) + b"\n"
-    for kind, record in parts():
-        yield _spelled({TAG: kind, **record} | {TAG: kind}) + b"\n"
+    total = of_parts(
+        envelope,
+        lambda kind: (_core.canonical_json(_spelled(record), TAG) for record in parts(kind)),
+    )
+    yield _spelled(envelope | {MEMBER: total}) + b"\n"
+    for kind in ARRAYS.values():
+        for record in parts(kind):
+            yield _spelled({TAG: kind, **record} | {TAG: kind}) + b"\n"
 
 
 def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
@@ -170,8 +174,8 @@ def _record(
     return _KINDS[kind], record, canonical
 
 
-def _check_ends(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
-    """Look again at edges and links, now that all chunks and entities are known."""
+def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
+    """Look again at edges and links, now that all chunks and entities are known, and at names."""
     source.seek(start)
     source.readline()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
@@ -182,6 +186,7 @@ def _check_ends(source: IO[bytes], start: int, limits: Limits, checker: Checker)
             pointer = f"/{_NAMES[kind]}/{counts[kind]}"
             counts[kind] += 1
             checker.ends(kind, record, pointer, number)
+            checker.twice(kind, record, pointer, number)
 
 
 def _spelled(value: dict[str, Any]) -> bytes:

@@ -41,7 +41,7 @@ Reason: TypeAlias = Literal[
 REASONS: Final[dict[Reason, str]] = {
     "created_at_conflict": "other content, and the same created_at",
     "field_conflict": "other fields, and no newer created_at",
-    "older": "other content than what is stored, and an older created_at",
+    "older": "other content or fields than what is stored, and an older created_at",
     "dna_conflict": "DNA-class or pinned: superseded only when that is allowed",
     "withdrawn": "what is stored was superseded, retracted or restricted here",
     "erased": "it was erased, and comes back only when that is allowed",
@@ -112,7 +112,7 @@ def decide(
     differ = changes(kind, stored, new)
     says = [name for name in differ if name in _SAYS[kind]]
     order = _order(stored, new)
-    if not differ or (kind == "chunk" and not says and order):
+    if not differ:
         return UNCHANGED
     if not order:
         if kind == "chunk" and says:

@@ -98,6 +98,7 @@ class Memory:
     Args:
         store: where.
         tenant: the ``user_id``.
+        alive: called for each page; it raises what shall end the reading.
 
     Attributes:
         seqs: their numbers, rising.
@@ -106,14 +107,18 @@ class Memory:
         KeyMissingError: there are sealed grains of which nobody here knows whose they are.
     """
 
-    def __init__(self, store: GrainStore, tenant: str) -> None:
+    def __init__(
+        self, store: GrainStore, tenant: str, alive: Callable[[], None] = lambda: None
+    ) -> None:
         self._store: Store = store._store
+        self._alive = alive
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
             self._erasures = tombstones.times(reader, "identity", self._tenant)
             doomed = under_way(reader, self._tenant)
-            found = sorted(seq for seq in self._current(reader) if seq > doomed)
-        self.seqs = array("Q", found)
+            found = array("Q", (seq for seq in self._current(reader) if seq > doomed))
+        rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
+        self.seqs = found if rising else array("Q", sorted(found))
 
     @contextmanager
     def _open(self) -> Iterator[Reader]:
@@ -167,6 +172,7 @@ class Memory:
         while at < len(seqs):
             done: list[T] = []
             start = at
+            self._alive()
             with self._open() as reader:
                 page = Page(reader, self._tenant)
                 while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:

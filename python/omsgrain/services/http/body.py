@@ -7,12 +7,12 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable
-from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from omsgrain.crypto.spool import spool
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal
 
@@ -140,7 +140,7 @@ class _Sink:
     """Takes the bytes of a body, unpacks them, and counts."""
 
     def __init__(self, limit: int, ratio: int, packed: bool) -> None:
-        self.file: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)
+        self.file = spool(_IN_MEMORY)
         self.packed = packed
         self._limit = limit
         self._ratio = ratio

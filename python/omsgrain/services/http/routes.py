@@ -56,7 +56,7 @@ _EXPORT: Final = (
     Parameter("since", "with scope SINCE: the least created_at"),
     Parameter("include_embeddings", "with vectors", "boolean", default=False),
     Parameter("embedding_model", "of which model; may be left out where there is one"),
-    Parameter("producer", "only what this producer has named; ours by default"),
+    Parameter("producer", "only what this producer has named; what all have by default"),
 )
 _FIND: Final = tuple(
     Parameter(name, f"the {name} of the grain") for name in FILTERS if name not in ("user_id",)
@@ -97,11 +97,12 @@ _BODY: Final = (
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET", "/v1/brain/export", bundles.export, "The tenant's memory as one bundle.", "export",
-        _EXPORT, answers=(BUNDLE,), shape="Bundle", refuses=("since_missing", "erased"),
+        _EXPORT, answers=(BUNDLE,), shape="Bundle",
+        refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
         "GET", "/v1/brain/export/stream", bundles.export_lines, "The same by lines.", "export",
-        _EXPORT, answers=(LINES,), refuses=("since_missing", "erased"),
+        _EXPORT, answers=(LINES,), refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
         "POST", "/v1/brain/import", bundles.import_, "Take a bundle in.", "import",
