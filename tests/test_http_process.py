@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
@@ -21,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 import omsgrain as og
 from http_processes import Served
-from http_sites import ADA, ALL, BUNDLE, GRACE, bundle, chunk, lamp
+from http_sites import ADA, ALL, lamp
 from omsgrain.ops.tokens import add_token
 from shell import USAGE, Shell, exit_code
 

@@ -39,7 +39,7 @@ BUNDLES = "an AIMEM bundle"
 CONTAINERS = "a .mg file"
 IMPORT = ("tenant", "allow_dna_updates", "trust", "require_signature", "dry_run")
 EXPORT = (
-    "tenant", "lines", "scope", "since", "producer", "include_embeddings", "embedding_model",
+    "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings", "embedding_model",
     "key", "key_url", "strict",
 )  # fmt: skip
 """The options that only bundles have."""
@@ -78,7 +78,9 @@ def export_options(command: F) -> F:
                      help="Which chunks: all, what is never silently lost, or --since a time."),
         click.option("--stream", "lines", is_flag=True,
                      help="By lines, for memories of any size; so is a FILE.ndjson."),
-        click.option("--tenant", metavar="ID", help="Whose memory."),
+        click.option("--tenant-id", metavar="ID",
+                     help="What the bundle calls the tenant: a UUID or a URI, if ID is neither."),
+        click.option("--tenant", metavar="ID", help="Whose memory: the user_id of the grains."),
         click.option("--format", type=click.Choice(["mg", "aimem"]),
                      help="By default told by the name of FILE."),
     ):  # fmt: skip

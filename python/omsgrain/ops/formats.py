@@ -145,7 +145,7 @@ def export_aimem(
         policy: a preset, or a file with rules.
         actor: who exports, for the audit trail.
         **options: those of ``export_bundle``: ``scope``, ``since``, ``producer``, ``strict``,
-            ``include_embeddings``, ``embedding_model``, ``purpose``.
+            ``include_embeddings``, ``embedding_model``, ``purpose``, ``tenant_id``.
 
     Returns:
         The files, and what they cannot hold.

@@ -65,6 +65,7 @@ _ASIDE: Final[dict[Kind, frozenset[str]]] = {
 """What is compared in other ways, or not at all."""
 _NOTHING: Final[dict[str, Any]] = {"is_pinned": False, "tags": []}
 """Values that are as if the field were not there."""
+_TOLD, _LONGEST = 20, 64  # names of fields, and letters of one: a record can have megabytes of them
 _NULLABLE: Final = {
     kind: frozenset(field.name for field in table if field.nullable)
     for kind, table in RECORDS.items()
@@ -77,7 +78,7 @@ class Decision(NamedTuple):
     Attributes:
         fate: that.
         reason: of a conflict.
-        fields: those that differ, of a ``field_conflict``.
+        fields: those that differ, of a ``field_conflict``; the first twenty.
     """
 
     fate: Fate
@@ -117,7 +118,7 @@ def decide(
     if not order:
         if kind == "chunk" and says:
             return Decision("conflict", "created_at_conflict")
-        return Decision("conflict", "field_conflict", tuple(differ))
+        return Decision("conflict", "field_conflict", tuple(n[:_LONGEST] for n in differ[:_TOLD]))
     if order < 0:
         return Decision("conflict", "older")
     if not current:

@@ -90,7 +90,7 @@ class Export:
             raise SchemaError(
                 "not the id of a tenant",
                 field="/tenant_id",
-                expected="a UUID or a URI",
+                expected="a UUID or a URI, or another name for it as tenant_id",
                 rule="invalid_tenant",
             )
         self._now = store._settings.clock() if asked.now is None else asked.now

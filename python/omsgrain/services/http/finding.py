@@ -68,11 +68,8 @@ def _told(page: Page) -> dict[str, Any]:
 async def verify(call: Call) -> Response:
     """Say what is wrong with a blob, a bundle, or a stored grain."""
     options, store, tenant = call.service.options, call.service.stores.main, call.tenant
-    file = await call.body(options.document)
-    with file:
-        data = file.read()
 
-    def work(_: Flag) -> Response:
+    def work(data: bytes) -> Response:
         if call.media == BUNDLE:
             verdict = validate(data, Limits(document=options.document))
             problems = [one.to_dict() for one in verdict.problems]
@@ -97,7 +94,10 @@ async def verify(call: Call) -> Response:
             return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
         return as_json({"ok": True, "content_address": grain.address, "problems": []})
 
-    return await call.do(work, size=len(data))
+    with await call.body(options.document) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        return await call.do(lambda _: work(file.read()), size=size)
 
 
 def _asked(data: bytes) -> str:
