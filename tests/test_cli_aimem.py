@@ -12,9 +12,8 @@ import omsgrain as og
 from aimem_bundles import TENANT
 from bundle_files import EXAMPLE, chunk, made, records
 from omsgrain import container
-from omsgrain.crypto import publicfile
 from shell import USAGE, Shell, belief, count, exit_code
-from signing import ALICE, BOB
+from signing import ALICE
 
 SECRET = "the door code is 4711"
 REFUSED = exit_code("ERR_FORMAT")
@@ -85,7 +84,9 @@ def test_dna_updates(shell: Shell, bundle_file: Path) -> None:
     bundle_file.write_bytes(made(newer))
     said = shell.json("import", "m.omsg", bundle_file)
     assert [one["reason"] for one in said["conflicts"]] == ["dna_conflict"]
-    assert shell.json("import", "m.omsg", bundle_file, "--allow-dna-updates")["chunks_updated"] == 1
+    assert (
+        shell.json("import", "m.omsg", bundle_file, "--allow-dna-updates")["chunks_updated"] == 1
+    )
 
 
 def test_into_the_memory_of_another(shell: Shell, bundle_file: Path) -> None:
@@ -185,7 +186,9 @@ def test_export_of_several_producers(
 
 
 @pytest.mark.parametrize("name", ["y.aimem.json", "y.aimem.ndjson"])
-def test_export_signed(shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path, name: str) -> None:
+def test_export_signed(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path, name: str
+) -> None:
     assert shell("import", "m.omsg", bundle_file) == 0
     export = ("export", "m.omsg", name, "--tenant", TENANT)
     url = "https://memory.example.org/.well-known/aimem-pubkey"

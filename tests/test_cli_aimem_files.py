@@ -12,11 +12,10 @@ import omsgrain as og
 from aimem_bundles import TENANT
 from bundle_files import EXAMPLE, chunk, made
 from omsgrain import container
-from omsgrain.crypto import publicfile
 from omsgrain.formats.aimem import bundle
 from omsgrain.formats.aimem.fields import ARRAYS
 from shell import Shell, belief, exit_code
-from signing import ALICE, BOB
+from signing import ALICE
 
 SECRET = "the door code is 4711"
 REFUSED = exit_code("ERR_FORMAT")
@@ -92,7 +91,9 @@ def test_an_empty_bundle(shell: Shell, tmp_path: Path, by: str) -> None:
     assert shell.json("verify", path)["verified"] == 1
 
 
-def test_verify_a_directory(shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path) -> None:
+def test_verify_a_directory(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path
+) -> None:
     (there := tmp_path / "there").mkdir()
     (there / "x.aimem.json").write_bytes(bundle_file.read_bytes())
     assert shell("sign", there / "x.aimem.json", "--key", alice_keys) == 0
@@ -105,12 +106,19 @@ def test_verify_a_directory(shell: Shell, tmp_path: Path, bundle_file: Path, ali
 # -- signatures -----------------------------------------------------------------------------------
 
 
-def test_sign_and_verify(shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path) -> None:
+def test_sign_and_verify(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path
+) -> None:
     """What a bundle says is signed, not how it is spelled."""
     assert shell("sign", bundle_file, "--key", alice_keys) == 0
     bundle_file.write_text(json.dumps(json.loads(bundle_file.read_bytes()), indent=3))
     for path in (bundle_file, tmp_path / "x.aimem.json.sig"):
-        for trust in ([], ["--trust", "alice.cose"], ["--trust", ALICE.did], ["--trust", alice_keys]):
+        for trust in (
+            [],
+            ["--trust", "alice.cose"],
+            ["--trust", ALICE.did],
+            ["--trust", alice_keys],
+        ):
             (signed,) = shell.json("verify", path, *trust)["signed"]
             assert signed["signer"] == ALICE.did
         assert shell("verify", path, "--trust", "bob.cose", "--json") == UNSIGNED
@@ -127,7 +135,9 @@ def test_keys_that_are_none(shell: Shell, bundle_file: Path, alice_keys: Path) -
     assert shell("sign", bundle_file, "--key", alice_keys) == 0
     assert shell.error("verify", bundle_file, "--trust", bundle_file)[1]["code"] == "ERR_KEY"
     assert shell.error("verify", bundle_file, "--trust", "nowhere")[1]["code"] == "ENOENT"
-    assert shell.error("verify", bundle_file, "--trust", "did:web:a.example")[1]["code"] == "ERR_DID"
+    assert (
+        shell.error("verify", bundle_file, "--trust", "did:web:a.example")[1]["code"] == "ERR_DID"
+    )
 
 
 # -- convert --------------------------------------------------------------------------------------
@@ -175,12 +185,16 @@ def test_a_file_that_is_there(shell: Shell, bundle_file: Path) -> None:
 
 
 def test_what_cannot_be_converted(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
-    (bad := tmp_path / "bad.aimem.json").write_bytes(bundle_file.read_bytes().replace(b"FULL", b"SOME"))
+    (bad := tmp_path / "bad.aimem.json").write_bytes(
+        bundle_file.read_bytes().replace(b"FULL", b"SOME")
+    )
     (tmp_path / "other.json").write_bytes(b'{"format": "another"}')
     before = {path.name for path in tmp_path.iterdir()}
     assert shell.error("convert", bad, "x.mg")[1]["rule"] == "invalid_scope"
     assert shell.error("convert", bundle_file, "x.txt")[1]["code"] == "ERR_SCHEMA"
-    assert shell.error("convert", bundle_file, "x.mg", "--format", "yaml")[1]["code"] == "ERR_SCHEMA"
+    assert (
+        shell.error("convert", bundle_file, "x.mg", "--format", "yaml")[1]["code"] == "ERR_SCHEMA"
+    )
     assert shell.error("convert", "other.json", "x.mg")[1]["code"] == "ERR_UNSUPPORTED"
     assert shell.error("convert", bundle_file, "no/x.mg")[0] != 0
     assert shell.error("convert", bundle_file, "no/x.aimem.json")[1]["code"] == "ENOENT"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients of many tenants at once: none is sent away, nothing is lost, nothing is mixed up."""
+"""Many clients of many tenants at once: none is sent away, nothing is lost or mixed up."""
 
 from __future__ import annotations
 

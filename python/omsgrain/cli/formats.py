@@ -39,8 +39,8 @@ BUNDLES = "an AIMEM bundle"
 CONTAINERS = "a .mg file"
 IMPORT = ("tenant", "allow_dna_updates", "trust", "require_signature", "dry_run")
 EXPORT = (
-    "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings", "embedding_model",
-    "key", "key_url", "strict",
+    "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings",
+    "embedding_model", "key", "key_url", "strict",
 )  # fmt: skip
 """The options that only bundles have."""
 

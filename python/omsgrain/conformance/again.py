@@ -7,7 +7,14 @@ from typing import Final
 
 from omsgrain.conformance.probe import Probe, expect, must
 from omsgrain.conformance.sample import bundle, edited, sealed
-from omsgrain.conformance.story import Flow, content_of, gathering, kept_of, one_chunk, with_content
+from omsgrain.conformance.story import (
+    Flow,
+    content_of,
+    gathering,
+    kept_of,
+    one_chunk,
+    with_content,
+)
 
 __all__ = ["FLOWS"]
 
@@ -77,7 +84,9 @@ def _beside(probe: Probe) -> None:
     document = one_chunk(probe)
     probe.taken(document)
     new = {**document["chunks"][0], "id": document["chunks"][0]["id"] + "-2"}
-    probe.taken(edited(with_content(document, "It is off."), {"/chunks/-": new}), chunks_inserted=1)
+    probe.taken(
+        edited(with_content(document, "It is off."), {"/chunks/-": new}), chunks_inserted=1
+    )
 
 
 @_flow("other fields at the same time are rejected", "5.4")

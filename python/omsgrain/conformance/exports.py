@@ -72,7 +72,9 @@ def _dna_only(probe: Probe) -> None:
     probe.taken(document)
     whole = probe.exported(scope="DNA_ONLY")
     must(whole.get("scope") == "DNA_ONLY", "the scope DNA_ONLY", str(whole.get("scope")))
-    odd = [c for c in chunks_of(whole) if c.get("memory_type") not in DNA and not c.get("is_pinned")]
+    odd = [
+        c for c in chunks_of(whole) if c.get("memory_type") not in DNA and not c.get("is_pinned")
+    ]
     must(not odd, "no other chunk", f"{len(odd)} others")
     kept = kept_of(probe, document, scope="DNA_ONLY")
     must(len(kept) == 1, "one chunk of the bundle", str(len(kept)))

@@ -121,9 +121,7 @@ def check_producer(producer: str) -> None:
         raise SchemaError("not a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -")
 
 
-def _open(
-    path: Path, given: dict[str, Any], own: str | None, actor: str | None
-) -> og.GrainStore:
+def _open(path: Path, given: dict[str, Any], own: str | None, actor: str | None) -> og.GrainStore:
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
     return og.open(path, actor=actor or own, count_access=False, **given)
 

@@ -63,8 +63,7 @@ class Sum:
     def __init__(self) -> None:
         self._files = ExitStack()
         self._parts: dict[Kind, IO[bytes]] = {
-            kind: self._files.enter_context(spool(_IN_MEMORY))
-            for kind in ARRAYS.values()
+            kind: self._files.enter_context(spool(_IN_MEMORY)) for kind in ARRAYS.values()
         }
 
     def __enter__(self) -> Sum:
@@ -102,9 +101,7 @@ class Sum:
             yield piece
 
 
-def _pieces(
-    envelope: dict[str, Any], array: Callable[[Kind], Iterable[bytes]]
-) -> Iterator[bytes]:
+def _pieces(envelope: dict[str, Any], array: Callable[[Kind], Iterable[bytes]]) -> Iterator[bytes]:
     members = {name for name in envelope if name != MEMBER} | set(ARRAYS)
     comma = b"{"
     for name in sorted(members, key=lambda text: text.encode("utf-16-be")):

@@ -62,8 +62,8 @@ def native(
         The chunk, without a checksum of its own, and what it cannot say; None where there is
         nothing to say.
     """
-    # A sealed grain stands under an address of its own. A chunk that carries the grain goes by what
-    # is in it, the same in every store; one that does not is found again by where it stood.
+    # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
+    # what is in it, the same in every store; one that does not, by where it is found again.
     name = grain.address if strict else _core.address(grain.blob)
     content, said = _content(grain)
     if not content or len(content) > LIMITS.content:

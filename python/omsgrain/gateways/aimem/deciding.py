@@ -65,7 +65,10 @@ _ASIDE: Final[dict[Kind, frozenset[str]]] = {
 """What is compared in other ways, or not at all."""
 _NOTHING: Final[dict[str, Any]] = {"is_pinned": False, "tags": []}
 """Values that are as if the field were not there."""
-_TOLD, _LONGEST = 20, 64  # names of fields, and letters of one: a record can have megabytes of them
+_TOLD, _LONGEST = (
+    20,
+    64,
+)  # names of fields, and letters of one: a record can have megabytes of them
 _NULLABLE: Final = {
     kind: frozenset(field.name for field in table if field.nullable)
     for kind, table in RECORDS.items()
