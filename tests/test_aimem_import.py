@@ -27,6 +27,7 @@ from aimem_imports import (
     take,
     urn,
 )
+from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.problems import DocumentError
 from omsgrain.gateways.aimem import erase_tenant, import_bundle
@@ -105,6 +106,24 @@ def test_what_a_conflict_tells_is_bounded(store: og.GrainStore) -> None:
     ((_, reason, fields),) = reasons(take(store, chunk(**odd)))
     assert reason == "field_conflict"
     assert (len(fields), max(map(len, fields))) == (20, 64)
+
+
+@pytest.mark.parametrize("tenant", ["", "\udcff", "x" * 2_049])
+def test_whose_memory_it_cannot_be(store: og.GrainStore, tenant: str) -> None:
+    with pytest.raises(err.SchemaError) as caught:
+        take(store, chunk(), tenant=tenant)
+    assert (caught.value.rule, len(store)) == ("invalid_tenant", 0)
+
+
+def test_without_the_keys_of_the_store(tmp_path: Path, ring: KeyRing) -> None:
+    """Else all would be stored again, beside what is sealed and in the clear."""
+    path = tmp_path / "m.omsg"
+    with og.open(path, keys=ring) as store:
+        take(store, chunk())
+    with og.open(path) as store:
+        with pytest.raises(err.KeyMissingError):
+            take(store, chunk())
+        assert len(store) == 1
 
 
 PROTECTED = [

@@ -191,10 +191,12 @@ def test_one_producer_keeps_its_bundle(served: Site) -> None:
 
 @pytest.mark.parametrize("purpose", ["transfer", "access"])
 def test_a_policy_says_what_leaves(tmp_path: Path, purpose: Any) -> None:
-    options = Options(purpose=purpose)
-    with site(tmp_path / "m.omsg", options, policy="gdpr") as served:
+    with site(tmp_path / "m.omsg") as served:
         token = served.token()
         imported(served, token, bundle(chunk(1)))
+    with site(tmp_path / "m.omsg", Options(purpose=purpose), policy="gdpr") as served:
+        told = imported(served, token, bundle(chunk(2)))  # without a basis, so it stays out
+        assert [one["reason"] for one in told["conflicts"]] == ["refused"]
         for path in (EXPORT, STREAM):
             answer = served.ask("GET", path, token)
             if purpose == "access":

@@ -162,9 +162,9 @@ class _Choice:
 
     def parts(self) -> dict[str, Part]:
         """What leaves, by producer."""
-        named = {*self._chunks.two, *self._entities.two}
-        self._report.named = tuple(sorted(self._names[number] for number in named))
-        if self._asked.together and len(named) > 1:
+        named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
+        self._report.named = tuple(sorted(filter(self._asked.takes, named)))
+        if self._asked.together and len(self._report.named) > 1:
             self._join()
         natives = Index(self._natives, self._natives)
         parts: dict[int, Part] = {}

@@ -22,6 +22,7 @@ from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.problems import Problem
 from omsgrain.gateways.aimem.deciding import INSERTED, UPDATED, Decision
 from omsgrain.gateways.aimem.keeping import Document
+from omsgrain.gateways.aimem.memory import check_keys, check_tenant
 from omsgrain.gateways.aimem.planning import Plan, Planner, Record, Terms
 from omsgrain.gateways.aimem.report import ImportSummary, Tally
 from omsgrain.gateways.aimem.vectors import Embeddings
@@ -78,6 +79,8 @@ def import_bundle(
     Raises:
         DocumentError: a file of lines breaks a rule of the format; nothing was stored.
         RangeError: a ``batch_size`` below 1.
+        SchemaError: not a tenant.
+        KeyMissingError: the store has sealed grains, and was opened without keys.
         StoreError: read-only, full or broken. Whole batches are stored; run it again.
     """
     if type(batch_size) is not int or batch_size < 1:
@@ -92,6 +95,9 @@ def import_bundle(
         envelope, warnings, arrays = scan.envelope, scan.warnings, frozenset(ARRAYS.values())
         every = stream.records(source)
     owner: str = envelope["tenant_id"] if tenant is None else tenant
+    check_tenant(owner)
+    with store._store.read() as reader:
+        check_keys(reader)  # what is there already could not be found
     document = Document(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
     terms = Terms(owner, allow_erased, allow_dna_updates, dry_run, actor)

@@ -23,6 +23,7 @@ from omsgrain.errors import (
     KeyMissingError,
     NotFoundError,
     RangeError,
+    SchemaError,
     StoreError,
 )
 from omsgrain.grain import Grain
@@ -37,10 +38,11 @@ from omsgrain.store.unsealing import SealedReader
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["Memory", "Page"]
+__all__ = ["Memory", "Page", "check_keys", "check_tenant"]
 
 T = TypeVar("T")
 
+_LONGEST = 2_048  # bytes of the name of a tenant
 _PAGE = 256  # grains
 _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 
@@ -105,11 +107,13 @@ class Memory:
 
     Raises:
         KeyMissingError: there are sealed grains of which nobody here knows whose they are.
+        SchemaError: not a tenant.
     """
 
     def __init__(
         self, store: GrainStore, tenant: str, alive: Callable[[], None] = lambda: None
     ) -> None:
+        check_tenant(tenant)
         self._store: Store = store._store
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
@@ -132,9 +136,8 @@ class Memory:
         plain: Reader = getattr(reader, "inner", reader)
         for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
             yield int.from_bytes(place[12:], "big")
+        check_keys(reader)
         if not isinstance(reader, SealedReader):
-            if next(plain.places(_core.term("sealed", None), None, False), None) is not None:
-                raise KeyMissingError("the store has sealed grains, and was opened without keys")
             return
         _refuse_unknown(reader)
         keys = None
@@ -198,6 +201,37 @@ class Memory:
         if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
             return None  # long names stand in the index by a hash
         return grain
+
+
+def check_keys(reader: Reader) -> None:
+    """Refuse to go on without keys where there are sealed grains: nobody can tell whose they are.
+
+    Raises:
+        KeyMissingError: it is so.
+    """
+    if isinstance(reader, SealedReader):
+        return
+    if next(reader.places(_core.term("sealed", None), None, False), None) is not None:
+        raise KeyMissingError("the store has sealed grains, and was opened without keys")
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the ``user_id`` of a grain.
+
+    Raises:
+        SchemaError: it cannot; ``rule`` is the format's.
+    """
+    try:
+        good = isinstance(tenant, str) and 0 < len(tenant.encode()) <= _LONGEST
+    except UnicodeEncodeError:
+        good = False
+    if not good:
+        raise SchemaError(
+            "not whose memory it is",
+            field="/tenant",
+            expected=f"1 to {_LONGEST} bytes of text",
+            rule="invalid_tenant",
+        )
 
 
 def _refuse_unknown(reader: SealedReader) -> None:
