@@ -10,6 +10,7 @@ import pytest
 import schemathesis
 from hypothesis import given, settings
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 import omsgrain as og
 from http_processes import Served
@@ -18,6 +19,8 @@ from omsgrain.ops.tokens import add_token
 from omsgrain.services.http.routes import ROUTES
 
 FEW, MANY = 8, 300
+#: What is a bundle, a grain, a time or a word no schema can say: good ones are refused, too.
+PARTLY = {r.path for r in ROUTES if r.bodies or "export" in r.path or "search" in r.path}
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +34,26 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield found
 
 
-@pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def asked_for() -> Iterator[Any]:
+    """Each route, and with what is wrong where anything can be."""
+    for route in ROUTES:
+        some = route.parameters or route.bodies or "{" in route.path
+        for mode in GenerationMode if some else (GenerationMode.POSITIVE,):
+            yield pytest.param(route, mode, id=f"{route.method} {route.path} {mode.value}")
+
+
+@pytest.mark.parametrize(("route", "mode"), [*asked_for()])
 def test_answers_are_those_described(
     schema: Any, route: Any, mode: GenerationMode, long: bool
 ) -> None:
     @settings(max_examples=MANY if long else FEW)
     @given(schema[route.path][route.method].as_strategy(mode))
     def asked(case: Any) -> None:
-        case.call_and_validate()
+        left_out = []
+        if route.path in PARTLY:
+            left_out.append(positive_data_acceptance)
+        if route.path == "/v1/verify":  # its answer tells what is wrong
+            left_out.append(negative_data_rejection)
+        case.call_and_validate(excluded_checks=left_out)
 
     asked()

@@ -83,12 +83,13 @@ _QUERY: Final = (
     Parameter("count", "count all that match", "boolean", default=False),
 )
 _SEARCH: Final = (
-    Parameter("text", "what to search for"),
+    Parameter("text", "something to search for", required=True),
     Parameter("limit", "results", "integer", low=1, high=1_000, default=10),
     _TYPE,
     Parameter("namespace", "the namespace of the grain"),
 )
-_CHANGES: Final = (Parameter("since", "next of the answer before", "integer", low=0, default=0),)
+_LAST: Final = 2**53 - 1  # that all readers of JSON can count to
+_CHANGES: Final = (Parameter("since", "next of the answer before", "integer", low=0, high=_LAST, default=0),)
 _BODY: Final = (
     "slow_request", "body_too_large", "unsupported_media_type", "unsupported_encoding",
     "invalid_encoding",
