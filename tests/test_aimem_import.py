@@ -102,7 +102,7 @@ def test_a_chunk_that_is_there(store: og.GrainStore, row: Any) -> None:
 
 def test_what_a_conflict_tells_is_bounded(store: og.GrainStore) -> None:
     take(store, chunk())
-    odd = {f"{'x' * 5_000}{n}": n for n in range(100)}
+    odd: dict[str, Any] = {f"{'x' * 5_000}{n}": n for n in range(100)}
     ((_, reason, fields),) = reasons(take(store, chunk(**odd)))
     assert reason == "field_conflict"
     assert (len(fields), max(map(len, fields))) == (20, 64)

@@ -83,7 +83,7 @@ def work(what: str, path: Path, file: Path, batches: int = -1) -> list[int] | No
 
 
 def test_a_large_memory(tmp_path: Path, long: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    count = 1_000_000 if long else 3_000
+    count = 1_000_000 if long else 2_000
     file, path, out = tmp_path / "b.ndjson", tmp_path / "m.omsg", tmp_path / "out.ndjson"
     envelope = {
         "format": "aimem-bundle",

@@ -120,7 +120,7 @@ def test_many_at_once_lose_nothing(
     if long:
         clients = at_work(path, 200, lambda _: time.perf_counter() - start < 60)
     else:
-        clients = at_work(path, 20, lambda turn: turn < 3)
+        clients = at_work(path, 20, lambda turn: turn < 2)
     took = time.perf_counter() - start
     with og.open(path) as store:
         for tenant in {client.tenant for client in clients}:

@@ -146,7 +146,7 @@ def test_no_room_for_a_body(served: Site, monkeypatch: pytest.MonkeyPatch) -> No
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, "no room", "/secret/place")
 
-    monkeypatch.setattr(bodies, "SpooledTemporaryFile", full)
+    monkeypatch.setattr(bodies, "spool", full)
     given = headers(served.token())
     answer = served.ask("POST", IMPORT, content=bundle(chunk(1)), headers=given)
     assert (answer.status_code, answer.json()["rule"]) == (503, "store_unavailable")

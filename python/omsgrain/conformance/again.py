@@ -9,8 +9,8 @@ from omsgrain.conformance.probe import Probe, expect, must
 from omsgrain.conformance.sample import bundle, edited, sealed
 from omsgrain.conformance.story import (
     Flow,
+    Gathering,
     content_of,
-    gathering,
     kept_of,
     one_chunk,
     with_content,
@@ -18,8 +18,8 @@ from omsgrain.conformance.story import (
 
 __all__ = ["FLOWS"]
 
-FLOWS: Final[list[Flow]] = []
-_flow = gathering(FLOWS)
+_flow: Final = Gathering()
+FLOWS: Final[list[Flow]] = _flow.flows
 
 # -- importing again ----------------------------------------------------------------------------
 

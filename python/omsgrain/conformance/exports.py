@@ -18,14 +18,14 @@ from omsgrain.conformance.probe import (
     must,
 )
 from omsgrain.conformance.sample import bundle, edited, sealed, spelled
-from omsgrain.conformance.story import Document, Flow, chunks_of, gathering, kept_of
+from omsgrain.conformance.story import Document, Flow, Gathering, chunks_of, kept_of
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
 
 __all__ = ["FLOWS"]
 
-FLOWS: Final[list[Flow]] = []
-_flow = gathering(FLOWS)
+_flow: Final = Gathering()
+FLOWS: Final[list[Flow]] = _flow.flows
 
 # -- exports ------------------------------------------------------------------------------------
 

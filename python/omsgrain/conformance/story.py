@@ -18,9 +18,9 @@ from omsgrain.formats.aimem.fields import ARRAYS
 __all__ = [
     "Document",
     "Flow",
+    "Gathering",
     "chunks_of",
     "content_of",
-    "gathering",
     "kept_of",
     "one_chunk",
     "with_content",
@@ -38,17 +38,22 @@ class Flow(NamedTuple):
     run: Callable[[Probe], None]
 
 
-def gathering(flows: list[Flow]) -> Callable[..., Any]:
-    """A decorator that adds a story to a list, by its name, section and basis."""
+class Gathering:
+    """A list of stories, and the decorator that adds one, by its name, section and basis."""
 
-    def flow(name: str, section: str, basis: Basis = "draft") -> Callable[[Any], Any]:
+    def __init__(self) -> None:
+        self.flows: list[Flow] = []
+
+    def __call__(
+        self, name: str, section: str, basis: Basis = "draft"
+    ) -> Callable[[Callable[[Probe], None]], Callable[[Probe], None]]:
+        """Add one."""
+
         def take(run: Callable[[Probe], None]) -> Callable[[Probe], None]:
-            flows.append(Flow(name, section, basis, run))
+            self.flows.append(Flow(name, section, basis, run))
             return run
 
         return take
-
-    return flow
 
 
 def one_chunk(probe: Probe, **more: Any) -> Document:

@@ -89,7 +89,9 @@ _SEARCH: Final = (
     Parameter("namespace", "the namespace of the grain"),
 )
 _LAST: Final = 2**53 - 1  # that all readers of JSON can count to
-_CHANGES: Final = (Parameter("since", "next of the answer before", "integer", low=0, high=_LAST, default=0),)
+_CHANGES: Final = (
+    Parameter("since", "next of the answer before", "integer", low=0, high=_LAST, default=0),
+)
 _BODY: Final = (
     "slow_request", "body_too_large", "unsupported_media_type", "unsupported_encoding",
     "invalid_encoding",
