@@ -209,6 +209,22 @@ def test_limits() -> None:
     assert (len(caught.value.problems), caught.value.total) == (1_000, 3_000)
 
 
+def test_who_sends_nothing_but_trouble_is_not_read_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A body of gigabytes can be lines of two bytes, and each problem takes its time."""
+    monkeypatch.setattr(stream, "_ENOUGH", 50)
+    first, chunk, *_ = lines_of(sealed(sample()))
+    bad = json.loads(chunk) | {"memory_type": "rumour"}
+    for line in (b"x\n", spelled(bad) + b"\n", b"\n"):
+        source = io.BytesIO(first + line * 500)
+        with pytest.raises(DocumentError) as caught:
+            stream.scan(source)
+        assert caught.value.total <= 2 * 50 + 1
+        assert caught.value.rule in ("not_json", "invalid_memory_type", "too_large")
+    assert problems(first + b"\n" * 50 + b"".join(lines_of(sealed(sample()))[1:])) == []
+
+
 def test_a_kind_of_ones_own_is_left_out() -> None:
     chunk = sample()["chunks"][0] | {"_kind": "mine"}
     envelope = {k: v for k, v in sample().items() if k not in ARRAYS}

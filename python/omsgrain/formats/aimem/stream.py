@@ -27,6 +27,8 @@ __all__ = ["TAG", "Scan", "records", "scan", "write"]
 
 TAG = "_kind"
 """The member of a line that says which kind of record it is; no part of the record."""
+_ENOUGH = 100_000
+"""Problems after which nobody wants to know more; blank lines that are passed over."""
 _KINDS: dict[str, Kind] = {kind: kind for kind in ARRAYS.values()}
 _NAMES = {kind: name for name, kind in ARRAYS.items()}
 
@@ -61,10 +63,13 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
     start = source.tell()
     checker, between, unread = Checker(limits, many=True), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
-    cut = False
+    cut = ended = False
     with Sum() as total:
         envelope = _first(source, limits, checker)
         for number, line in _lines(source, limits, unread):
+            if unread.total + checker.problems.total >= _ENOUGH:
+                ended = True
+                break
             here = Problems()
             read = _record(line, number, limits, here)
             if read is None:
@@ -76,10 +81,11 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
             pointer = f"/{_NAMES[kind]}/{counts[kind]}"
             counts[kind] += 1
             checker.record(kind, record, pointer, number, ends=False)
-        # Where a line could not be read, the sum of the others tells nothing.
-        if cut or (not unread and is_other(envelope.get(MEMBER), total.finish(envelope))):
+        # Where a line was not read, the sum of the others tells nothing.
+        told = not unread and not ended
+        if cut or (told and is_other(envelope.get(MEMBER), total.finish(envelope))):
             between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
-    if checker.unresolved or checker.doubtful:
+    if (checker.unresolved or checker.doubtful) and not ended:
         _look_again(source, start, limits, checker)
     found = Problems()
     for part in (checker.faults, between, unread, checker.problems):
@@ -145,7 +151,7 @@ def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any
 
 def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple[int, bytes]]:
     """Lines that are not blank, with their numbers; one that is too long ends it."""
-    number = 1
+    number, blank = 1, 0
     while line := source.readline(limits.line + 1):
         number += 1
         if len(line) > limits.line:
@@ -153,6 +159,11 @@ def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple
             return
         if line.strip():
             yield number, line
+            continue
+        blank += 1
+        if blank > _ENOUGH:
+            found.add(problem("too_large", "", f"at most {_ENOUGH} blank lines", line=number))
+            return
 
 
 def _record(
@@ -180,6 +191,8 @@ def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker)
     source.readline()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     for number, line in _lines(source, limits, Problems()):
+        if checker.problems.total >= _ENOUGH:
+            return
         read = _record(line, number, limits, Problems())
         if read is not None:
             kind, record, _ = read
