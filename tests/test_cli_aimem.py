@@ -58,6 +58,14 @@ def test_a_bad_bundle_makes_no_store(shell: Shell, tmp_path: Path, bundle_file: 
     assert not Path("m.omsg").exists()
 
 
+def test_files_that_are_called_bundles_and_are_none(shell: Shell, tmp_path: Path) -> None:
+    for text in (b"", made(chunk(1)).decode().encode("utf-16"), b'{"format":"other"}'):
+        (tmp_path / "y.aimem.json").write_bytes(text)
+        assert shell.error("import", "n.omsg", "y.aimem.json")[1]["code"] == "ERR_UNSUPPORTED"
+    assert shell.error("import", "n.omsg", "nowhere.aimem.json")[1]["code"] == "ENOENT"
+    assert not (tmp_path / "n.omsg").exists()
+
+
 def test_a_dry_run(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     assert shell.json("import", "m.omsg", bundle_file, "--dry-run")["chunks_inserted"] == 2
     assert not Path("m.omsg").exists()

@@ -143,7 +143,7 @@ def import_mg(
     from omsgrain import ops
     from omsgrain.ops.bundles import is_bundle
 
-    if format == "aimem" or (format == "auto" and is_bundle(file)):
+    if format == "aimem" or (format == "auto" and is_bundle(file, by_name=True)):
         formats.refuse_given(formats.BUNDLES, "errors")
         given |= {"allow_erased": allow_erased, "actor": actor}
         return formats.import_bundle(store, file, as_json, **given)
