@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from omsgrain.engine.recording import Outcome, Step
-from omsgrain.errors import ErasedError, RangeError
+from omsgrain.errors import ErasedError, RangeError, StoreError
 from omsgrain.formats.aimem import records, stream
 from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
@@ -35,6 +36,10 @@ __all__ = ["import_bundle"]
 JUSTIFICATION: Final = "a newer version was imported"
 """What stands beside a DNA-class chunk that was superseded because that was allowed."""
 _WEIGHT = 4 << 20  # characters of records that are in memory together
+_RUN: Final = 4_096
+"""Grains after which the index is written. LMDB keeps all pages that a transaction touches in
+memory, and in a large store nearly each row of a run touches one of its own; these runs take no
+longer in all than the store's own, and a sixth of the memory."""
 _DONE: Final = Outcome()
 
 
@@ -128,6 +133,7 @@ class _Import:
         self._embeddings = embeddings
         self._planner = Planner(terms, embeddings)
         self._document = document
+        self._unwritten = 0
 
     def take(self, batch: list[Record]) -> None:
         """Take some records; what somebody has changed meanwhile is decided again."""
@@ -150,6 +156,11 @@ class _Import:
                 actor=terms.actor,
             )
             outcomes = dict(zip(steps, done, strict=True))
+            self._unwritten += len(steps)
+            if self._unwritten >= _RUN:
+                self._unwritten = 0
+                with suppress(StoreError):  # no room for it is told by the next put
+                    self._store._store.flush()
         again = []
         for i, plan in enumerate(plans):
             outcome = outcomes.get(i, _DONE)
