@@ -58,6 +58,17 @@ def test_a_bad_bundle_makes_no_store(shell: Shell, tmp_path: Path, bundle_file: 
     assert not Path("m.omsg").exists()
 
 
+def test_a_user_who_is_called_otherwise(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+    assert shell("import", "m.omsg", bundle_file, "--tenant", "ada") == 0
+    export = ("export", "m.omsg", "y.aimem.json", "--tenant", "ada")
+    assert shell.error(*export)[1]["rule"] == "invalid_tenant"
+    assert shell(*export, "--tenant-id", "urn:example:ada") == 0
+    whole = json.loads((tmp_path / "y.aimem.json").read_bytes())
+    assert (whole["tenant_id"], len(whole["chunks"])) == ("urn:example:ada", 2)
+    said = shell.json("import", "m.omsg", "y.aimem.json", "--tenant", "ada")
+    assert said["chunks_skipped_idempotent"] == 2
+
+
 def test_files_that_are_called_bundles_and_are_none(shell: Shell, tmp_path: Path) -> None:
     for text in (b"", made(chunk(1)).decode().encode("utf-16"), b'{"format":"other"}'):
         (tmp_path / "y.aimem.json").write_bytes(text)
@@ -140,6 +151,7 @@ def test_options_of_the_other_format(shell: Shell, tmp_path: Path, bundle_file: 
         assert shell("export", "m.omsg", "y.mg", *option) == USAGE
     assert shell("export", "m.omsg", "y.aimem.json") == USAGE
     assert shell("export", "m.omsg", "y.aimem.json", "--tenant", "a", "--key-url", "u") == USAGE
+    assert shell("export", "m.omsg", "y.aimem.json", "--tenant", "a", "--model", "m") == USAGE
     assert not Path("y.aimem.json").exists()
 
 

@@ -150,6 +150,8 @@ def export_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> None:
         raise click.UsageError("--tenant says whose memory is exported")
     if given["key_url"] is not None and given["key"] is None:
         raise click.UsageError("--key-url goes with --sign")
+    if given["embedding_model"] is not None and not given["include_embeddings"]:
+        raise click.UsageError("--model goes with --embeddings")
     given["lines"] = given["lines"] or file.name.endswith(".ndjson")
     given["scope"] = given["scope"] or ("FULL" if given["since"] is None else "SINCE")
     with output.progress(None, "records", as_json):
