@@ -19,7 +19,7 @@ from omsgrain.ops.tokens import add_token
 from omsgrain.services.http.routes import ROUTES
 
 FEW, MANY = 8, 300
-MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
 #: What is a bundle, a grain, a time or a word no schema can say: good ones are refused, too.
 PARTLY = {r.path for r in ROUTES if r.bodies or "export" in r.path or "search" in r.path}
 
@@ -40,7 +40,7 @@ def asked_for() -> Iterator[Any]:
     for route in ROUTES:
         some = route.parameters or route.bodies or "{" in route.path
         for mode in MODES if some else MODES[:1]:
-            yield pytest.param(route, mode, id=f"{route.method} {route.path} {mode.value}")
+            yield pytest.param(route, mode, id=f"{route.method} {route.path} {mode}")
 
 
 @pytest.mark.parametrize(("route", "mode"), [*asked_for()])
