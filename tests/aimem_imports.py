@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -82,13 +81,9 @@ def of_document(document: dict[str, Any]) -> Bundle:
 
 def lines(whole: Bundle) -> BytesIO:
     """The same by lines."""
-
-    def parts() -> Iterator[tuple[Kind, dict[str, Any]]]:
-        for kind in ARRAYS.values():
-            for record in whole.records.get(kind, ()):
-                yield kind, record
-
-    return BytesIO(b"".join(stream.write(whole.envelope, parts)))
+    return BytesIO(
+        b"".join(stream.write(whole.envelope, lambda kind: whole.records.get(kind, ())))
+    )
 
 
 def take(store: og.GrainStore, *chunks: dict[str, Any], **more: Any) -> ImportSummary:

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import bundle_files
+from omsgrain.crypto import publicfile
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store.base import Store
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.memory import MemoryStore
 from shell import Shell
+from signing import ALICE, BOB
 
 settings.register_profile(
     "default",
@@ -113,3 +116,20 @@ def shell(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return Shell(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def bundle_file(tmp_path: Path) -> Path:
+    """A good bundle in a file."""
+    path = tmp_path / "x.aimem.json"
+    path.write_bytes(bundle_files.made(bundle_files.chunk(1), bundle_files.chunk(2, "24 beds")))
+    return path
+
+
+@pytest.fixture
+def alice_keys(tmp_path: Path) -> Path:
+    """A private key, with its public half and that of somebody else beside it."""
+    ALICE.save(tmp_path / "alice.pem")
+    (tmp_path / "alice.cose").write_bytes(publicfile.dumps(ALICE.public_key))
+    (tmp_path / "bob.cose").write_bytes(publicfile.dumps(BOB.public_key))
+    return tmp_path / "alice.pem"

@@ -32,6 +32,8 @@ BUNDLE, LINES, BLOB = (
     "application/octet-stream",
 )
 TIME = 1_768_471_200_000
+IMPORT, EXPORT, STREAM = "/v1/brain/import", "/v1/brain/export", "/v1/brain/export/stream"
+TYPED = {"content-type": BUNDLE}
 
 Content = bytes | AsyncIterator[bytes]
 
@@ -45,12 +47,18 @@ class Site:
         log: what was logged.
     """
 
-    def __init__(self, path: Path, options: Options | None = None, ring: Any = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        options: Options | None = None,
+        ring: Any = None,
+        policy: str | None = None,
+    ) -> None:
         self.path = path
         og.open(path, keys=ring).close()
         self._keys = ExitStack()
         self._keys.enter_context(using(keys=None if ring is None else lambda: ring))
-        stores = open_stores(path)
+        stores = open_stores(path, policy=policy)
         self.log = io.StringIO()
         self.service = Service(stores, options or Options())
         self.app = application(self.service, Log("json", self.log))
@@ -86,9 +94,11 @@ class Site:
 
 
 @contextmanager
-def site(path: Path, options: Options | None = None, ring: Any = None) -> Iterator[Site]:
+def site(
+    path: Path, options: Options | None = None, ring: Any = None, policy: str | None = None
+) -> Iterator[Site]:
     """A server on a new store."""
-    found = Site(path, options, ring)
+    found = Site(path, options, ring, policy)
     try:
         yield found
     finally:
@@ -146,3 +156,18 @@ def by_lines(document: bytes) -> bytes:
     arrays = {name: whole.pop(name, []) for name in kinds}
     lines = [whole, *({"_kind": kinds[n]} | record for n, a in arrays.items() for record in a)]
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def imported(served: Site, token: str, body: bytes, **headers: str) -> dict[str, Any]:
+    """Import a bundle that is to be taken; its summary."""
+    answer = served.ask("POST", IMPORT, token, content=body, headers=TYPED | headers)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def chunks(document: httpx.Response) -> list[dict[str, Any]]:
+    """The chunks of an export."""
+    assert document.status_code == 200, document.text
+    found: list[dict[str, Any]] = document.json()["chunks"]
+    return found

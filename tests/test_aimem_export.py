@@ -24,7 +24,7 @@ from omsgrain.engine.base import Settings
 from omsgrain.formats.aimem import bundle, native, stream
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.gateways.aimem.exporting import ExportReport, export_bundle
+from omsgrain.gateways.aimem import ExportReport, export_bundle
 from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.grain import Grain
 from omsgrain.privacy import load
@@ -301,6 +301,35 @@ def test_one_bundle_a_producer(store: GrainStore) -> None:
     first, *rest = lines(export_stream(store, ADA, only_producer="cloud"))
     assert first["checksum"] == cloud.envelope["checksum"] and len(rest) == 3
     assert sizes(only(store, only_producer="nobody")) == [0, 0, 0, 0]
+    whole = only(store, together=True, report=(told := ExportReport()))
+    assert sizes(whole) == [2, 2, 2, 2] and whole.envelope["producer"] == "omsgrain"
+    assert (told.named, told.producers, told.lost) == (("cloud", "robot-7"), ("omsgrain",), 0)
+    assert only(store, together=True, only_producer="cloud") == cloud
+
+
+def test_an_export_needs_no_files(store: GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sealed in the store does not get to the disk in the clear on its way out."""
+    fill(store, sample())
+
+    def none(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("omsgrain.crypto.spool.SpooledTemporaryFile", none)
+    assert len(lines(export_stream(store, ADA))) == 10
+    assert only(store).records["chunk"]
+
+
+def test_an_export_that_is_to_end_ends_before_its_first_piece(store: GrainStore) -> None:
+    fill(store, sample())
+
+    class Ended(Exception):
+        pass
+
+    def end() -> None:
+        raise Ended
+
+    with pytest.raises(Ended):
+        export_stream(store, ADA, alive=end)
 
 
 # --- embeddings ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from aimem_imports import (
     take,
     urn,
 )
+from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.problems import DocumentError
 from omsgrain.gateways.aimem import erase_tenant, import_bundle
@@ -71,6 +72,9 @@ ROWS: list[tuple[str, dict[str, Any], str, str | None, tuple[str, ...]]] = [
     ("content", {"content": "coffee"}, "conflict", "created_at_conflict", ()),
     ("content, newer", {"content": "coffee", "created_at": NEWER}, "updated", None, ()),
     ("content, older", {"content": "coffee", "created_at": OLDER}, "conflict", "older", ()),
+    ("tags, newer", {"tags": ["db"], "created_at": NEWER}, "updated", None, ()),
+    ("pinned, newer", {"is_pinned": True, "created_at": NEWER}, "updated", None, ()),
+    ("tags, older", {"tags": ["db"], "created_at": OLDER}, "conflict", "older", ()),
 ]
 
 
@@ -86,13 +90,40 @@ def test_a_chunk_that_is_there(store: og.GrainStore, row: Any) -> None:
     assert fates(summary) == {f"chunk {fate}": 1}
     assert reasons(summary) == ([] if reason is None else [(urn(1), reason, fields)])
     if fate == "updated":
-        assert stored(store, urn(1))["object"] == "coffee"
+        assert stored(store, urn(1))["object"] == record["content"]
+        assert stored(store, urn(1)).get("structural_tags", []) == changed.get("tags", [])
         assert len(store.history(stored(store, urn(1)).address)) == 2
         assert fates(take(store, record)) == {"chunk unchanged": 1}
         assert reasons(take(store, chunk())) == [(urn(1), "older", ())]
     else:
         assert holdings(store) == before
     assert store.audit.verify().ok
+
+
+def test_what_a_conflict_tells_is_bounded(store: og.GrainStore) -> None:
+    take(store, chunk())
+    odd: dict[str, Any] = {f"{'x' * 5_000}{n}": n for n in range(100)}
+    ((_, reason, fields),) = reasons(take(store, chunk(**odd)))
+    assert reason == "field_conflict"
+    assert (len(fields), max(map(len, fields))) == (20, 64)
+
+
+@pytest.mark.parametrize("tenant", ["", "\udcff", "x" * 2_049])
+def test_whose_memory_it_cannot_be(store: og.GrainStore, tenant: str) -> None:
+    with pytest.raises(err.SchemaError) as caught:
+        take(store, chunk(), tenant=tenant)
+    assert (caught.value.rule, len(store)) == ("invalid_tenant", 0)
+
+
+def test_without_the_keys_of_the_store(tmp_path: Path, ring: KeyRing) -> None:
+    """Else all would be stored again, beside what is sealed and in the clear."""
+    path = tmp_path / "m.omsg"
+    with og.open(path, keys=ring) as store:
+        take(store, chunk())
+    with og.open(path) as store:
+        with pytest.raises(err.KeyMissingError):
+            take(store, chunk())
+        assert len(store) == 1
 
 
 PROTECTED = [
@@ -115,6 +146,8 @@ def test_what_is_never_silently_superseded(store: og.GrainStore, fields: dict[st
     assert reasons(summary) == [(urn(1), "dna_conflict", ())]
     assert fates(summary) == {"chunk conflict": 1, "chunk inserted": 1}
     assert {name: holdings(store)[name] for name in before} == before
+    tagged = chunk(created_at=NEWER, tags=["db"], **fields)
+    assert reasons(take(store, tagged)) == [(urn(1), "dna_conflict", ())]
     assert fates(take(store, newer, allow_dna_updates=True)) == {"chunk updated": 1}
     assert [review.operation for review in store.reviews()] == ["supersede"]
     assert fates(take(store, newer)) == {"chunk unchanged": 1}

@@ -6,14 +6,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 import omsgrain as og
 from aimem_bundles import TENANT, documents
 from omsgrain import _core
+from omsgrain import errors as err
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.engine.base import Settings
 from omsgrain.formats.aimem import bundle, checksum, convert, embedding, native
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import from_grain, to_grain
+from omsgrain.grain import make
+from omsgrain.store.memory import MemoryStore
 
 
 def text_of(document: dict[str, Any]) -> bytes:
@@ -55,6 +61,31 @@ def test_a_bundle_comes_back_through_grains(document: dict[str, Any]) -> None:
     again = convert.dump(loaded.grains, loaded.vectors, embeddings=True)
     assert again.losses == []
     assert _core.canonical_json(again.data) == _core.canonical_json(data)
+
+
+def test_parts_of_somebody_else_are_none() -> None:
+    """Whoever writes a grain can name any address as that of a part."""
+    document = {"id": "urn:aimem:p:1", "content": "x", "memory_type": "fact"}
+    large = document | {"created_at": "2026-04-01T09:30:00Z", "note": "secret " * 200_000}
+    built = to_grain("chunk", large, tenant=TENANT)
+    assert built.parts
+    mine = make(dict(built.grain) | {"user_id": "did:web:mallory.example"})
+    with pytest.raises(err.FormatError):
+        convert.dump([mine, *built.parts], {}, tenant_id=TENANT)
+    with pytest.raises(err.NotFoundError):
+        convert.dump([built.grain], {})
+    dumped = convert.dump([built.grain, *built.parts], {})
+    assert (bundle.read(dumped.data).records["chunk"], dumped.losses) == ([large], [])
+
+
+def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
+    event = {"type": "event", "content": "It rained.", "created_at": 3, "user_id": TENANT}
+    with og.GrainStore(MemoryStore(), Settings(keys=ring)) as store:
+        grain = store.get(store.put(event))
+    assert grain.address != og.Grain(grain.blob).address
+    (found,) = bundle.read(convert.dump([grain], {}).data).records["chunk"]
+    (again,) = bundle.read(convert.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
+    assert found == again and native.carried(found) == og.Grain(grain.blob)
 
 
 def test_native_grains_become_chunks_and_come_back() -> None:

@@ -92,9 +92,7 @@ def test_what_is_signed_is_what_the_checksum_is_of() -> None:
 def test_by_lines_the_same_is_signed(document: dict[str, Any]) -> None:
     records = {kind: document.pop(name, []) for name, kind in ARRAYS.items()}
     whole = bundle.write(bundle.Bundle(document, records))
-    lines = stream.write(
-        document, lambda: ((kind, one) for kind, array in records.items() for one in array)
-    )
+    lines = stream.write(document, records.__getitem__)
     source = io.BytesIO(b"".join(lines))
     assert signature.canonical_of_lines(source) == signature.canonical(whole)
 

@@ -20,10 +20,13 @@ from omsgrain.conformance.sample import bundle as sample
 from omsgrain.conformance.sample import edited, sealed, spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import stream
-from omsgrain.formats.aimem.fields import ARRAYS
+from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.aimem.limits import Limits
+from omsgrain.formats.aimem.names import Hashed
 
 Document = dict[str, Any]
+ENTITY = sample()["entities"][0]
+NOTHING: dict[Kind, list[Document]] = {kind: [] for kind in ARRAYS.values()}
 
 
 def lines_of(document: Document) -> list[bytes]:
@@ -67,16 +70,10 @@ def test_what_is_good_in_one_is_good_by_lines(document: Document) -> None:
     for kind, record in stream.records(source):
         read[names[kind]].append(record)
     assert jcs.checksum(scan.envelope | read) == document["checksum"]
-    written = b"".join(stream.write(scan.envelope, lambda: _parts(read)))
+    written = b"".join(stream.write(scan.envelope, lambda kind: read[names[kind]]))
     again = json.loads(written.splitlines()[0])
     assert again["checksum"] == document["checksum"]
     assert problems(written) == []
-
-
-def _parts(arrays: dict[str, list[Document]]) -> Iterator[Any]:
-    for name, kind in ARRAYS.items():
-        for record in arrays[name]:
-            yield kind, record
 
 
 # What lines cannot say, or say in another way.
@@ -140,6 +137,39 @@ def test_edges_before_their_chunks() -> None:
     assert problems(text) == [("edge_target_unknown", "/edges/0/target_id", 2)]
 
 
+def test_names_that_stand_twice_are_told_where_they_stand_again() -> None:
+    twice = edited(sample(), {"/chunks/-": sample()["chunks"][0], "/entities/-": ENTITY})
+    text = text_of(sealed(edited(twice, {"/chunks/-": sample()["chunks"][0]})))
+    count = len(sample()["chunks"])
+    told = [one for one in problems(text) if one[0].startswith("duplicate")]
+    assert [(rule, pointer) for rule, pointer, _ in told] == [
+        ("duplicate_chunk_id", f"/chunks/{count}/id"),
+        ("duplicate_chunk_id", f"/chunks/{count + 1}/id"),
+        ("duplicate_entity_id", f"/entities/{len(sample()['entities'])}/id"),
+    ]
+    assert [line for _, _, line in told][:2] == [count + 2, count + 3]
+
+
+def test_names_whose_hashes_are_one_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of hashes only makes one look again."""
+    monkeypatch.setattr("omsgrain.formats.aimem.names.hash", lambda name: 7, raising=False)
+    text = text_of(sealed(sample()))
+    assert len(sample()["chunks"]) > 2
+    assert problems(text) == []
+    again = sealed(edited(sample(), {"/chunks/-": sample()["chunks"][1]}))
+    ((rule, pointer, _),) = problems(text_of(again))
+    assert (rule, pointer) == ("duplicate_chunk_id", f"/chunks/{len(sample()['chunks'])}/id")
+
+
+@pytest.mark.parametrize("count", [1, 100, 5_000])
+def test_a_set_of_hashed_names(count: int) -> None:
+    names = Hashed()
+    assert all(names.add(str(n)) for n in range(count))
+    assert not any(names.add(str(n)) for n in range(count))
+    assert all(str(n) in names for n in range(count))
+    assert not any(str(n) in names for n in range(count, 2 * count))
+
+
 def test_chunks_in_another_order_are_another_bundle() -> None:
     first, *rest = lines_of(sealed(sample()))
     text = b"".join([first, rest[1], rest[0], *rest[2:]])
@@ -179,24 +209,40 @@ def test_limits() -> None:
     assert (len(caught.value.problems), caught.value.total) == (1_000, 3_000)
 
 
+def test_who_sends_nothing_but_trouble_is_not_read_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A body of gigabytes can be lines of two bytes, and each problem takes its time."""
+    monkeypatch.setattr(stream, "_ENOUGH", 50)
+    first, chunk, *_ = lines_of(sealed(sample()))
+    bad = json.loads(chunk) | {"memory_type": "rumour"}
+    for line in (b"x\n", spelled(bad) + b"\n", b"\n"):
+        source = io.BytesIO(first + line * 500)
+        with pytest.raises(DocumentError) as caught:
+            stream.scan(source)
+        assert caught.value.total <= 2 * 50 + 1
+        assert caught.value.rule in ("not_json", "invalid_memory_type", "too_large")
+    assert problems(first + b"\n" * 50 + b"".join(lines_of(sealed(sample()))[1:])) == []
+
+
 def test_a_kind_of_ones_own_is_left_out() -> None:
     chunk = sample()["chunks"][0] | {"_kind": "mine"}
     envelope = {k: v for k, v in sample().items() if k not in ARRAYS}
-    written = b"".join(stream.write(envelope, lambda: [("chunk", chunk)]))
+    written = b"".join(stream.write(envelope, {**NOTHING, "chunk": [chunk]}.__getitem__))
     assert problems(written) == []
     assert json.loads(written.splitlines()[1])["_kind"] == "chunk"
     assert written.splitlines()[1].startswith(b'{"_kind":"chunk",')
 
 
 def test_memory_is_bounded(long: bool) -> None:
-    """What is kept of a record is the hash of its name."""
-    count = 200_000 if long else 3_000
+    """What is kept of a record is the hash of its name: 24 bytes, and a half of it in growing."""
+    count = 400_000 if long else 3_000
     envelope = {name: value for name, value in sample().items() if name not in ARRAYS}
     base = sample()["chunks"][0] | {"x": "y" * 2_000}
 
-    def parts() -> Iterator[Any]:
-        for i in range(count):
-            yield "chunk", base | {"id": f"urn:aimem:probe:c{i}"}
+    def parts(kind: Kind) -> Iterator[Document]:
+        for i in range(count if kind == "chunk" else 0):
+            yield base | {"id": f"urn:aimem:probe:c{i}"}
 
     class Lines(io.RawIOBase):
         """Made as they are read."""
@@ -214,6 +260,6 @@ def test_memory_is_bounded(long: bool) -> None:
     try:
         scan = stream.scan(Lines())  # type: ignore[arg-type]
         assert scan.counts["chunk"] == count
-        assert tracemalloc.get_traced_memory()[1] < 8_000_000 + 120 * count
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000 + 40 * count
     finally:
         tracemalloc.stop()

@@ -12,28 +12,12 @@ import omsgrain as og
 from aimem_bundles import TENANT
 from bundle_files import EXAMPLE, chunk, made, records
 from omsgrain import container
-from omsgrain.crypto import publicfile
 from shell import USAGE, Shell, belief, count, exit_code
-from signing import ALICE, BOB
+from signing import ALICE
 
 SECRET = "the door code is 4711"
 REFUSED = exit_code("ERR_FORMAT")
 UNSIGNED = exit_code("ERR_SIGNATURE")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (path := tmp_path / "x.aimem.json").write_bytes(made(chunk(1), chunk(2, "24 beds")))
-    return path
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> Path:
-    """A private key, and its public half."""
-    ALICE.save(tmp_path / "alice.pem")
-    (tmp_path / "alice.cose").write_bytes(publicfile.dumps(ALICE.public_key))
-    (tmp_path / "bob.cose").write_bytes(publicfile.dumps(BOB.public_key))
-    return tmp_path / "alice.pem"
 
 
 # -- import ---------------------------------------------------------------------------------------
@@ -59,60 +43,81 @@ def test_import(shell: Shell, tmp_path: Path, name: str) -> None:
     assert shell("import", "m.omsg", name) == 0
 
 
-def test_a_bad_bundle_makes_no_store(shell: Shell, tmp_path: Path, file: Path) -> None:
-    assert shell("convert", file, "bad.aimem.ndjson") == 0
+def test_a_bad_bundle_makes_no_store(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+    assert shell("convert", bundle_file, "bad.aimem.ndjson") == 0
     Path("bad.aimem.ndjson").write_bytes(Path("bad.aimem.ndjson").read_bytes()[:-200])
-    file.write_bytes(made(chunk(1, SECRET, zone="cellar"), chunk(2, "")))
-    for path in (file, "bad.aimem.ndjson"):
+    bundle_file.write_bytes(made(chunk(1, SECRET, zone="cellar"), chunk(2, "")))
+    for path in (bundle_file, "bad.aimem.ndjson"):
         assert shell("import", "m.omsg", path) == REFUSED
         assert SECRET.encode() not in shell.out + shell.err
-    assert shell("import", "m.omsg", file) == REFUSED
+    assert shell("import", "m.omsg", bundle_file) == REFUSED
     assert b"empty_content" in shell.err
-    code, error = shell.error("import", "m.omsg", file)
+    code, error = shell.error("import", "m.omsg", bundle_file)
     assert (code, error["rule"], error["field"]) == (REFUSED, "invalid_zone", "/chunks/0/zone")
     assert [one["rule"] for one in error["problems"]] == ["invalid_zone", "empty_content"]
     assert not Path("m.omsg").exists()
 
 
-def test_a_dry_run(shell: Shell, tmp_path: Path, file: Path) -> None:
-    assert shell.json("import", "m.omsg", file, "--dry-run")["chunks_inserted"] == 2
+def test_a_user_who_is_called_otherwise(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+    assert shell("import", "m.omsg", bundle_file, "--tenant", "ada") == 0
+    export = ("export", "m.omsg", "y.aimem.json", "--tenant", "ada")
+    assert shell.error(*export)[1]["rule"] == "invalid_tenant"
+    assert shell(*export, "--tenant-id", "urn:example:ada") == 0
+    whole = json.loads((tmp_path / "y.aimem.json").read_bytes())
+    assert (whole["tenant_id"], len(whole["chunks"])) == ("urn:example:ada", 2)
+    said = shell.json("import", "m.omsg", "y.aimem.json", "--tenant", "ada")
+    assert said["chunks_skipped_idempotent"] == 2
+
+
+def test_files_that_are_called_bundles_and_are_none(shell: Shell, tmp_path: Path) -> None:
+    for text in (b"", made(chunk(1)).decode().encode("utf-16"), b'{"format":"other"}'):
+        (tmp_path / "y.aimem.json").write_bytes(text)
+        assert shell.error("import", "n.omsg", "y.aimem.json")[1]["code"] == "ERR_UNSUPPORTED"
+    assert shell.error("import", "n.omsg", "nowhere.aimem.json")[1]["code"] == "ENOENT"
+    assert not (tmp_path / "n.omsg").exists()
+
+
+def test_a_dry_run(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+    assert shell.json("import", "m.omsg", bundle_file, "--dry-run")["chunks_inserted"] == 2
     assert not Path("m.omsg").exists()
-    assert shell("import", "m.omsg", file) == 0
-    file.write_bytes(made(chunk(1, "Ada likes coffee"), chunk(3)))
-    said = shell.json("import", "m.omsg", file, "--dry-run")
+    assert shell("import", "m.omsg", bundle_file) == 0
+    bundle_file.write_bytes(made(chunk(1, "Ada likes coffee"), chunk(3)))
+    said = shell.json("import", "m.omsg", bundle_file, "--dry-run")
     assert (said["chunks_inserted"], len(said["conflicts"])) == (1, 1)
     assert count(tmp_path / "m.omsg") == 2
 
 
-def test_conflicts_are_listed(shell: Shell, tmp_path: Path, file: Path) -> None:
-    assert shell("import", "m.omsg", file) == 0
-    file.write_bytes(made(*(chunk(n, "Otherwise") for n in (1, 2))))
-    said = shell.json("import", "m.omsg", file)
+def test_conflicts_are_listed(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+    assert shell("import", "m.omsg", bundle_file) == 0
+    bundle_file.write_bytes(made(*(chunk(n, "Otherwise") for n in (1, 2))))
+    said = shell.json("import", "m.omsg", bundle_file)
     assert [one["reason"] for one in said["conflicts"]] == ["created_at_conflict"] * 2
-    assert shell("import", "m.omsg", file) == 0
+    assert shell("import", "m.omsg", bundle_file) == 0
     assert b"urn:aimem:robots:1: created_at_conflict" in shell.err
 
 
-def test_dna_updates(shell: Shell, file: Path) -> None:
-    file.write_bytes(made(chunk(1, memory_type="preference")))
-    assert shell("import", "m.omsg", file) == 0
+def test_dna_updates(shell: Shell, bundle_file: Path) -> None:
+    bundle_file.write_bytes(made(chunk(1, memory_type="preference")))
+    assert shell("import", "m.omsg", bundle_file) == 0
     newer = chunk(1, "coffee", memory_type="preference", created_at="2026-05-01T00:00:00Z")
-    file.write_bytes(made(newer))
-    said = shell.json("import", "m.omsg", file)
+    bundle_file.write_bytes(made(newer))
+    said = shell.json("import", "m.omsg", bundle_file)
     assert [one["reason"] for one in said["conflicts"]] == ["dna_conflict"]
-    assert shell.json("import", "m.omsg", file, "--allow-dna-updates")["chunks_updated"] == 1
+    assert (
+        shell.json("import", "m.omsg", bundle_file, "--allow-dna-updates")["chunks_updated"] == 1
+    )
 
 
-def test_into_the_memory_of_another(shell: Shell, file: Path) -> None:
+def test_into_the_memory_of_another(shell: Shell, bundle_file: Path) -> None:
     other = "did:web:example.org:grace"
-    assert shell("import", "m.omsg", file, "--tenant", other) == 0
+    assert shell("import", "m.omsg", bundle_file, "--tenant", other) == 0
     found = shell.json("query", "m.omsg", "--user", other)["results"]
     assert len(found) == 2
     assert shell.json("query", "m.omsg", "--user", TENANT)["results"] == []
 
 
-def test_import_of_signed_bundles(shell: Shell, file: Path, keys: Path) -> None:
-    plain = ("import", "m.omsg", file)
+def test_import_of_signed_bundles(shell: Shell, bundle_file: Path, alice_keys: Path) -> None:
+    plain = ("import", "m.omsg", bundle_file)
     assert shell.error(*plain, "--trust", "alice.cose", "--require-signature") == (
         UNSIGNED,
         {"code": "ERR_SIGNATURE", "rule": "signature_missing"}
@@ -124,21 +129,21 @@ def test_import_of_signed_bundles(shell: Shell, file: Path, keys: Path) -> None:
     )
     assert not Path("m.omsg").exists()
     assert shell(*plain, "--trust", "alice.cose") == 0
-    assert shell("sign", file, "--key", keys) == 0
+    assert shell("sign", bundle_file, "--key", alice_keys) == 0
     assert shell.error(*plain, "--trust", "bob.cose")[1]["rule"] == "signature_untrusted"
     assert shell(*plain, "--trust", "bob.cose", "--trust", "alice.cose") == 0
     assert shell(*plain) == 0
     assert audited(shell) == ["missing", "verified", "skipped"]
-    file.write_bytes(made(chunk(5)))
+    bundle_file.write_bytes(made(chunk(5)))
     assert shell.error(*plain, "--trust", "alice.cose")[1]["rule"] == "signature_invalid"
     assert shell(*plain, "--require-signature") == USAGE
 
 
-def test_options_of_the_other_format(shell: Shell, tmp_path: Path, file: Path) -> None:
+def test_options_of_the_other_format(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     container.write(tmp_path / "x.mg", [og.encode(belief(1))])
     for option in (["--tenant", "a"], ["--dry-run"], ["--trust", "k"], ["--require-signature"]):
         assert shell("import", "m.omsg", "x.mg", *option) == USAGE
-    assert shell("import", "m.omsg", file, "--errors", "collect") == USAGE
+    assert shell("import", "m.omsg", bundle_file, "--errors", "collect") == USAGE
     assert shell("import", "m.omsg", "x.mg") == 0
     for option in (["--codec", "zstd"], ["--sort"], ["--type", "belief"], ["--current"]):
         assert shell("export", "m.omsg", "y.aimem.json", "--tenant", TENANT, *option) == USAGE
@@ -146,6 +151,7 @@ def test_options_of_the_other_format(shell: Shell, tmp_path: Path, file: Path) -
         assert shell("export", "m.omsg", "y.mg", *option) == USAGE
     assert shell("export", "m.omsg", "y.aimem.json") == USAGE
     assert shell("export", "m.omsg", "y.aimem.json", "--tenant", "a", "--key-url", "u") == USAGE
+    assert shell("export", "m.omsg", "y.aimem.json", "--tenant", "a", "--model", "m") == USAGE
     assert not Path("y.aimem.json").exists()
 
 
@@ -183,10 +189,10 @@ def test_export_by_scope(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["json", "ndjson"])
 def test_export_of_several_producers(
-    shell: Shell, tmp_path: Path, file: Path, ending: str
+    shell: Shell, tmp_path: Path, bundle_file: Path, ending: str
 ) -> None:
-    file.write_bytes(made(chunk(1), chunk(2, "24 beds", id="urn:aimem:others:2")))
-    assert shell("import", "m.omsg", file) == 0
+    bundle_file.write_bytes(made(chunk(1), chunk(2, "24 beds", id="urn:aimem:others:2")))
+    assert shell("import", "m.omsg", bundle_file) == 0
     export = ("export", "m.omsg", f"y.aimem.{ending}", "--tenant", TENANT)
     (tmp_path / f"y-robots.aimem.{ending}").write_bytes(b"mine")
     before = {path.name for path in tmp_path.iterdir()}
@@ -200,14 +206,16 @@ def test_export_of_several_producers(
 
 
 @pytest.mark.parametrize("name", ["y.aimem.json", "y.aimem.ndjson"])
-def test_export_signed(shell: Shell, tmp_path: Path, file: Path, keys: Path, name: str) -> None:
-    assert shell("import", "m.omsg", file) == 0
+def test_export_signed(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path, name: str
+) -> None:
+    assert shell("import", "m.omsg", bundle_file) == 0
     export = ("export", "m.omsg", name, "--tenant", TENANT)
     url = "https://memory.example.org/.well-known/aimem-pubkey"
     for more in ((), ("--key-url", url)):
-        (one,) = shell.json(*export, "--sign", keys, "--replace", *more)["files"]
+        (one,) = shell.json(*export, "--sign", alice_keys, "--replace", *more)["files"]
         assert one["signed"] == ALICE.did
-        assert shell("import", "n.omsg", name, "--trust", keys, "--require-signature") == 0
+        assert shell("import", "n.omsg", name, "--trust", alice_keys, "--require-signature") == 0
     assert shell(*export, "--replace") == 0
     assert not Path(f"{name}.sig").exists()
 
@@ -224,8 +232,8 @@ def test_export_of_native_grains(shell: Shell, tmp_path: Path) -> None:
     assert b"lost: " in shell.err
 
 
-def test_export_of_nobody(shell: Shell, file: Path) -> None:
-    assert shell("import", "m.omsg", file) == 0
+def test_export_of_nobody(shell: Shell, bundle_file: Path) -> None:
+    assert shell("import", "m.omsg", bundle_file) == 0
     nobody = ("export", "m.omsg", "y.aimem.json", "--tenant")
     assert shell.json(*nobody, "did:web:example.org:nobody")["records"].get("chunk", 0) == 0
     assert shell.error(*nobody, "no tenant", "--replace")[1]["rule"] == "invalid_tenant"
@@ -234,18 +242,26 @@ def test_export_of_nobody(shell: Shell, file: Path) -> None:
 # -- erase ----------------------------------------------------------------------------------------
 
 
-def test_erase_a_tenant(shell: Shell, tmp_path: Path, file: Path) -> None:
+def test_erase_a_tenant(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     other = "did:web:example.org:grace"
-    assert shell("import", "m.omsg", file) == 0
-    assert shell("import", "m.omsg", file, "--tenant", other) == 0
+    assert shell("import", "m.omsg", bundle_file) == 0
+    assert shell("import", "m.omsg", bundle_file, "--tenant", other) == 0
     erase = ("erase", "m.omsg", "--tenant", TENANT, "--reason", "gdpr17")
     assert shell.json(*erase, "--dry-run")["own"] == 2
     assert shell.json(*erase)["erased"] == 2
     assert TENANT.encode() not in shell.out + shell.err
     assert shell.json("query", "m.omsg", "--user", TENANT)["results"] == []
     assert len(shell.json("query", "m.omsg", "--user", other)["results"]) == 2
-    said = shell.json("import", "m.omsg", file)
+    said = shell.json("import", "m.omsg", bundle_file)
     assert [one["reason"] for one in said["conflicts"]] == ["erased", "erased"]
-    assert shell.json("import", "m.omsg", file, "--allow-erased")["chunks_inserted"] == 2
+    assert shell.json("import", "m.omsg", bundle_file, "--allow-erased")["chunks_inserted"] == 2
+    token = ("token", "add", "m.omsg", "--tenant", TENANT, "--scope", "export")
+    assert shell(*token, "phone") == shell(*token, "laptop") == 0
+    assert shell("token", "revoke", "m.omsg", "phone") == 0
+    assert shell.json(*erase)["tokens"] == 1
+    assert len(shell.json("token", "list", "m.omsg")) == 2
+    assert shell.json(*erase, "--forget-tokens")["tokens"] == 0
+    assert shell.json("token", "list", "m.omsg") == []
+    assert TENANT.encode() not in (tmp_path / "m.omsg" / "data.mdb").read_bytes()
     for more in (["Ada"], ["--mentions", "erase"], ["--ciphertext"]):
         assert shell(*erase, *more) == USAGE

@@ -12,40 +12,24 @@ import omsgrain as og
 from aimem_bundles import TENANT
 from bundle_files import EXAMPLE, chunk, made
 from omsgrain import container
-from omsgrain.crypto import publicfile
 from omsgrain.formats.aimem import bundle
 from omsgrain.formats.aimem.fields import ARRAYS
 from shell import Shell, belief, exit_code
-from signing import ALICE, BOB
+from signing import ALICE
 
 SECRET = "the door code is 4711"
 REFUSED = exit_code("ERR_FORMAT")
 UNSIGNED = exit_code("ERR_SIGNATURE")
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (path := tmp_path / "x.aimem.json").write_bytes(made(chunk(1), chunk(2, "24 beds")))
-    return path
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> Path:
-    """A private key, and its public half."""
-    ALICE.save(tmp_path / "alice.pem")
-    (tmp_path / "alice.cose").write_bytes(publicfile.dumps(ALICE.public_key))
-    (tmp_path / "bob.cose").write_bytes(publicfile.dumps(BOB.public_key))
-    return tmp_path / "alice.pem"
-
-
 # -- verify ---------------------------------------------------------------------------------------
 
 
-def test_verify(shell: Shell, file: Path) -> None:
-    said = shell.json("verify", file, EXAMPLE)
+def test_verify(shell: Shell, bundle_file: Path) -> None:
+    said = shell.json("verify", bundle_file, EXAMPLE)
     assert (said["verified"], said["failed"]) == (2, [])
     assert [one["records"]["chunks"] for one in said["documents"]] == [2, 8]
-    assert shell("verify", file) == 0
+    assert shell("verify", bundle_file) == 0
 
 
 def test_verify_tells_all_that_is_wrong(shell: Shell, tmp_path: Path) -> None:
@@ -74,9 +58,9 @@ def test_verify_warns(shell: Shell, tmp_path: Path) -> None:
     assert b"foreign_producer" in shell.err
 
 
-def test_verify_by_lines(shell: Shell, tmp_path: Path, file: Path) -> None:
+def test_verify_by_lines(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     lines = tmp_path / "y.aimem.ndjson"
-    assert shell("convert", file, lines) == 0
+    assert shell("convert", bundle_file, lines) == 0
     assert shell.json("verify", lines)["documents"][0]["records"]["chunks"] == 2
     whole = lines.read_bytes().splitlines(keepends=True)
     lines.write_bytes(b"".join(whole[:-1]))
@@ -85,10 +69,10 @@ def test_verify_by_lines(shell: Shell, tmp_path: Path, file: Path) -> None:
     assert failed["error"]["rule"] == "checksum_mismatch"
 
 
-def test_a_document_that_is_cut_short(shell: Shell, file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-20])
-    assert shell("verify", file) == REFUSED
-    assert shell.error("import", "m.omsg", file)[1]["rule"] == "not_json"
+def test_a_document_that_is_cut_short(shell: Shell, bundle_file: Path) -> None:
+    bundle_file.write_bytes(bundle_file.read_bytes()[:-20])
+    assert shell("verify", bundle_file) == REFUSED
+    assert shell.error("import", "m.omsg", bundle_file)[1]["rule"] == "not_json"
     assert not Path("m.omsg").exists()
 
 
@@ -107,10 +91,12 @@ def test_an_empty_bundle(shell: Shell, tmp_path: Path, by: str) -> None:
     assert shell.json("verify", path)["verified"] == 1
 
 
-def test_verify_a_directory(shell: Shell, tmp_path: Path, file: Path, keys: Path) -> None:
+def test_verify_a_directory(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path
+) -> None:
     (there := tmp_path / "there").mkdir()
-    (there / "x.aimem.json").write_bytes(file.read_bytes())
-    assert shell("sign", there / "x.aimem.json", "--key", keys) == 0
+    (there / "x.aimem.json").write_bytes(bundle_file.read_bytes())
+    assert shell("sign", there / "x.aimem.json", "--key", alice_keys) == 0
     said = shell.json("verify", there, "--trust", "alice.cose")
     assert said["verified"] == len(said["signed"]) == 1
     (there / "y.json").write_bytes(b"{}")
@@ -120,29 +106,38 @@ def test_verify_a_directory(shell: Shell, tmp_path: Path, file: Path, keys: Path
 # -- signatures -----------------------------------------------------------------------------------
 
 
-def test_sign_and_verify(shell: Shell, tmp_path: Path, file: Path, keys: Path) -> None:
+def test_sign_and_verify(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path
+) -> None:
     """What a bundle says is signed, not how it is spelled."""
-    assert shell("sign", file, "--key", keys) == 0
-    file.write_text(json.dumps(json.loads(file.read_bytes()), indent=3))
-    for path in (file, tmp_path / "x.aimem.json.sig"):
-        for trust in ([], ["--trust", "alice.cose"], ["--trust", ALICE.did], ["--trust", keys]):
+    assert shell("sign", bundle_file, "--key", alice_keys) == 0
+    bundle_file.write_text(json.dumps(json.loads(bundle_file.read_bytes()), indent=3))
+    for path in (bundle_file, tmp_path / "x.aimem.json.sig"):
+        for trust in (
+            [],
+            ["--trust", "alice.cose"],
+            ["--trust", ALICE.did],
+            ["--trust", alice_keys],
+        ):
             (signed,) = shell.json("verify", path, *trust)["signed"]
             assert signed["signer"] == ALICE.did
         assert shell("verify", path, "--trust", "bob.cose", "--json") == UNSIGNED
         (failed,) = json.loads(shell.out)["failed"]
         assert failed["error"]["rule"] == "signature_untrusted"
-    file.write_bytes(made(chunk(1)))
-    assert shell("verify", file) == UNSIGNED
-    assert shell("verify", file, "--trust", "alice.cose", "--json") == UNSIGNED
+    bundle_file.write_bytes(made(chunk(1)))
+    assert shell("verify", bundle_file) == UNSIGNED
+    assert shell("verify", bundle_file, "--trust", "alice.cose", "--json") == UNSIGNED
     (failed,) = json.loads(shell.out)["failed"]
     assert failed["error"]["rule"] == "signature_invalid"
 
 
-def test_keys_that_are_none(shell: Shell, file: Path, keys: Path) -> None:
-    assert shell("sign", file, "--key", keys) == 0
-    assert shell.error("verify", file, "--trust", file)[1]["code"] == "ERR_KEY"
-    assert shell.error("verify", file, "--trust", "nowhere")[1]["code"] == "ENOENT"
-    assert shell.error("verify", file, "--trust", "did:web:a.example")[1]["code"] == "ERR_DID"
+def test_keys_that_are_none(shell: Shell, bundle_file: Path, alice_keys: Path) -> None:
+    assert shell("sign", bundle_file, "--key", alice_keys) == 0
+    assert shell.error("verify", bundle_file, "--trust", bundle_file)[1]["code"] == "ERR_KEY"
+    assert shell.error("verify", bundle_file, "--trust", "nowhere")[1]["code"] == "ENOENT"
+    assert (
+        shell.error("verify", bundle_file, "--trust", "did:web:a.example")[1]["code"] == "ERR_DID"
+    )
 
 
 # -- convert --------------------------------------------------------------------------------------
@@ -180,30 +175,34 @@ def test_grains_that_never_were_aimem(shell: Shell, tmp_path: Path) -> None:
     assert b"superseded" in shell.err
 
 
-def test_a_file_that_is_there(shell: Shell, file: Path) -> None:
+def test_a_file_that_is_there(shell: Shell, bundle_file: Path) -> None:
     for target in ("x.mg", "y.aimem.json", "y.aimem.ndjson"):
         Path(target).write_bytes(b"mine")
-        assert shell.error("convert", file, target)[1]["code"] == "EEXIST"
+        assert shell.error("convert", bundle_file, target)[1]["code"] == "EEXIST"
         assert Path(target).read_bytes() == b"mine"
-        assert shell("convert", file, target, "--replace") == 0
+        assert shell("convert", bundle_file, target, "--replace") == 0
         assert shell("verify", target) == 0
 
 
-def test_what_cannot_be_converted(shell: Shell, tmp_path: Path, file: Path) -> None:
-    (bad := tmp_path / "bad.aimem.json").write_bytes(file.read_bytes().replace(b"FULL", b"SOME"))
+def test_what_cannot_be_converted(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+    (bad := tmp_path / "bad.aimem.json").write_bytes(
+        bundle_file.read_bytes().replace(b"FULL", b"SOME")
+    )
     (tmp_path / "other.json").write_bytes(b'{"format": "another"}')
     before = {path.name for path in tmp_path.iterdir()}
     assert shell.error("convert", bad, "x.mg")[1]["rule"] == "invalid_scope"
-    assert shell.error("convert", file, "x.txt")[1]["code"] == "ERR_SCHEMA"
-    assert shell.error("convert", file, "x.mg", "--format", "yaml")[1]["code"] == "ERR_SCHEMA"
+    assert shell.error("convert", bundle_file, "x.txt")[1]["code"] == "ERR_SCHEMA"
+    assert (
+        shell.error("convert", bundle_file, "x.mg", "--format", "yaml")[1]["code"] == "ERR_SCHEMA"
+    )
     assert shell.error("convert", "other.json", "x.mg")[1]["code"] == "ERR_UNSUPPORTED"
-    assert shell.error("convert", file, "no/x.mg")[0] != 0
-    assert shell.error("convert", file, "no/x.aimem.json")[1]["code"] == "ENOENT"
+    assert shell.error("convert", bundle_file, "no/x.mg")[0] != 0
+    assert shell.error("convert", bundle_file, "no/x.aimem.json")[1]["code"] == "ENOENT"
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
 def test_a_write_that_fails_leaves_nothing(
-    shell: Shell, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, tmp_path: Path, bundle_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {path.name for path in tmp_path.iterdir()}
 
@@ -211,5 +210,5 @@ def test_a_write_that_fails_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    assert shell.error("convert", file, "y.aimem.json")[1]["code"] == "ENOSPC"
+    assert shell.error("convert", bundle_file, "y.aimem.json")[1]["code"] == "ENOSPC"
     assert {path.name for path in tmp_path.iterdir()} == before

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
@@ -21,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 import omsgrain as og
 from http_processes import Served
-from http_sites import ADA, ALL, BUNDLE, GRACE, bundle, chunk, lamp
+from http_sites import ADA, ALL, lamp
 from omsgrain.ops.tokens import add_token
 from shell import USAGE, Shell, exit_code
 
@@ -61,35 +60,6 @@ def test_it_serves_and_stops(path: Path, number: int) -> None:
             assert secret not in served.log
     with og.open(path, readonly=True) as store:
         assert len(store) == 1
-
-
-def test_many_at_once_lose_nothing(path: Path, long: bool) -> None:
-    clients, each = (200, 2) if long else (20, 1)
-    tokens = {t: add_token(path, f"t-{t[0]}", t, ALL) for t in (ADA, GRACE)}
-
-    async def one(client: httpx.AsyncClient, n: int) -> None:
-        tenant = (ADA, GRACE)[n % 2]
-        headers = {"authorization": f"Bearer {tokens[tenant]}", "content-type": BUNDLE}
-        for i in range(each):
-            data = bundle(chunk(1000 * n + i, f"{tenant} {n} {i}"), tenant_id=tenant)
-            answer = await client.post("/v1/brain/import", content=data, headers=headers)
-            assert answer.json()["chunks_inserted"] == 1, answer.text
-            answer = await client.get("/v1/brain/export", headers=headers)
-            contents = [c["content"] for c in answer.json()["chunks"]]
-            assert f"{tenant} {n} {i}" in contents
-            assert all(content.startswith(tenant) for content in contents)
-
-    async def all_of_them(url: str) -> None:
-        limits = httpx.Limits(max_connections=clients)
-        async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
-            await asyncio.gather(*(one(client, n) for n in range(clients)))
-
-    with Served(path) as served:
-        asyncio.run(all_of_them(served.url))
-        assert served.end(signal.SIGTERM) == 0
-        assert "defect" not in served.log
-    with og.open(path, readonly=True) as store:
-        assert len(store) == clients * each
 
 
 def test_killed_it_has_kept_what_it_said_it_had(path: Path) -> None:

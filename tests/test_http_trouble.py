@@ -142,11 +142,39 @@ def test_gzip_of_several_parts_in_small_pieces(served: Site) -> None:
     assert answer.json()["chunks_inserted"] == 300
 
 
+def test_gzip_of_a_great_many_parts(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left after each part is copied, which must not be all of it each time."""
+    import gzip
+    import zlib
+
+    handed = 0
+    real = zlib.decompressobj
+
+    class Counting:
+        def __init__(self, kind: int) -> None:
+            self._inner = real(kind)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            nonlocal handed
+            handed += len(data)
+            return self._inner.decompress(data, most)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    packed = gzip.compress(b"") * 5_000 + gzip.compress(bundle(chunk(1)))
+    given = headers(served.token()) | {"content-encoding": "gzip"}
+    answer = served.ask("POST", IMPORT, content=packed, headers=given)
+    assert answer.json()["chunks_inserted"] == 1
+    assert handed < 200 * len(packed)
+
+
 def test_no_room_for_a_body(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, "no room", "/secret/place")
 
-    monkeypatch.setattr(bodies, "SpooledTemporaryFile", full)
+    monkeypatch.setattr(bodies, "spool", full)
     given = headers(served.token())
     answer = served.ask("POST", IMPORT, content=bundle(chunk(1)), headers=given)
     assert (answer.status_code, answer.json()["rule"]) == (503, "store_unavailable")

@@ -159,7 +159,7 @@ def import_mg(
     collect, the exit code is that of the first grain refused.
     """
     from omsgrain import ops
-    from omsgrain.ops.bundles import sniffed
+    from omsgrain.ops.bundles import is_bundle, sniffed
 
     found = sniffed(file) if format == "auto" else None
     named = format if found is None else found.format
@@ -170,7 +170,7 @@ def import_mg(
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
         own["dry_run"] = given["dry_run"]
         return mif.import_document(store, file, as_json, **own)
-    if named == "aimem":
+    if named == "aimem" or (named == "auto" and is_bundle(file, by_name=True)):
         formats.refuse_given(formats.BUNDLES, "errors", *own)
         given |= {"allow_erased": allow_erased, "actor": actor}
         return formats.import_bundle(store, file, as_json, **given)

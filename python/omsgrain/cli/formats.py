@@ -48,8 +48,8 @@ BUNDLES = "an AIMEM bundle"
 CONTAINERS = "a .mg file"
 IMPORT = ("tenant", "allow_dna_updates", "trust", "require_signature", "dry_run")
 EXPORT = (
-    "tenant", "lines", "scope", "since", "producer", "include_embeddings", "embedding_model",
-    "key", "key_url", "strict",
+    "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings",
+    "embedding_model", "key", "key_url", "strict",
 )  # fmt: skip
 """The options that only bundles have."""
 
@@ -87,7 +87,9 @@ def export_options(command: F) -> F:
                      help="Which chunks: all, what is never silently lost, or --since a time."),
         click.option("--stream", "lines", is_flag=True,
                      help="By lines, for memories of any size; so is a FILE.ndjson."),
-        click.option("--tenant", metavar="ID", help="Whose memory."),
+        click.option("--tenant-id", metavar="ID",
+                     help="What the bundle calls the tenant: a UUID or a URI, if ID is neither."),
+        click.option("--tenant", metavar="ID", help="Whose memory: the user_id of the grains."),
         click.option("--format", type=click.Choice(["mg", "aimem", "mif2", "mif1"]),
                      help="By default told by the name of FILE."),
     ):  # fmt: skip
@@ -157,6 +159,8 @@ def export_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> None:
         raise click.UsageError("--tenant says whose memory is exported")
     if given["key_url"] is not None and given["key"] is None:
         raise click.UsageError("--key-url goes with --sign")
+    if given["embedding_model"] is not None and not given["include_embeddings"]:
+        raise click.UsageError("--model goes with --embeddings")
     given["lines"] = given["lines"] or file.name.endswith(".ndjson")
     given["scope"] = given["scope"] or ("FULL" if given["since"] is None else "SINCE")
     with output.progress(None, "records", as_json):

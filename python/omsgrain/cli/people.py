@@ -94,6 +94,7 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     metavar="DAYS",
     help="With --scrub queued: by when.",
 )
+@click.option("--forget-tokens", is_flag=True, help="Also end the tokens that open it.")
 @click.option("--ciphertext", is_flag=True, help="Also remove what nobody can read any more.")
 @click.option(
     "--new-master",
@@ -112,6 +113,7 @@ def erase(
     tenant: str | None,
     reason: str,
     new_master: str | None,
+    forget_tokens: bool,
     dry_run: bool,
     policy: str | None,
     actor: str | None,
@@ -128,13 +130,16 @@ def erase(
     A name given as an argument stands in your shell's history and in the list of processes;
     --identity-file keeps it out of both. Nothing that this prints holds a name.
 
+    Tokens that open the memory (`token`) stay and are counted, for they are no memory; they name
+    the tenant, so --forget-tokens deletes them.
+
     With --tenant, erase all that belongs to a tenant, as the AIMEM bundles of that tenant would
     hold it; records that were erased come back by no import, unless it says --allow-erased.
 
     Exit code 41 if grains were kept, 53 if keys or grains could not be opened, 60 if the files
     could not be written anew.
     """
-    from omsgrain.ops import rights
+    from omsgrain.ops import rights, tokens
 
     if tenant is not None:
         if identity or identity_file is not None:
@@ -153,6 +158,8 @@ def erase(
         return 0
     rekey = None if new_master is None else master_key(new_master)
     given |= {"reason_code": reason, "rekey": rekey, "policy": policy, "actor": actor}
+    if forget_tokens:  # before the files are written anew
+        tokens.forget_tokens(store, people, actor=actor)
     if tenant is None:
         report = rights.erase(store, people, **given)
     else:
@@ -160,10 +167,13 @@ def erase(
 
         own = {name: given[name] for name in given if name not in ("mentions", "ciphertext")}
         report = erase_tenant(store, tenant, **own)
+    left = tokens.count_tokens(store, people)
     if as_json:
-        output.emit(report.to_dict())
+        output.emit(report.to_dict() | {"tokens": left})
     else:
         _tell(report)
+        if left:
+            click.echo(f"{left} tokens still open this memory: see --forget-tokens", err=True)
     return _exit_code(report, queued=given["scrub"] == "queued")
 
 

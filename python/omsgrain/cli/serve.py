@@ -60,6 +60,14 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     help="Check the signatures of imports against this public key; may be given more than once.",
 )
 @click.option("--require-signature", is_flag=True, help="Take signed bundles only.")
+@click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
+@click.option(
+    "--purpose",
+    type=click.Choice(["move", "access", "transfer", "sale"]),
+    default="transfer",
+    show_default=True,
+    help="Why exports leave, for the rules: `access` where tokens are those of the tenants.",
+)
 @click.option("--sign", "sign_with", type=_existing, help="Sign exports with this private key.")
 @click.option("--did", metavar="DID", help="Sign in this name, such as a did:web with the key.")
 @click.option("--tls-cert", type=_existing, help="Certificate and chain, PEM.")
@@ -110,6 +118,8 @@ def serve(
     producer: str,
     trust: tuple[str, ...],
     require_signature: bool,
+    policy: str | None,
+    purpose: Any,
     sign_with: Path | None,
     did: str | None,
     tls_cert: Path | None,
@@ -152,6 +162,7 @@ def serve(
         raise UnsupportedError(text) from None
     options = Options(
         producer=producer,
+        purpose=purpose,
         signer=None if sign_with is None else load_signer(sign_with, did),
         trust=Trust.load(trust, resolver_in_use()) if trust else None,
         require_signature=require_signature,
@@ -163,4 +174,4 @@ def serve(
     def ready(url: str) -> None:
         output.emit({"url": url}) if as_json else click.echo(f"listening on {url}")
 
-    run(open_stores(store, actor=actor), options, listening, Log(log_format), ready)
+    run(open_stores(store, actor=actor, policy=policy), options, listening, Log(log_format), ready)

@@ -4,7 +4,7 @@
 sample      a bundle to start from, and how it is changed
 faults      what must be refused, as data
 requests    single requests and their answers, as data
-flows       what takes several requests
+flows       what takes several requests: `again` and `exports`, made with `story`
 probe       sends, and reads answers
 runner      all of them, one after the other
 """

@@ -3,20 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from omsgrain.errors import FormatError
 from omsgrain.grain import Grain, make
 
-__all__ = ["KIND", "Get", "gather", "split"]
+__all__ = ["KIND", "Get", "gather", "is_beside", "own", "split"]
 
+_OURS = "omsgrain:"
 KIND: Final = "omsgrain:raw"
 _BYTES = "x_raw"
 _PART = 900_000  # of the 1 MiB that a grain may have
 
 Get = Callable[[str], Grain]
 """Gives the grain of an address."""
+
+
+def is_beside(grain: Grain) -> bool:
+    """Whether a grain is no memory of its own: part of a record, or a list of a document's."""
+    if grain.type != "state":
+        return False
+    context = grain.get("context")
+    kind = context.get("kind") if isinstance(context, Mapping) else None
+    return isinstance(kind, str) and kind.startswith(_OURS)
 
 
 def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
@@ -41,6 +51,21 @@ def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
         )
         for at in range(0, len(data), _PART)
     ]
+
+
+def own(grain: Grain, get: Get) -> Get:
+    """As ``get``, for what a grain may have parts in: grains of the same person alone.
+
+    Whoever may write a grain can name any address in it as that of a part.
+    """
+
+    def get_own(address: str) -> Grain:
+        part = get(address)
+        if part.get("user_id") != grain.get("user_id"):
+            raise FormatError("a part of a record is somebody else's", rule="raw")
+        return part
+
+    return get_own
 
 
 def gather(addresses: Sequence[str], get: Get) -> bytes:

@@ -23,6 +23,7 @@ from omsgrain.errors import (
     KeyMissingError,
     NotFoundError,
     RangeError,
+    SchemaError,
     StoreError,
 )
 from omsgrain.grain import Grain
@@ -46,10 +47,11 @@ from omsgrain.store.unsealing import SealedReader
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["Memory", "Page"]
+__all__ = ["Memory", "Page", "check_keys", "check_tenant"]
 
 T = TypeVar("T")
 
+_LONGEST = 2_048  # bytes of the name of a tenant
 _PAGE = 256  # grains
 _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 
@@ -123,22 +125,29 @@ class Memory:
     Args:
         store: where.
         tenant: the ``user_id``.
+        alive: called for each page; it raises what shall end the reading.
 
     Attributes:
         seqs: their numbers, rising.
 
     Raises:
         KeyMissingError: there are sealed grains of which nobody here knows whose they are.
+        SchemaError: not a tenant.
     """
 
-    def __init__(self, store: GrainStore, tenant: str) -> None:
+    def __init__(
+        self, store: GrainStore, tenant: str, alive: Callable[[], None] = lambda: None
+    ) -> None:
+        check_tenant(tenant)
         self._store: Store = store._store
+        self._alive = alive
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
             self._erasures = tombstones.times(reader, "identity", self._tenant)
             doomed = under_way(reader, self._tenant)
-            found = sorted(seq for seq in self._current(reader) if seq > doomed)
-        self.seqs = array("Q", found)
+            found = array("Q", (seq for seq in self._current(reader) if seq > doomed))
+        rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
+        self.seqs = found if rising else array("Q", sorted(found))
 
     @contextmanager
     def _open(self) -> Iterator[Reader]:
@@ -152,9 +161,8 @@ class Memory:
         plain: Reader = getattr(reader, "inner", reader)
         for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
             yield int.from_bytes(place[12:], "big")
+        check_keys(reader)
         if not isinstance(reader, SealedReader):
-            if next(plain.places(_core.term("sealed", None), None, False), None) is not None:
-                raise KeyMissingError("the store has sealed grains, and was opened without keys")
             return
         _refuse_unknown(reader)
         keys = None
@@ -192,6 +200,7 @@ class Memory:
         while at < len(seqs):
             done: list[T] = []
             start = at
+            self._alive()
             with self._open() as reader:
                 page = Page(reader, self._tenant)
                 while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:
@@ -217,6 +226,37 @@ class Memory:
         if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
             return None  # long names stand in the index by a hash
         return grain
+
+
+def check_keys(reader: Reader) -> None:
+    """Refuse to go on without keys where there are sealed grains: nobody can tell whose they are.
+
+    Raises:
+        KeyMissingError: it is so.
+    """
+    if isinstance(reader, SealedReader):
+        return
+    if next(reader.places(_core.term("sealed", None), None, False), None) is not None:
+        raise KeyMissingError("the store has sealed grains, and was opened without keys")
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the ``user_id`` of a grain.
+
+    Raises:
+        SchemaError: it cannot; ``rule`` is the format's.
+    """
+    try:
+        good = isinstance(tenant, str) and 0 < len(tenant.encode()) <= _LONGEST
+    except UnicodeEncodeError:
+        good = False
+    if not good:
+        raise SchemaError(
+            "not whose memory it is",
+            field="/tenant",
+            expected=f"1 to {_LONGEST} bytes of text",
+            rule="invalid_tenant",
+        )
 
 
 def _refuse_unknown(reader: SealedReader) -> None:

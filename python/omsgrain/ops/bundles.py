@@ -97,10 +97,17 @@ def sniffed(file: Path) -> Sniffed | None:
     return None
 
 
-def is_bundle(file: Path) -> bool:
-    """Whether a file is a bundle, good or bad."""
+def is_bundle(file: Path, *, by_name: bool = False) -> bool:
+    """Whether a file is a bundle, good or bad.
+
+    Args:
+        file: is looked into.
+        by_name: believe its name where nothing in it tells.
+    """
     found = sniffed(file)
-    return found is not None and found.format == "aimem"
+    if found is None:
+        return by_name and file.name.endswith(SUFFIXES)
+    return found.format == "aimem"
 
 
 def read_bundle(source: IO[bytes]) -> Bundle:

@@ -203,10 +203,8 @@ def _write_aimem(read: Import, path: Path, replace: bool, options: dict[str, Any
 
 def _by_lines(document: dict[str, Any]) -> Iterator[bytes]:
     envelope = {name: value for name, value in document.items() if name not in ARRAYS}
-    arrays = [(kind, document.get(name, ())) for name, kind in ARRAYS.items()]
-    return stream.write(
-        envelope, lambda: ((kind, record) for kind, array in arrays for record in array)
-    )
+    arrays = {kind: document.get(name, ()) for name, kind in ARRAYS.items()}
+    return stream.write(envelope, arrays.__getitem__)
 
 
 # -- MIF ------------------------------------------------------------------------------------------

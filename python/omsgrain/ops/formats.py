@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omsgrain import GrainStore
     from omsgrain.crypto.keyring import MasterKey
     from omsgrain.engine.rights.erasing import ErasureReport
-    from omsgrain.gateways.aimem.choosing import ExportReport
+    from omsgrain.gateways.aimem.asking import ExportReport
     from omsgrain.gateways.aimem.report import ImportSummary
 
 __all__ = ["Exported", "erase_tenant", "export_aimem", "import_aimem"]
@@ -145,7 +145,7 @@ def export_aimem(
         policy: a preset, or a file with rules.
         actor: who exports, for the audit trail.
         **options: those of ``export_bundle``: ``scope``, ``since``, ``producer``, ``strict``,
-            ``include_embeddings``, ``embedding_model``, ``purpose``.
+            ``include_embeddings``, ``embedding_model``, ``purpose``, ``tenant_id``.
 
     Returns:
         The files, and what they cannot hold.
@@ -185,7 +185,7 @@ _Made = tuple[Iterator[tuple[str, Iterable[bytes]]], "ExportReport"]
 
 def _documents(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
     from omsgrain.formats.aimem import bundle
-    from omsgrain.gateways.aimem.choosing import ExportReport
+    from omsgrain.gateways.aimem.asking import ExportReport
     from omsgrain.gateways.aimem.exporting import export_bundle
 
     report = ExportReport()
@@ -194,7 +194,7 @@ def _documents(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Mad
 
 
 def _lines(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
-    from omsgrain.gateways.aimem.choosing import ExportReport
+    from omsgrain.gateways.aimem.asking import ExportReport
     from omsgrain.gateways.aimem.streaming import export_stream
 
     report = ExportReport()

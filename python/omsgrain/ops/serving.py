@@ -94,14 +94,20 @@ class Stores:
         self._below.close()
 
 
-def open_stores(path: Path, *, actor: str | None = None) -> Stores:
+def open_stores(path: Path, *, actor: str | None = None, policy: str | None = None) -> Stores:
     """Open a store that is there for a server, with the keys that are in use.
+
+    Args:
+        path: of the store.
+        actor: who acts where no token does.
+        policy: a preset, or a file with rules.
 
     Raises:
         StoreError: there is no store at the path, or it cannot be written.
     """
     prepare(path, readonly=True)  # or an empty directory would become a store
-    opener = partial(_open, path, keys_in_use(), resolver_in_use(), memory_in_use(), actor)
+    given = {"keys": keys_in_use(), "resolver": resolver_in_use(), "memory": memory_in_use()}
+    opener = partial(_open, path, given | {"policy": policy}, actor)
     return Stores(path, opener)
 
 
@@ -125,18 +131,9 @@ def check_producer(producer: str) -> None:
         raise SchemaError("not a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -")
 
 
-def _open(
-    path: Path, keys: Any, resolver: Any, memory: Any, own: str | None, actor: str | None
-) -> og.GrainStore:
+def _open(path: Path, given: dict[str, Any], own: str | None, actor: str | None) -> og.GrainStore:
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
-    return og.open(
-        path,
-        keys=keys,
-        resolver=resolver,
-        memory=memory,
-        actor=actor or own,
-        count_access=False,
-    )
+    return og.open(path, actor=actor or own, count_access=False, **given)
 
 
 def _is_loopback(host: str) -> bool:

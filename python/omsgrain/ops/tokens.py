@@ -13,7 +13,7 @@ from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.opening import prepare
 from omsgrain.store.tokens import Token, Tokens
 
-__all__ = ["add_token", "list_tokens", "revoke_token"]
+__all__ = ["add_token", "count_tokens", "forget_tokens", "list_tokens", "revoke_token"]
 
 
 def add_token(
@@ -44,6 +44,19 @@ def revoke_token(
     """End a token; errors are those of ``Tokens.revoke``."""
     with _tokens(store, actor) as tokens:
         tokens.revoke(name, forget=forget)
+
+
+def count_tokens(store: Path, tenants: Iterable[str]) -> int:
+    """Return how many tokens open the memory of some tenants; errors as for ``add_token``."""
+    prepare(store, readonly=True)
+    with closing(LmdbStore(store, readonly=True)) as below:
+        return Tokens(below).count(tenants)
+
+
+def forget_tokens(store: Path, tenants: Iterable[str], *, actor: str | None = None) -> int:
+    """End all tokens of some tenants, and delete what is known of them; returns how many."""
+    with _tokens(store, actor) as tokens:
+        return tokens.forget(tenants)
 
 
 @contextmanager

@@ -166,6 +166,36 @@ class Tokens:
 
         self._store.write(work)
 
+    def count(self, tenants: Iterable[str]) -> int:
+        """Return how many tokens open the memory of some tenants.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
+        whose = frozenset(tenants)
+        return sum(1 for one in self.list() if one.revoked is None and one.tenant in whose)
+
+    def forget(self, tenants: Iterable[str]) -> int:
+        """End all tokens of some tenants and delete what is known of them.
+
+        Returns:
+            How many there were, of those that were revoked before too.
+
+        Raises:
+            StoreError: read-only, full or broken.
+        """
+        whose = frozenset(tenants)
+
+        def work(writer: Writer) -> int:
+            rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
+            theirs = [(key, token) for key, token in rows if token.tenant in whose]
+            for key, token in theirs:
+                writer.set_row(TOKENS, key, None)
+                self._note(writer, "token_forgotten", token.name)
+            return len(theirs)
+
+        return self._store.write(work)
+
     def _note(self, writer: Writer, reason: str, name: str) -> None:
         """Add an entry to the audit trail: the token's name, not its tenant, not its hash."""
         audit.append(

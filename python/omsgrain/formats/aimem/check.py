@@ -28,7 +28,8 @@ from omsgrain.formats.aimem.fields import (
     Kind,
 )
 from omsgrain.formats.aimem.limits import LIMITS, TAG, Limits
-from omsgrain.formats.problems import Problems
+from omsgrain.formats.aimem.names import Hashed, Names, Texts
+from omsgrain.formats.problems import MOST, Problems
 from omsgrain.formats.reading import kind_of
 
 __all__ = ["CHECKSUM", "Checker"]
@@ -58,25 +59,31 @@ _ENDS: dict[Kind, tuple[tuple[str, Kind, str], ...]] = {
 class Checker(Values):
     """Checks one bundle: its envelope first, then its records.
 
-    Of what it saw it keeps only the hashes of identifiers, so a bundle can be of any length.
+    Args:
+        limits: of values.
+        many: the bundle can be of any length: only hashes of its identifiers are kept, and those
+            that seem to stand twice are in ``doubtful``, for ``twice`` to look at again.
 
     Attributes:
         faults: what is wrong with the envelope.
         problems: what is wrong with the records.
         warnings: what is taken, and told.
         unresolved: how many edges and links came before both their ends.
+        doubtful: identifiers that may stand twice; whether they were looked at again.
     """
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits = LIMITS, *, many: bool = False) -> None:
         super().__init__()
         self.faults = Problems()
         self.unresolved = 0
+        self.doubtful: dict[tuple[Kind, str], bool] = {}
         self._limits = limits
         self._producer = self._scope = ""
         self._since: times.Instant | None = None
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
-        self._seen: dict[Kind, set[int]] = {"chunk": set(), "entity": set()}
+        kind: type[Hashed | Texts] = Hashed if many else Texts
+        self._seen: dict[Kind, Names] = {"chunk": kind(), "entity": kind()}
 
     # -- the envelope ---------------------------------------------------------------------------
 
@@ -169,7 +176,7 @@ class Checker(Values):
     def _unknown(self, kind: Kind, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for name, other, rule in _ENDS[kind]:
             value = record.get(name)
-            if type(value) is str and hash(value) not in self._seen[other]:
+            if type(value) is str and value not in self._seen[other]:
                 yield name, rule
 
     def _chunk(self, pointer: str, good: dict[str, Any]) -> None:
@@ -242,10 +249,20 @@ class Checker(Values):
             return
         if found.producer != self._producer and self._producer:
             self._warn("foreign_producer", f"{pointer}/id")
-        # Python's hash is keyed, so nobody can make two that are one.
-        mark = hash(good["id"])
-        if mark in self._seen[kind]:
+        new = self._seen[kind].add(good["id"])
+        if not new and (self._seen[kind].exact or len(self.doubtful) == MOST):
             self._wrong(f"duplicate_{kind}_id", f"{pointer}/id")
-        elif mark in self._seen[other]:
+        elif not new:
+            self.doubtful[kind, good["id"]] = False
+        elif good["id"] in self._seen[other]:
             self._warn("shared_id", f"{pointer}/id")
-        self._seen[kind].add(mark)
+
+    def twice(self, kind: Kind, record: dict[str, Any], pointer: str, line: int | None) -> None:
+        """Look again at a record whose identifier may stand twice; all of them in their order."""
+        name = record.get("id")
+        if type(name) is not str or (kind, name) not in self.doubtful:
+            return
+        if self.doubtful[kind, name]:
+            self._line, self._found = line, self.problems
+            self._wrong(f"duplicate_{kind}_id", f"{pointer}/id")
+        self.doubtful[kind, name] = True

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checksum of a bundle: SHA-256 of its canonical text without the checksum. Spec: AIMEM §2.8.
 
-A bundle that comes by lines is never whole in memory. Its canonical text is one object whose keys
-are sorted, so the arrays come in another order than their lines do: the canonical text of each
-kind of record waits in a file of its own until all are there.
+A bundle by lines is never whole in memory. Its canonical text is one object whose keys are sorted,
+so the arrays come in another order than their lines do. Whoever writes a bundle gives the records
+of each kind when it is their turn (``of_parts``); where lines are read, the canonical text of each
+kind waits in a file of its own until all are there (``Sum``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from hashlib import sha256
-from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
 from omsgrain import _core
+from omsgrain.crypto.spool import spool
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 
-__all__ = ["MEMBER", "Sum", "of_canonical", "of_document"]
+__all__ = ["MEMBER", "Sum", "of_canonical", "of_document", "of_parts"]
 
 MEMBER = "checksum"
 _IN_MEMORY = 1 << 20  # bytes of records of one kind, before they wait on the disk
@@ -40,14 +41,34 @@ def of_canonical(text: bytes) -> str:
     return _spell(sha256(text).hexdigest())
 
 
+def of_parts(envelope: dict[str, Any], parts: Callable[[Kind], Iterable[bytes]]) -> str:
+    """The checksum of an envelope with records. The envelope's own is not looked at.
+
+    Args:
+        envelope: without arrays.
+        parts: gives the canonical texts of the records of a kind, in their order; called once for
+            each kind, in the order in which the canonical text has them.
+    """
+
+    def array(kind: Kind) -> Iterator[bytes]:
+        comma = b""
+        for part in parts(kind):
+            yield comma + part
+            comma = b","
+
+    digest = sha256()
+    for piece in _pieces(envelope, array):
+        digest.update(piece)
+    return _spell(digest.hexdigest())
+
+
 class Sum:
     """The checksum of a bundle whose records come one by one. Close it: it has files."""
 
     def __init__(self) -> None:
         self._files = ExitStack()
         self._parts: dict[Kind, IO[bytes]] = {
-            kind: self._files.enter_context(SpooledTemporaryFile(max_size=_IN_MEMORY))
-            for kind in ARRAYS.values()
+            kind: self._files.enter_context(spool(_IN_MEMORY)) for kind in ARRAYS.values()
         }
 
     def __enter__(self) -> Sum:
@@ -76,21 +97,28 @@ class Sum:
 
     def pieces(self, envelope: dict[str, Any]) -> Iterator[bytes]:
         """The canonical text of the envelope with all records, without a checksum."""
-        members = {name for name in envelope if name != MEMBER} | set(ARRAYS)
-        comma = b"{"
-        for name in sorted(members, key=lambda text: text.encode("utf-16-be")):
-            yield comma + _canonical(name) + b":"
-            comma = b","
-            if name not in ARRAYS:
-                yield _canonical(envelope[name])
-                continue
-            part = self._parts[ARRAYS[name]]
-            part.seek(0)
-            yield b"["
-            while piece := part.read(_CHUNK):
-                yield piece
-            yield b"]"
-        yield b"}"
+        return _pieces(envelope, self._gathered)
+
+    def _gathered(self, kind: Kind) -> Iterator[bytes]:
+        part = self._parts[kind]
+        part.seek(0)
+        while piece := part.read(_CHUNK):
+            yield piece
+
+
+def _pieces(envelope: dict[str, Any], array: Callable[[Kind], Iterable[bytes]]) -> Iterator[bytes]:
+    members = {name for name in envelope if name != MEMBER} | set(ARRAYS)
+    comma = b"{"
+    for name in sorted(members, key=lambda text: text.encode("utf-16-be")):
+        yield comma + _canonical(name) + b":"
+        comma = b","
+        if name not in ARRAYS:
+            yield _canonical(envelope[name])
+            continue
+        yield b"["
+        yield from array(ARRAYS[name])
+        yield b"]"
+    yield b"}"
 
 
 def _canonical(value: Any) -> bytes:

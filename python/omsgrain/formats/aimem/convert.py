@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from omsgrain.errors import SchemaError
+from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.formats import raw
 from omsgrain.formats.aimem import bundle, embedding, times, urn
 from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
@@ -74,11 +75,20 @@ def dump(
 
     Raises:
         SchemaError: several documents, no tenant, or not a producer.
+        NotFoundError: a grain that another one is made of is not among them.
+        FormatError: it belongs to somebody else.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = by_address.__getitem__
+
+    def get(address: str) -> Grain:
+        if address not in by_address:
+            raise NotFoundError("a part of a document is not there", expected=address)
+        return by_address[address]
+
     found = [
-        one for grain in by_address.values() if (one := open_manifest(grain, get)) is not None
+        one
+        for grain in by_address.values()
+        if (one := open_manifest(grain, raw.own(grain, get))) is not None
     ]
     found = [one for one in found if one.format == SOURCE]
     if len(found) > 1:
@@ -86,7 +96,8 @@ def dump(
     losses: list[Loss] = []
 
     def record(address: str) -> dict[str, Any]:
-        born = from_grain(by_address[address], get)
+        grain = get(address)
+        born = from_grain(grain, raw.own(grain, get))
         if born is None:
             raise SchemaError("a record of the document is none", field=f"/{address}")
         if address in vectors:
@@ -110,7 +121,9 @@ def dump(
         raise SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
     chunks: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
     for address, grain in by_address.items():
-        born = from_grain(grain, get)
+        if raw.is_beside(grain):
+            continue
+        born = from_grain(grain, raw.own(grain, get))
         if born is not None:
             chunks[born[0]].append(record(address))
             continue

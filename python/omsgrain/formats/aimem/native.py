@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
+from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import times, urn
 from omsgrain.formats.aimem.fields import DNA
@@ -62,7 +63,9 @@ def native(
         The chunk, without a checksum of its own, and what it cannot say; None where there is
         nothing to say.
     """
-    name = grain.address
+    # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
+    # what is in it, the same in every store; one that does not, by where it is found again.
+    name = grain.address if strict else _core.address(grain.blob)
     content, said = text_of(grain)
     if not content or len(content) > LIMITS.content:
         size = f"its content has {len(content)} code points"

@@ -17,7 +17,7 @@ from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem.bundle import is_other, problem
 from omsgrain.formats.aimem.check import Checker
-from omsgrain.formats.aimem.checksum import MEMBER, Sum
+from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.problems import DocumentError, Problem, Problems
@@ -27,6 +27,8 @@ __all__ = ["TAG", "Scan", "records", "scan", "write"]
 
 TAG = "_kind"
 """The member of a line that says which kind of record it is; no part of the record."""
+_ENOUGH = 100_000
+"""Problems after which nobody wants to know more; blank lines that are passed over."""
 _KINDS: dict[str, Kind] = {kind: kind for kind in ARRAYS.values()}
 _NAMES = {kind: name for name, kind in ARRAYS.items()}
 
@@ -59,12 +61,15 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
         DocumentError: it breaks a rule; ``problems`` has all that is wrong, with lines.
     """
     start = source.tell()
-    checker, between, unread = Checker(limits), Problems(), Problems()
+    checker, between, unread = Checker(limits, many=True), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
-    cut = False
+    cut = ended = False
     with Sum() as total:
         envelope = _first(source, limits, checker)
         for number, line in _lines(source, limits, unread):
+            if unread.total + checker.problems.total >= _ENOUGH:
+                ended = True
+                break
             here = Problems()
             read = _record(line, number, limits, here)
             if read is None:
@@ -76,11 +81,12 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
             pointer = f"/{_NAMES[kind]}/{counts[kind]}"
             counts[kind] += 1
             checker.record(kind, record, pointer, number, ends=False)
-        # Where a line could not be read, the sum of the others tells nothing.
-        if cut or (not unread and is_other(envelope.get(MEMBER), total.finish(envelope))):
+        # Where a line was not read, the sum of the others tells nothing.
+        told = not unread and not ended
+        if cut or (told and is_other(envelope.get(MEMBER), total.finish(envelope))):
             between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
-    if checker.unresolved:
-        _check_ends(source, start, limits, checker)
+    if (checker.unresolved or checker.doubtful) and not ended:
+        _look_again(source, start, limits, checker)
     found = Problems()
     for part in (checker.faults, between, unread, checker.problems):
         found.extend(part)
@@ -97,27 +103,31 @@ def records(source: IO[bytes]) -> Iterator[Record]:
             yield record.pop(TAG), record
 
 
-def write(envelope: dict[str, Any], parts: Callable[[], Iterable[Record]]) -> Iterator[bytes]:
+def write(
+    envelope: dict[str, Any], parts: Callable[[Kind], Iterable[dict[str, Any]]]
+) -> Iterator[bytes]:
     """Write a bundle by lines; the checksum is made anew, and the format has today's name.
 
-    A member ``_kind`` of a record of its own cannot be said in a line, and is left out.
+    Chunks come first, then edges, entities and links. A member ``_kind`` of a record of its own
+    cannot be said in a line, and is left out.
 
     Args:
         envelope: without arrays.
-        parts: gives the records, all chunks first, then edges, entities and links; called twice,
-            and the same both times.
+        parts: gives the records of a kind; called twice for each, and the same both times.
 
     Yields:
         Lines, each with its end.
     """
     envelope = {name: value for name, value in envelope.items() if name != MEMBER}
     envelope["format"] = FORMAT
-    with Sum() as total:
-        for kind, record in parts():
-            total.add(kind, _core.canonical_json(_spelled(record), TAG))
-        yield _spelled(envelope | {MEMBER: total.finish(envelope)}) + b"\n"
-    for kind, record in parts():
-        yield _spelled({TAG: kind, **record} | {TAG: kind}) + b"\n"
+    total = of_parts(
+        envelope,
+        lambda kind: (_core.canonical_json(_spelled(record), TAG) for record in parts(kind)),
+    )
+    yield _spelled(envelope | {MEMBER: total}) + b"\n"
+    for kind in ARRAYS.values():
+        for record in parts(kind):
+            yield _spelled({TAG: kind, **record} | {TAG: kind}) + b"\n"
 
 
 def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
@@ -141,7 +151,7 @@ def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any
 
 def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple[int, bytes]]:
     """Lines that are not blank, with their numbers; one that is too long ends it."""
-    number = 1
+    number, blank = 1, 0
     while line := source.readline(limits.line + 1):
         number += 1
         if len(line) > limits.line:
@@ -149,6 +159,11 @@ def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple
             return
         if line.strip():
             yield number, line
+            continue
+        blank += 1
+        if blank > _ENOUGH:
+            found.add(problem("too_large", "", f"at most {_ENOUGH} blank lines", line=number))
+            return
 
 
 def _record(
@@ -170,18 +185,21 @@ def _record(
     return _KINDS[kind], record, canonical
 
 
-def _check_ends(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
-    """Look again at edges and links, now that all chunks and entities are known."""
+def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
+    """Look again at edges and links, now that all chunks and entities are known, and at names."""
     source.seek(start)
     source.readline()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     for number, line in _lines(source, limits, Problems()):
+        if checker.problems.total >= _ENOUGH:
+            return
         read = _record(line, number, limits, Problems())
         if read is not None:
             kind, record, _ = read
             pointer = f"/{_NAMES[kind]}/{counts[kind]}"
             counts[kind] += 1
             checker.ends(kind, record, pointer, number)
+            checker.twice(kind, record, pointer, number)
 
 
 def _spelled(value: dict[str, Any]) -> bytes:

@@ -15,8 +15,8 @@ URNs, some 30 bytes, so that a million chunks fit anywhere.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from omsgrain.errors import NotFoundError, OmsError, StoreError, UnsupportedError
@@ -26,71 +26,16 @@ from omsgrain.formats.aimem.fields import Kind
 from omsgrain.formats.aimem.native import native
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.formats.document import Loss
+from omsgrain.formats.raw import is_beside
+from omsgrain.gateways.aimem.asking import Asked, ExportReport
 from omsgrain.gateways.aimem.columns import Index, Rows
-from omsgrain.gateways.aimem.scopes import Wanted
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model
-from omsgrain.store.base import stored
 
-__all__ = ["Asked", "ExportReport", "Part", "choose", "said"]
+__all__ = ["Part", "choose", "said"]
 
-MOST = 1_000
-"""Losses that are listed; all are counted."""
-_OURS = "omsgrain:"
 _FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
-
-
-@dataclass(slots=True)
-class ExportReport:
-    """What became of an export; give an empty one to be filled.
-
-    Attributes:
-        counts: how many records of each kind left.
-        producers: of the bundles.
-        losses: what AIMEM cannot hold of what left, or does not leave for another reason; the
-            first thousand.
-        lost: how many there are.
-        passed_over: grains that are no memory of their own: parts of records, lists of documents.
-    """
-
-    counts: dict[Kind, int] = field(default_factory=dict)
-    producers: tuple[str, ...] = ()
-    losses: list[Loss] = field(default_factory=list)
-    lost: int = 0
-    passed_over: int = 0
-
-    def lose(self, losses: Iterable[Loss]) -> None:
-        """Tell of more losses."""
-        for loss in losses:
-            self.lost += 1
-            if len(self.losses) < MOST:
-                self.losses.append(loss)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is wanted of a tenant's memory.
-
-    Attributes:
-        wanted: the scope.
-        producer: our own, of grains that never were AIMEM.
-        only: the bundle of this producer only; None: of all.
-        strict: nothing that is no member of the format.
-        embeddings: whether embeddings leave.
-        model: of this model only.
-    """
-
-    wanted: Wanted
-    producer: str
-    only: str | None = None
-    strict: bool = False
-    embeddings: bool = False
-    model: str | None = None
-
-    def takes(self, producer: str) -> bool:
-        """Whether the bundle of a producer is wanted."""
-        return self.only in (None, producer)
 
 
 @dataclass(slots=True)
@@ -118,6 +63,16 @@ class Part:
         """One with nothing in it."""
         natives = Index((), ()) if natives is None else natives
         return cls(array("Q"), array("Q"), array("Q"), array("Q"), natives, model)
+
+    def seqs(self, kind: Kind) -> array[int]:
+        """The grains of a kind."""
+        by_kind: dict[Kind, array[int]] = {
+            "chunk": self.chunks,
+            "edge": self.edges,
+            "entity": self.entities,
+            "chunk_entity": self.links,
+        }
+        return by_kind[kind]
 
 
 def _record_of(page: Page, grain: Grain) -> tuple[Kind, dict[str, Any]] | None:
@@ -155,7 +110,7 @@ class _Choice:
 
     def look(self, page: Page, seq: int, grain: Grain) -> None:
         """Take one grain."""
-        if _is_beside(grain):
+        if is_beside(grain):
             self._report.passed_over += 1
             return
         time = grain.get("created_at", 0)
@@ -183,21 +138,23 @@ class _Choice:
         if not self._asked.takes(self._names[number]) or not self._asked.wanted.takes(chunk):
             return False
         self._chunks.add(seq, time, hash(chunk["id"]), number)
-        if self._asked.embeddings:
+        if self._asked.include_embeddings:
             self._vectors(page, seq, chunk["id"], number)
         return True
 
     def _vectors(self, page: Page, seq: int, name: str, number: int) -> None:
         for model in page.models.values():
             if page.has_vector(seq, model):
-                if self._asked.model in (None, model.name):
+                if self._asked.embedding_model in (None, model.name):
                     self._models.setdefault(number, {})[model.name] = model
                 else:
                     self._report.lose([Loss(name, "embedding", "it is of another model")])
 
     def _number(self, record: Mapping[str, Any]) -> int:
         found = urn.parse(record["id"])
-        name = "" if found is None else found.producer
+        return self._number_of("" if found is None else found.producer)
+
+    def _number_of(self, name: str) -> int:
         if name not in self._numbers:
             self._numbers[name] = len(self._names)
             self._names.append(name)
@@ -205,6 +162,10 @@ class _Choice:
 
     def parts(self) -> dict[str, Part]:
         """What leaves, by producer."""
+        named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
+        self._report.named = tuple(sorted(filter(self._asked.takes, named)))
+        if self._asked.together and len(self._report.named) > 1:
+            self._join()
         natives = Index(self._natives, self._natives)
         parts: dict[int, Part] = {}
 
@@ -245,6 +206,14 @@ class _Choice:
                 part(number).entities.append(seq)
         found = {self._names[number]: one for number, one in parts.items()}
         return {name: found[name] for name in sorted(found) if self._asked.takes(name)}
+
+    def _join(self) -> None:
+        """Make of all bundles one, our own."""
+        ours = self._number_of(self._asked.producer)
+        for rows in (self._chunks, self._entities):
+            rows.two = array("q", [ours]) * len(rows)
+        models = {name: one for found in self._models.values() for name, one in found.items()}
+        self._models = {ours: models}
 
     def _model(self, number: int) -> Model | None:
         found = self._models.get(number, {})
@@ -293,16 +262,4 @@ def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part
 
 def said(grain: Grain, asked: Asked) -> tuple[dict[str, Any] | None, list[Loss]]:
     """A grain that never was AIMEM as a chunk, and what that cannot hold."""
-    # A sealed grain stands under an address of its own. A chunk that carries the grain whole goes
-    # by what is in it, which is the same in every store.
-    one = grain if asked.strict else stored(grain.blob)
-    return native(one, producer=asked.producer, strict=asked.strict)
-
-
-def _is_beside(grain: Grain) -> bool:
-    """Whether a grain is part of a record, or a list of what was in a document."""
-    if grain.type != "state":
-        return False
-    context = grain.get("context")
-    kind = context.get("kind") if isinstance(context, Mapping) else None
-    return isinstance(kind, str) and kind.startswith(_OURS)
+    return native(grain, producer=asked.producer, strict=asked.strict)

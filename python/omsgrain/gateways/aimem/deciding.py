@@ -41,7 +41,7 @@ Reason: TypeAlias = Literal[
 REASONS: Final[dict[Reason, str]] = {
     "created_at_conflict": "other content, and the same created_at",
     "field_conflict": "other fields, and no newer created_at",
-    "older": "other content than what is stored, and an older created_at",
+    "older": "other content or fields than what is stored, and an older created_at",
     "dna_conflict": "DNA-class or pinned: superseded only when that is allowed",
     "withdrawn": "what is stored was superseded, retracted or restricted here",
     "erased": "it was erased, and comes back only when that is allowed",
@@ -65,6 +65,10 @@ _ASIDE: Final[dict[Kind, frozenset[str]]] = {
 """What is compared in other ways, or not at all."""
 _NOTHING: Final[dict[str, Any]] = {"is_pinned": False, "tags": []}
 """Values that are as if the field were not there."""
+_TOLD, _LONGEST = (
+    20,
+    64,
+)  # names of fields, and letters of one: a record can have megabytes of them
 _NULLABLE: Final = {
     kind: frozenset(field.name for field in table if field.nullable)
     for kind, table in RECORDS.items()
@@ -77,7 +81,7 @@ class Decision(NamedTuple):
     Attributes:
         fate: that.
         reason: of a conflict.
-        fields: those that differ, of a ``field_conflict``.
+        fields: those that differ, of a ``field_conflict``; the first twenty.
     """
 
     fate: Fate
@@ -112,12 +116,12 @@ def decide(
     differ = changes(kind, stored, new)
     says = [name for name in differ if name in _SAYS[kind]]
     order = _order(stored, new)
-    if not differ or (kind == "chunk" and not says and order):
+    if not differ:
         return UNCHANGED
     if not order:
         if kind == "chunk" and says:
             return Decision("conflict", "created_at_conflict")
-        return Decision("conflict", "field_conflict", tuple(differ))
+        return Decision("conflict", "field_conflict", tuple(n[:_LONGEST] for n in differ[:_TOLD]))
     if order < 0:
         return Decision("conflict", "older")
     if not current:

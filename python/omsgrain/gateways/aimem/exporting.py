@@ -8,10 +8,10 @@ What was superseded, retracted or restricted stays here, and so does all that is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from omsgrain.engine import leaving
 from omsgrain.errors import SchemaError, StoreError
@@ -19,39 +19,24 @@ from omsgrain.formats.aimem import checksum, embedding, times, urn
 from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
 from omsgrain.formats.aimem.records import from_grain
-from omsgrain.gateways.aimem.choosing import Asked, ExportReport, Part, choose, said
-from omsgrain.gateways.aimem.scopes import wanted
+from omsgrain.gateways.aimem.asking import Asked, ExportReport
+from omsgrain.gateways.aimem.choosing import Part, choose, said
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
-    from omsgrain.privacy import Purpose
 
-__all__ = ["PRODUCER", "Export", "ExportReport", "export_bundle"]
-
-PRODUCER: Final = "omsgrain"
-"""Our own producer namespace, if no other is given."""
-
-Record = tuple[Kind, dict[str, Any]]
+__all__ = ["Export", "export_bundle"]
 
 
 def export_bundle(
     store: GrainStore,
     tenant: str,
     *,
-    scope: str = "FULL",
-    since: str | None = None,
-    producer: str = PRODUCER,
-    only_producer: str | None = None,
-    include_embeddings: bool = False,
-    embedding_model: str | None = None,
-    strict: bool = False,
-    now: int | None = None,
-    tenant_id: str | None = None,
-    purpose: Purpose = "transfer",
     actor: str | None = None,
     report: ExportReport | None = None,
+    **options: Any,
 ) -> list[Bundle]:
     """Export a tenant: one bundle for each producer, in the order of their names.
 
@@ -61,19 +46,9 @@ def export_bundle(
     Args:
         store: where from.
         tenant: the ``user_id`` of the grains.
-        scope: ``FULL``; ``DNA_ONLY``: chunks that must not decay; ``SINCE``: those of ``since``
-            or later.
-        since: with SINCE: a time in UTC.
-        producer: our own namespace, under which grains leave that never were AIMEM.
-        only_producer: only the bundle of this producer.
-        include_embeddings: whether they leave; they can tell what they were made of.
-        embedding_model: the model of those that do, if the chunks have several.
-        strict: nothing that is no member of the format; the report tells what is lost by it.
-        now: ms since 1970, instead of the clock.
-        tenant_id: what the bundle calls the tenant, if it is not ``tenant``.
-        purpose: why, for the rules of presets and profiles, as with ``export_mg``.
         actor: who exports, for the audit trail, if it is another than the store's.
         report: an empty one, to be filled.
+        **options: what is wanted, as ``Asked`` has it.
 
     Raises:
         SchemaError: an argument; ``rule`` is the format's.
@@ -85,15 +60,7 @@ def export_bundle(
 
     Spec: AIMEM §2, §5.5
     """
-    asked = Asked(
-        wanted(scope, since),
-        producer,
-        only_producer,
-        strict,
-        include_embeddings,
-        embedding_model,
-    )
-    export = Export(store, tenant, asked, now, tenant_id, purpose, report)
+    export = Export(store, tenant, Asked(**options), report)
     bundles = [export.bundle(name) for name in export.producers]
     export.memory.check()
     export.note(actor)
@@ -114,22 +81,26 @@ class Export:
         store: GrainStore,
         tenant: str,
         asked: Asked,
-        now: int | None = None,
-        tenant_id: str | None = None,
-        purpose: Purpose = "transfer",
         report: ExportReport | None = None,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._asked, self._purpose = store, asked, purpose
-        self._tenant_id = tenant if tenant_id is None else tenant_id
-        _check(self._tenant_id, asked, purpose)
-        self._now = store._settings.clock() if now is None else now
+        self._store, self._asked = store, asked
+        self._tenant_id = tenant if asked.tenant_id is None else asked.tenant_id
+        if not urn.is_tenant(self._tenant_id):
+            raise SchemaError(
+                "not the id of a tenant",
+                field="/tenant_id",
+                expected="a UUID or a URI, or another name for it as tenant_id",
+                rule="invalid_tenant",
+            )
+        self._now = store._settings.clock() if asked.now is None else asked.now
         self.report = ExportReport() if report is None else report
-        self.memory = Memory(store, tenant)
+        self.memory = Memory(store, tenant, alive)
         self._parts = choose(self.memory, asked, self.report)
         if not self._parts:
-            self._parts = {asked.only or asked.producer: Part.empty()}
+            self._parts = {asked.only_producer or asked.producer: Part.empty()}
         self.producers = self.report.producers = tuple(self._parts)
-        self._sums: dict[str, bytes] = {}  # of the embeddings, of bundles that were read
+        self._sums: dict[tuple[str, Kind], bytes] = {}  # of the embeddings, of what was read
         self._rules: set[str] = set()
 
     def envelope(self, producer: str) -> dict[str, Any]:
@@ -148,32 +119,25 @@ class Export:
         }
         return {name: value for name, value in members.items() if value is not None}
 
-    def records(self, producer: str) -> Iterator[Record]:
-        """The records of a bundle; as often as it is asked for, and each time the same.
+    def records(self, producer: str, kind: Kind) -> Iterator[dict[str, Any]]:
+        """The records of a kind; as often as it is asked for, and each time the same.
 
         Raises:
             UnsupportedError: a rule keeps a grain here; the first time.
             ErasedError, StoreError: the grains are not what they were.
         """
         part, digest = self._parts[producer], sha256()
-        first = producer not in self._sums
-        kinds: tuple[tuple[Kind, Any], ...] = (
-            ("chunk", part.chunks),
-            ("edge", part.edges),
-            ("entity", part.entities),
-            ("chunk_entity", part.links),
-        )
-        for kind, seqs in kinds:
-            if first:
-                counts = self.report.counts
-                counts[kind] = counts.get(kind, 0) + len(seqs)
-            work = partial(self._record, part, kind, first)
-            for record, vector in self.memory.each(seqs, work):
-                if vector is not None:
-                    digest.update(vector)
-                    record["embedding"] = embedding.encode(vector)
-                yield kind, record
-        if self._sums.setdefault(producer, digest.digest()) != digest.digest():
+        seqs = part.seqs(kind)
+        first = (producer, kind) not in self._sums
+        if first:
+            counts = self.report.counts
+            counts[kind] = counts.get(kind, 0) + len(seqs)
+        for record, vector in self.memory.each(seqs, partial(self._record, part, kind, first)):
+            if vector is not None:
+                digest.update(vector)
+                record["embedding"] = embedding.encode(vector)
+            yield record
+        if self._sums.setdefault((producer, kind), digest.digest()) != digest.digest():
             raise StoreError("embeddings were changed while they were exported")
 
     def _record(
@@ -184,7 +148,7 @@ class Export:
         ruled = "structural_tags" in grain.fields or leaving.SHARING in grain.fields
         if first and (settings.preset is not None or ruled):
             held = page.held(seq)
-            self._rules.update(leaving.check(settings, grain, held, self._purpose))
+            self._rules.update(leaving.check(settings, grain, held, self._asked.purpose))
         is_chunk = kind == "chunk"
         if is_chunk and seq in part.natives:
             chunk, _ = said(grain, self._asked)
@@ -198,9 +162,7 @@ class Export:
 
     def bundle(self, producer: str) -> Bundle:
         """A whole bundle, with its checksum."""
-        records: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
-        for kind, record in self.records(producer):
-            records[kind].append(record)
+        records = {kind: list(self.records(producer, kind)) for kind in ARRAYS.values()}
         made = Bundle(self.envelope(producer), records)
         text = json.dumps(made.to_dict()).encode("ascii")
         made.envelope[checksum.MEMBER] = checksum.of_document(text)
@@ -216,28 +178,9 @@ class Export:
             "scope": self._asked.wanted.scope,
             "bundles": len(self.producers),
             "grains": sum(self.report.counts.values()),
-            "embeddings": int(self._asked.embeddings),
-            "purpose": self._purpose,
+            "embeddings": int(self._asked.include_embeddings),
+            "purpose": self._asked.purpose,
         }
         if self._rules:
             told["review"] = ",".join(sorted(self._rules))[:256]
         store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
-
-
-def _check(tenant_id: str, asked: Asked, purpose: str) -> None:
-    if not urn.is_tenant(tenant_id):
-        expected = "a UUID or a URI"
-        raise SchemaError(
-            "not the id of a tenant", field="/tenant_id", expected=expected, rule="invalid_tenant"
-        )
-    for name in (asked.producer, asked.only):
-        if name is not None and not urn.is_producer(name):
-            raise SchemaError(
-                "not a producer namespace",
-                field="/producer",
-                expected="1 to 63 of a-z, 0-9 and -",
-                rule="invalid_producer",
-            )
-    if purpose not in ("move", "access", "transfer", "sale"):
-        expected = "move, access, transfer or sale"
-        raise SchemaError("no such purpose", field="/purpose", expected=expected)

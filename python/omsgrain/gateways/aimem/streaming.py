@@ -8,19 +8,17 @@ tenant was erased meanwhile. Spec: AIMEM §3.1, §5.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.aimem import stream
-from omsgrain.gateways.aimem.choosing import Asked, ExportReport
-from omsgrain.gateways.aimem.exporting import PRODUCER, Export
-from omsgrain.gateways.aimem.scopes import wanted
+from omsgrain.gateways.aimem.asking import Asked, ExportReport
+from omsgrain.gateways.aimem.exporting import Export
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
-    from omsgrain.privacy import Purpose
 
 __all__ = ["PIECE", "export_stream"]
 
@@ -32,40 +30,24 @@ def export_stream(
     store: GrainStore,
     tenant: str,
     *,
-    scope: str = "FULL",
-    since: str | None = None,
-    producer: str = PRODUCER,
-    only_producer: str | None = None,
-    include_embeddings: bool = False,
-    embedding_model: str | None = None,
-    strict: bool = False,
-    now: int | None = None,
-    tenant_id: str | None = None,
-    purpose: Purpose = "transfer",
     actor: str | None = None,
     report: ExportReport | None = None,
+    alive: Callable[[], None] = lambda: None,
     piece: int = PIECE,
+    **options: Any,
 ) -> Iterator[bytes]:
-    """Export the bundle of one producer by lines; what can be refused is refused by the call.
+    """Export one bundle by lines; what can be refused is refused by the call.
 
     Whoever reads on after an error has got less than the envelope's checksum is of, and can tell.
 
     Args:
         store: where from.
         tenant: the ``user_id`` of the grains.
-        scope: as for ``export_bundle``, and so are the others.
-        since: with SINCE: a time in UTC.
-        producer: our own namespace.
-        only_producer: the producer of the bundle; may be left out if all chunks have one.
-        include_embeddings: whether they leave.
-        embedding_model: the model of those that do.
-        strict: nothing that is no member of the format.
-        now: ms since 1970, instead of the clock.
-        tenant_id: what the bundle calls the tenant.
-        purpose: why.
-        actor: who exports.
+        actor: who exports, for the audit trail, if it is another than the store's.
         report: an empty one, to be filled.
+        alive: called now and then, also before the first piece is there; what it raises ends it.
         piece: bytes of a piece, at least.
+        **options: what is wanted, as ``Asked`` has it.
 
     Returns:
         Pieces of NDJSON, each of whole lines. It raises ErasedError as soon as the tenant was
@@ -78,15 +60,7 @@ def export_stream(
 
     Spec: AIMEM §3.1
     """
-    asked = Asked(
-        wanted(scope, since),
-        producer,
-        only_producer,
-        strict,
-        include_embeddings,
-        embedding_model,
-    )
-    export = Export(store, tenant, asked, now, tenant_id, purpose, report)
+    export = Export(store, tenant, Asked(**options), report, alive)
     if len(export.producers) > 1:
         raise UnsupportedError(
             "a bundle has the chunks of one producer",

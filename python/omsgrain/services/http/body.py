@@ -7,12 +7,12 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable
-from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from omsgrain.crypto.spool import spool
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal
 
@@ -21,6 +21,7 @@ __all__ = ["Gone", "Media", "drain", "media_of", "receive_body"]
 _IN_MEMORY = 1 << 20  # bytes of a body that needs no file
 _PIECE = 256 << 10  # bytes that are gathered for one step of a thread
 _UNPACKED = 1 << 20  # bytes that one step unpacks at the most
+_BIT = 4 << 10  # bytes that are handed to the unpacker at a time
 _FREE = 1 << 20  # bytes that any packed body may become
 _DRAINED = 64 << 20  # bytes that are read and thrown away, so that a client hears the refusal
 
@@ -140,7 +141,7 @@ class _Sink:
     """Takes the bytes of a body, unpacks them, and counts."""
 
     def __init__(self, limit: int, ratio: int, packed: bool) -> None:
-        self.file: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)
+        self.file = spool(_IN_MEMORY)
         self.packed = packed
         self._limit = limit
         self._ratio = ratio
@@ -154,8 +155,13 @@ class _Sink:
         if self._unpacker is None:
             self._put(data)
             return
+        # Bit by bit: what is left after each part of a file is copied, and parts can be tiny.
+        for at in range(0, len(data), _BIT):
+            self._unpack(data[at : at + _BIT])
+
+    def _unpack(self, data: bytes) -> None:
         while data:
-            if self._unpacker.eof:  # a file of several parts, one after the other
+            if self._unpacker is None or self._unpacker.eof:  # parts, one after the other
                 self._unpacker = zlib.decompressobj(_GZIP)
             try:
                 self._put(self._unpacker.decompress(data, _UNPACKED))

@@ -73,7 +73,7 @@ def _lines(
 ) -> tuple[Generator[bytes, None, None], dict[str, str]]:
     """The lines of an export, and the headers that tell of it."""
     lines, headers = exporting.lines_of(
-        call.service.stores.main, call.tenant, call.actor, asked, call.service.options
+        call.service.stores.main, call.tenant, call.actor, asked, call.service.options, flag
     )
     return exporting.watched(lines, flag), headers
 
@@ -250,6 +250,7 @@ async def erase(call: Call) -> Response:
         # Not the addresses in it: one of them can be a grain of somebody else.
         told = report.to_dict()
         names = ("complete", "erased", "sealed", "keys", "scrubbed", "scrub_due", "incomplete")
-        return as_json({name: told[name] for name in names} | {"kept": len(report.kept)})
+        more = {"kept": len(report.kept), "tokens": call.service.tokens.count([call.tenant])}
+        return as_json({name: told[name] for name in names} | more)
 
     return await call.do(work)

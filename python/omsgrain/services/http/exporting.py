@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from omsgrain.errors import UnsupportedError
+from omsgrain.crypto.spool import spool
+from omsgrain.errors import KeyMissingError, SchemaError, UnsupportedError
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.aimem.rules import RULES as AIMEM
 from omsgrain.formats.aimem.stream import TAG
 from omsgrain.gateways.aimem import scopes
-from omsgrain.gateways.aimem.choosing import ExportReport
+from omsgrain.gateways.aimem.asking import ExportReport
 from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["PRODUCERS", "Wanted", "as_document", "lines_of", "spooled", "wanted", "watched"]
 
 PRODUCERS: Final = "aimem-producers"
-"""The header that names the producers of what an export could hold."""
+"""The header that names the producers of what an export holds."""
 _TOLD = 100
 _IN_MEMORY = 1 << 20
 _NAMES: Final = {kind: name for name, kind in ARRAYS.items()}
@@ -72,38 +72,43 @@ def wanted(given: Mapping[str, Any]) -> Wanted:
 
 
 def lines_of(
-    store: GrainStore, tenant: str, actor: str, asked: Wanted, options: Options
+    store: GrainStore, tenant: str, actor: str, asked: Wanted, options: Options, flag: Flag
 ) -> tuple[Iterator[bytes], dict[str, str]]:
     """An export by lines, and the headers that tell of it.
 
-    A bundle is of one producer. Of several the one that was asked for leaves, else our own, else
-    the first by name; a header names them all, so that nobody takes a part for the whole.
+    Who asks for no producer gets all there is, in one bundle; a header names who has named it.
 
     Raises:
+        Refusal: a rule of a preset or a profile keeps it here.
+        Stopped: one must.
         OmsError: as ``export_stream``.
     """
     report = ExportReport()
-    ask = partial(
-        export_stream,
-        store,
-        tenant,
-        scope=asked.scope,
-        since=asked.since,
-        producer=options.producer,
-        include_embeddings=asked.include_embeddings,
-        embedding_model=asked.embedding_model,
-        actor=actor,
-    )
     try:
-        pieces = ask(only_producer=asked.producer, report=report)
-        names = report.producers
-    except UnsupportedError as error:
-        if error.rule != "several_producers":
+        pieces = export_stream(
+            store,
+            tenant,
+            actor=actor,
+            report=report,
+            alive=flag.check,
+            scope=asked.scope,
+            since=asked.since,
+            producer=options.producer,
+            only_producer=asked.producer,
+            together=asked.producer is None,
+            include_embeddings=asked.include_embeddings,
+            embedding_model=asked.embedding_model,
+            purpose=options.purpose,
+        )
+    except (UnsupportedError, SchemaError, KeyMissingError) as error:
+        if error.field == "/embedding_model":
+            one = f"embedding_model: expected one of {error.found}"
+            raise Refusal("invalid_parameter", one, code=error.code) from None
+        if error.rule is None or error.rule in AIMEM:
             raise
-        names = report.producers
-        chosen = options.producer if options.producer in names else names[0]
-        pieces = ask(only_producer=chosen, report=ExportReport())
-    return pieces, {PRODUCERS: ", ".join(names[:_TOLD])}
+        kept = f"the rule {error.rule} keeps memory here"
+        raise Refusal("refused_by_policy", kept, code=error.code) from None
+    return pieces, {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
 
 
 def watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
@@ -154,7 +159,7 @@ def spooled(parts: Iterator[bytes], most: int | None = None) -> tuple[IO[bytes],
     Returns:
         The file, its size, and whether the parts have ended.
     """
-    file: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)
+    file = spool(_IN_MEMORY)
     size, whole = 0, True
     try:
         for part in parts:

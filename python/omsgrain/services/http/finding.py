@@ -19,7 +19,7 @@ from omsgrain.ops.query import envelope
 from omsgrain.services.http.call import Call, as_json
 from omsgrain.services.http.grains import theirs
 from omsgrain.services.http.media import BLOB, BUNDLE
-from omsgrain.services.http.problems import Refusal
+from omsgrain.services.http.problems import Refusal, refusal_of
 from omsgrain.services.http.work import Flag
 
 __all__ = ["changes", "query", "search", "verify"]
@@ -33,7 +33,10 @@ async def query(call: Call) -> Response:
     given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
 
     def work(_: Flag) -> Response:
-        return as_json(_told(store.query(**given, user_id=tenant)))
+        try:
+            return as_json(_told(store.query(**given, user_id=tenant)))
+        except OmsError as error:
+            raise _refused(error) from None
 
     return await call.do(work)
 
@@ -43,8 +46,6 @@ async def search(call: Call) -> Response:
     store, tenant = call.service.stores.main, call.tenant
     filters = {name: call.given[name] for name in ("type", "namespace")}
     text, limit = call.given["text"], call.given["limit"]
-    if text is None:
-        raise Refusal("invalid_parameter", "text: expected something to search for")
 
     def work(_: Flag) -> Response:
         try:
@@ -52,9 +53,20 @@ async def search(call: Call) -> Response:
         except UnsupportedError:
             page = store.query(words=text, limit=limit, user_id=tenant, **filters)
             ranked = False
+        except OmsError as error:
+            raise _refused(error) from None
         return as_json(_told(page) | {"ranked": ranked})
 
     return await call.do(work)
+
+
+def _refused(error: OmsError) -> Exception:
+    """What is wrong with a question is wrong with a parameter."""
+    found = refusal_of(error)
+    if found.rule != "invalid_grain":
+        return error
+    detail, pointer = found.detail, found.pointer
+    return Refusal("invalid_parameter", detail, pointer=pointer, code=error.code)
 
 
 def _told(page: Page) -> dict[str, Any]:
@@ -68,11 +80,8 @@ def _told(page: Page) -> dict[str, Any]:
 async def verify(call: Call) -> Response:
     """Say what is wrong with a blob, a bundle, or a stored grain."""
     options, store, tenant = call.service.options, call.service.stores.main, call.tenant
-    file = await call.body(options.document)
-    with file:
-        data = file.read()
 
-    def work(_: Flag) -> Response:
+    def work(data: bytes) -> Response:
         if call.media == BUNDLE:
             verdict = validate(data, Limits(document=options.document))
             problems = [one.to_dict() for one in verdict.problems]
@@ -97,7 +106,10 @@ async def verify(call: Call) -> Response:
             return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
         return as_json({"ok": True, "content_address": grain.address, "problems": []})
 
-    return await call.do(work, size=len(data))
+    with await call.body(options.document) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        return await call.do(lambda _: work(file.read()), size=size)
 
 
 def _asked(data: bytes) -> str:

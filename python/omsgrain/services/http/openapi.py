@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from omsgrain import _core
 from omsgrain.formats.aimem.signature import HEADER
+from omsgrain.registry import TYPES
 from omsgrain.services.http.media import BLOB, BUNDLE, COSE_KEY, JSON, LINES
 from omsgrain.services.http.parameters import Parameter
 from omsgrain.services.http.problems import MEDIA
@@ -31,6 +32,7 @@ def _list(items: Any) -> dict[str, Any]:
 
 _SHAPES: Final[dict[str, Any]] = {
     "Object": _FREE,
+    "Fields": _object("type", type={"enum": [kind.name for kind in TYPES]}),
     "Problem": _object(
         "type", "title", "status", "code", "rule",
         type=_TEXT, title=_TEXT, status={"type": "integer"}, code=_TEXT, rule=_TEXT,
@@ -81,9 +83,21 @@ _SHAPES: Final[dict[str, Any]] = {
     ),
     "Health": _object("status", status={"const": "ok"}),
 }  # fmt: skip
+_GRAINS: Final = {
+    "anyOf": [
+        {"$ref": "#/components/schemas/Fields"},
+        {"type": "array", "items": {"$ref": "#/components/schemas/Fields"}},
+    ]
+}
+_OWN: Final[dict[tuple[str, str], Any]] = {
+    ("/v1/grains", JSON): _GRAINS,
+    ("/v1/verify", JSON): _object("address", address=_ADDRESS) | {"additionalProperties": False},
+    ("/v1/verify", BUNDLE): {},  # whatever it is, the answer says what is wrong with it
+}
+"""Bodies that are not what their media type alone says."""
 _TAKEN: Final[dict[str, Any]] = {
     BUNDLE: {"$ref": "#/components/schemas/Bundle"},
-    JSON: {},
+    JSON: {"$ref": "#/components/schemas/Bundle"},
     LINES: _TEXT,
     BLOB: {"type": "string", "format": "binary"},
     COSE_KEY: {"type": "string", "format": "binary"},
@@ -129,7 +143,10 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         found["parameters"] = parameters
     if route.bodies:
-        content = {media: {"schema": _TAKEN[media]} for media in route.bodies}
+        content = {
+            media: {"schema": _OWN.get((route.path, media), _TAKEN[media])}
+            for media in route.bodies
+        }
         found["requestBody"] = {"required": True, "content": content}
     if route.scope is not None:
         found["security"] = [{"token": []}]
@@ -151,4 +168,5 @@ def _parameter(known: Parameter) -> dict[str, Any]:
     if known.kind != "time":  # which can be a text too
         bounds = {"minimum": known.low, "maximum": known.high, "default": known.default}
         schema |= {name: value for name, value in bounds.items() if value is not None}
-    return {"name": known.name, "in": "query", "description": known.says, "schema": schema}
+    told = {"name": known.name, "in": "query", "description": known.says, "schema": schema}
+    return told | ({"required": True} if known.required else {})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from omsgrain.crypto import Signer
     from omsgrain.formats.aimem.signature import Trust
+    from omsgrain.privacy import Purpose
 
 __all__ = ["Options"]
 
@@ -19,6 +20,7 @@ class Options:
 
     Attributes:
         producer: the namespace of what was born here, and the producer of our bundles.
+        purpose: why exports leave, for the rules of a policy.
         signer: signs what is exported.
         trust: whose signatures on imports count.
         require_signature: refuse imports that nobody in ``trust`` has signed.
@@ -38,6 +40,7 @@ class Options:
     """
 
     producer: str = "omsgrain"
+    purpose: Purpose = "transfer"
     signer: Signer | None = None
     trust: Trust | None = None
     require_signature: bool = False

@@ -33,6 +33,7 @@ class Parameter:
         high: the greatest.
         default: what stands for it when it is not given.
         rule: what a wrong choice breaks.
+        required: whether it must be given.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Parameter:
     high: int | None = None
     default: Any = None
     rule: str = "invalid_parameter"
+    required: bool = False
 
 
 def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:
@@ -64,6 +66,9 @@ def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:
         if key in found:
             raise Refusal("invalid_parameter", f"{key} stands twice")
         found[key] = _value(table[key], text)
+    for one in known:
+        if one.required and one.name not in found:
+            raise _wrong(one, one.says)
     return {one.name: one.default for one in known} | found
 
 

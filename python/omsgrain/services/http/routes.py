@@ -56,7 +56,7 @@ _EXPORT: Final = (
     Parameter("since", "with scope SINCE: the least created_at"),
     Parameter("include_embeddings", "with vectors", "boolean", default=False),
     Parameter("embedding_model", "of which model; may be left out where there is one"),
-    Parameter("producer", "only what this producer has named; ours by default"),
+    Parameter("producer", "only what this producer has named; what all have by default"),
 )
 _FIND: Final = tuple(
     Parameter(name, f"the {name} of the grain") for name in FILTERS if name not in ("user_id",)
@@ -83,12 +83,15 @@ _QUERY: Final = (
     Parameter("count", "count all that match", "boolean", default=False),
 )
 _SEARCH: Final = (
-    Parameter("text", "what to search for"),
+    Parameter("text", "something to search for", required=True),
     Parameter("limit", "results", "integer", low=1, high=1_000, default=10),
     _TYPE,
     Parameter("namespace", "the namespace of the grain"),
 )
-_CHANGES: Final = (Parameter("since", "next of the answer before", "integer", low=0, default=0),)
+_LAST: Final = 2**53 - 1  # that all readers of JSON can count to
+_CHANGES: Final = (
+    Parameter("since", "next of the answer before", "integer", low=0, high=_LAST, default=0),
+)
 _BODY: Final = (
     "slow_request", "body_too_large", "unsupported_media_type", "unsupported_encoding",
     "invalid_encoding",
@@ -97,11 +100,12 @@ _BODY: Final = (
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET", "/v1/brain/export", bundles.export, "The tenant's memory as one bundle.", "export",
-        _EXPORT, answers=(BUNDLE,), shape="Bundle", refuses=("since_missing", "erased"),
+        _EXPORT, answers=(BUNDLE,), shape="Bundle",
+        refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
         "GET", "/v1/brain/export/stream", bundles.export_lines, "The same by lines.", "export",
-        _EXPORT, answers=(LINES,), refuses=("since_missing", "erased"),
+        _EXPORT, answers=(LINES,), refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
         "POST", "/v1/brain/import", bundles.import_, "Take a bundle in.", "import",

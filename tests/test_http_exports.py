@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an export over HTTP holds: of several producers, under a policy, for who goes away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from http_sites import (
+    ADA,
+    BUNDLE,
+    EXPORT,
+    LINES,
+    STREAM,
+    Site,
+    bundle,
+    chunk,
+    chunks,
+    imported,
+    lamp,
+    site,
+)
+from omsgrain.formats.aimem.bundle import validate
+from omsgrain.services.http import exporting
+from omsgrain.services.http.options import Options
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path / "m.omsg") as found:
+        yield found
+
+
+def test_what_several_have_named_leaves_together_unless_one_is_asked_for(served: Site) -> None:
+    token = served.token()
+    imported(served, token, bundle(chunk(1)))
+    imported(served, token, bundle(chunk(1, producer="shop"), producer="shop"))
+    assert served.ask("GET", EXPORT + "?producer=lab", token).json()["producer"] == "lab"
+    served.ask("POST", "/v1/grains", token, json=lamp())
+    answer = served.ask("GET", EXPORT, token)
+    assert answer.headers["aimem-producers"] == "lab, omsgrain, shop"
+    assert answer.json()["producer"] == "omsgrain"
+    verdict = validate(answer.content)
+    assert not verdict.total
+    assert {one.rule for one in verdict.warnings} == {"foreign_producer"}
+    named = sorted(one["id"].split(":")[2] for one in chunks(answer))
+    assert named == ["lab", "omsgrain", "shop"]
+    lines = served.ask("GET", STREAM, token).content
+    assert len(lines.splitlines()) == 4
+    for body, media in ((answer.content, BUNDLE), (lines, LINES)):
+        told = imported(served, token, body, **{"content-type": media})
+        assert (told["chunks_skipped_idempotent"], told["chunks_inserted"]) == (3, 0)
+    for name in ("lab", "shop"):
+        for path in (EXPORT, STREAM):
+            answer = served.ask("GET", f"{path}?producer={name}", token)
+            assert answer.headers["aimem-producers"] == name
+            assert f"urn:aimem:{name}:c1" in answer.text
+            assert json.loads(answer.content.splitlines()[0])["producer"] == name
+
+
+def test_one_producer_keeps_its_bundle(served: Site) -> None:
+    token = served.token()
+    imported(served, token, bundle(chunk(1)))
+    answer = served.ask("GET", EXPORT, token)
+    assert answer.json()["producer"] == answer.headers["aimem-producers"] == "lab"
+    assert not validate(answer.content).warnings
+
+
+@pytest.mark.parametrize("purpose", ["transfer", "access"])
+def test_a_policy_says_what_leaves(tmp_path: Path, purpose: Any) -> None:
+    with site(tmp_path / "m.omsg") as served:
+        token = served.token()
+        imported(served, token, bundle(chunk(1)))
+    with site(tmp_path / "m.omsg", Options(purpose=purpose), policy="gdpr") as served:
+        told = imported(served, token, bundle(chunk(2)))  # without a basis, so it stays out
+        assert [one["reason"] for one in told["conflicts"]] == ["refused"]
+        for path in (EXPORT, STREAM):
+            answer = served.ask("GET", path, token)
+            if purpose == "access":
+                assert answer.status_code == 200 and "note 1" in answer.text
+            else:
+                assert (answer.status_code, answer.json()["rule"]) == (409, "refused_by_policy")
+                assert "transfer-basis" in answer.json()["detail"]
+                assert ADA not in answer.text
+
+
+def test_embeddings_of_several_models(served: Site) -> None:
+    token = served.token()
+    for n, model in enumerate("ab"):
+        vector = {"embedding": "AACAPwAAAEA="}
+        body = bundle(chunk(n, **vector), embedding_dim=2, embedding_model=model)
+        imported(served, token, body)
+    answer = served.ask("GET", EXPORT + "?include_embeddings=true", token)
+    assert (answer.status_code, answer.json()["rule"]) == (422, "invalid_parameter")
+    for model in "ab":
+        path = f"{EXPORT}?include_embeddings=true&embedding_model={model}"
+        found = [c.get("embedding") for c in chunks(served.ask("GET", path, token))]
+        assert sorted(one is None for one in found) == [False, True]
+
+
+def test_a_client_that_leaves_ends_the_work_before_the_first_byte(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading all for the checksum takes most of the time of an export."""
+    token = served.token()
+    imported(served, token, bundle(*(chunk(n) for n in range(300))))
+    flags: list[Any] = []
+    real = exporting.lines_of
+
+    def leaving(*given: Any) -> Any:
+        flags.append(given[-1])
+        given[-1].set()
+        return real(*given)
+
+    monkeypatch.setattr(exporting, "lines_of", leaving)
+    for path in (EXPORT, STREAM):
+        with pytest.raises(AssertionError):  # of the transport: there was no answer
+            served.ask("GET", path, token)
+    assert len(flags) == 2
+    with og.open(served.path, readonly=True) as store:
+        assert not [e for e in store.audit.entries() if e.operation == "export"]
