@@ -19,7 +19,8 @@ pub fn widened(values: impl Iterator<Item = f32>) -> impl Iterator<Item = f64> {
 /// The values as float32; none if one of them is not what the shortest text of a float32 says.
 pub fn narrowed(values: &[f64]) -> Option<Vec<f32>> {
     let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-    let same = widened(narrow.iter().copied()).zip(values).all(|(one, other)| one.to_bits() == other.to_bits());
+    let same =
+        widened(narrow.iter().copied()).zip(values).all(|(one, other)| one.to_bits() == other.to_bits());
     same.then_some(narrow)
 }
 
