@@ -19,8 +19,10 @@ pub fn widened(values: impl Iterator<Item = f32>) -> impl Iterator<Item = f64> {
 /// The values as float32; none if one of them is not what the shortest text of a float32 says.
 pub fn narrowed(values: &[f64]) -> Option<Vec<f32>> {
     let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-    let same =
-        widened(narrow.iter().copied()).zip(values).all(|(one, other)| one.to_bits() == other.to_bits());
+    let mut pairs = widened(narrow.iter().copied()).zip(values);
+    // JSON has no others.
+    let same = pairs.all(|(one, other)| one.is_finite() && one.to_bits() == other.to_bits());
+    drop(pairs);
     same.then_some(narrow)
 }
 
