@@ -35,6 +35,7 @@ check: build ## format, lints, types, stubs, layers, file lengths, generated doc
 	$(BIN)/python tests/layers.py
 	$(BIN)/python tests/lengths.py
 	$(BIN)/python docs/make_fields.py --check
+	$(BIN)/python docs/make_schemas.py --check
 
 fmt: build ## format everything
 	cargo fmt --all
@@ -66,6 +67,7 @@ vectors: build ## make the test vectors anew with the oracle, then check them wi
 
 docs: build ## the generated pages
 	$(BIN)/python docs/make_fields.py
+	$(BIN)/python docs/make_schemas.py
 
 build: $(BUILT)
 

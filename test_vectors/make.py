@@ -16,9 +16,20 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
-from source import aimem, flags, oms, refused_codec, refused_read, refused_write, types, values  # noqa: E402
+from source import (  # noqa: E402
+    aimem,
+    flags,
+    mif,
+    oms,
+    refused_codec,
+    refused_read,
+    refused_write,
+    types,
+    values,
+)
 
-AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem)
+AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem,
+         mif)  # fmt: skip
 
 
 def build() -> dict[Path, str]:

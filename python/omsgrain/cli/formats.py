@@ -35,6 +35,15 @@ def trust_option(command: F) -> F:
     )(command)
 
 
+def passphrase_option(command: F) -> F:
+    """``--passphrase-file``, of what reads documents that may be encrypted."""
+    return click.option(
+        "--passphrase-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="What opens an encrypted document of MIF 1.0: the first line of this file.",
+    )(command)
+
+
 BUNDLES = "an AIMEM bundle"
 CONTAINERS = "a .mg file"
 IMPORT = ("tenant", "allow_dna_updates", "trust", "require_signature", "dry_run")
@@ -200,25 +209,38 @@ def _counts(records: dict[str, int]) -> str:
 @click.command(short_help="Make a file of another format.")
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--format", metavar="NAME", help="mg or aimem; by default told by TARGET's name.")
-@click.option("--tenant", "tenant_id", metavar="ID", help="Whose bundle it is, if no grain says.")
+@click.option("--format", metavar="NAME",
+              help="mg, aimem, mif2 or mif1; by default told by TARGET's name.")  # fmt: skip
+@click.option("--user", "--tenant", "user_id", metavar="ID",
+              help="Whose document it is, if nothing says.")  # fmt: skip
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
               help="The namespace of what was never AIMEM.")  # fmt: skip
-@click.option("--embeddings", is_flag=True, help="Keep the embeddings of a bundle.")
+@click.option("--embeddings/--no-embeddings", default=None,
+              help="Whether embeddings are kept; by default not in bundles.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="No member that the format does not name.")
+@passphrase_option
+@click.option("--encrypt", is_flag=True, help="Encrypt TARGET (MIF 1.0) with that passphrase.")
 @click.option("--replace", is_flag=True, help="Replace TARGET if it is there.")
 @trust_options
 @output.json_option
-def convert(source: Path, target: Path, as_json: bool, **given: Any) -> int:
+def convert(
+    source: Path, target: Path, as_json: bool, passphrase_file: Path | None, **given: Any
+) -> int:
     """Convert SOURCE to TARGET through grains, and report what TARGET cannot hold.
 
-    SOURCE is told by what is in it: a .mg container, an AIMEM bundle, or one by lines. TARGET is
-    called .mg, .aimem.json or .aimem.ndjson, or --format says what it is. It appears whole or not
-    at all. A bundle that became a .mg file comes back as it was, but for its embeddings.
+    SOURCE is told by what is in it: a .mg container, an AIMEM bundle, or one by lines, a document
+    of MIF 2.0, or of MIF 1.0 in JSON, YAML or JSON lines. TARGET is called .mg, .aimem.json,
+    .aimem.ndjson, .mif.json (MIF 2.0, or 1.0 if SOURCE is), .mif.yaml or .mif.jsonl (MIF 1.0), or
+    --format says what it is. It appears whole or not at all.
+
+    The grains go along whole, so that what TARGET cannot hold is there when it is converted back;
+    with --strict they do not, and each field that is lost is reported.
     """
     from omsgrain.ops.convert import convert as convert_file
 
-    done = convert_file(source, target, **given)
+    if given["encrypt"] and passphrase_file is None:
+        raise click.UsageError("--encrypt needs --passphrase-file")
+    done = convert_file(source, target, passphrase=passphrase(passphrase_file), **given)
     told = done.to_dict()
     if as_json:
         output.emit(told)
@@ -226,3 +248,13 @@ def convert(source: Path, target: Path, as_json: bool, **given: Any) -> int:
     tell_losses(done.losses, len(done.losses))
     click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
     return 0
+
+
+def passphrase(file: Path | None) -> str | None:
+    """The first line of a file."""
+    if file is None:
+        return None
+    line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
+    if not line:
+        raise click.UsageError("--passphrase-file has no passphrase in its first line")
+    return line

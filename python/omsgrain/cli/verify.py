@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
 @formats.trust_option
+@formats.passphrase_option
 @trust_options
 @output.json_option
 def verify(
@@ -36,9 +37,10 @@ def verify(
     of: Path | None,
     quiet: bool,
     trust: tuple[str, ...],
+    passphrase_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Check blobs, .mg containers, AIMEM bundles, signatures, stores, and directories of files.
+    """Check blobs, .mg containers, bundles, MIF documents, signatures, stores, and directories.
 
     Of each grain: canonical form, schema, address. Of a container, which begins with MG, every
     byte besides: header, index, frames, manifest and the hash at its end. What is wrong is named
@@ -49,11 +51,13 @@ def verify(
     says; nothing proves it.
 
     Of a bundle, every rule of the format: all that breaks one is listed, with the rule and where.
-    A signature beside it, FILE.sig, must hold, and with --trust be of a key that is trusted.
+    A signature beside it, FILE.sig, must hold, and with --trust be of a key that is trusted. Of a
+    MIF document, of either version, the same: what is wrong around its records, and each record
+    that would be left out.
 
-    In a directory, the files ending in .mg, .cose, .sig, .aimem.json and .aimem.ndjson and those
-    named by an address are checked, the latter also against their name. The exit code is that of
-    the first failure.
+    In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
+    .mif.yaml and .mif.jsonl and those named by an address are checked, the latter also against
+    their name. The exit code is that of the first failure.
     """
     from omsgrain import ops
 
@@ -61,13 +65,14 @@ def verify(
         raise click.UsageError("--address goes with one blob")
     if of is not None and (len(paths) != 1 or paths[0].is_dir()):
         raise click.UsageError("--of goes with one signature")
+    secret = formats.passphrase(passphrase_file)
     failures: list[Failure] = []
     signed: list[SignedBy] = []
     documents: list[Document] = []
     verified = 0
     with output.progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:
-            found = ops.verify(path, address, of=of, trust=trust)
+            found = ops.verify(path, address, of=of, trust=trust, passphrase=secret)
             verified += found.verified
             failures += found.failures
             signed += found.signed

@@ -11,14 +11,20 @@ records     records of any format as grains, and back
 exact       how a text is spelled
 document    a whole document: records, and a manifest of what stood around them
 sniff       which format a document is of
+model       what formats of agent memory have in common
+across      from one format to another
 aimem       AIMEM bundles
+mif1        MIF 1.0 documents, in JSON, YAML and JSON lines
+mif2        MIF 2.0 documents
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from omsgrain.errors import SchemaError
@@ -44,6 +50,9 @@ __all__ = [
 def load(document: bytes | str | PathLike[str], *, format: str = "auto", **options: Any) -> Import:
     """Make grains of a document.
 
+    Grains of another format that went along in it, or that never were a record, come back as they
+    were, where the document still says what they do.
+
     Args:
         document: its bytes, or a path.
         format: one of ``FORMATS``, or ``auto``: told from the content.
@@ -58,11 +67,12 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
     data = document if isinstance(document, bytes) else Path(document).read_bytes()
     if format == "auto":
         format = sniff(data)
-    if format == "aimem":
-        from omsgrain.formats.aimem import convert
+    found: Import = _format(format).load(data, **options)
+    if _may_carry(data, options):
+        from omsgrain.formats.across.returning import taken_back
 
-        return convert.load(data, **options)
-    raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
+        return taken_back(found, options.get("user_id"))
+    return found
 
 
 def dump(
@@ -74,11 +84,15 @@ def dump(
 ) -> Dump:
     """Make a document of grains; one that was loaded comes back as it was.
 
+    Records of other formats are said in the words of this one. Unless ``strict`` is given, the
+    grains go along whole, and nothing is lost.
+
     Args:
         grains: what ``load`` gave, or any grains.
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
-        **options: of the format.
+        **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
+            ``user_id`` and ``exported_at``.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -86,8 +100,36 @@ def dump(
     if isinstance(grains, Import):
         vectors = grains.vectors if vectors is None else vectors
         grains = grains.grains
-    if format == "aimem":
-        from omsgrain.formats.aimem import convert
+    own, listed = _format(format), list(grains)
+    from omsgrain.formats.across import convert
+    from omsgrain.formats.across.aimem import tenant_of
 
-        return convert.dump(grains, dict(vectors or {}), **options)
-    raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
+    if convert.is_foreign(listed, format):
+        if "tenant_id" in options:  # what AIMEM calls a user
+            options["user_id"] = options.pop("tenant_id")
+        return convert.dump(listed, vectors or {}, format, **options)
+    if format == "aimem":
+        users = {grain.get("user_id") for grain in listed}
+        only = users.pop() if len(users) == 1 else None
+        options["tenant_id"] = tenant_of(
+            options.pop("user_id", None) or options.get("tenant_id") or only
+        )
+    elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
+        raise SchemaError("the document says itself whose it is, and when it was made")
+    else:
+        options.pop("strict", None)  # a document of its own format has nothing besides
+    written: Dump = own.dump(listed, dict(vectors or {}), **options)
+    return written
+
+
+def _format(name: str) -> ModuleType:
+    """Where a format is read and written."""
+    if name not in FORMATS:
+        raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
+    return import_module(f"omsgrain.formats.{name}.convert")
+
+
+def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
+    """Whether grains may have gone along in a document; of a sealed one nothing is seen."""
+    sealed = options.get("passphrase") is not None or options.get("key") is not None
+    return sealed or b"x_omsgrain" in data or (b'"omsgrain"' in data and b'"grains"' in data)

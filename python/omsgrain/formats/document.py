@@ -43,6 +43,7 @@ _ADDRESSES = "x_addresses"
 _PAGES = "x_pages"
 _STYLE = "x_style"
 _TEXT = "x_text"
+_LAYOUT = "x_layout"
 _DIGEST = 32
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
@@ -113,6 +114,7 @@ class Manifest:
         arrays: the addresses of the records, by pointer of the array, in order.
         style: how its text was spelled, if that was asked for and can be said so.
         text: addresses of the grains that hold its text, if that was asked for and cannot.
+        layout: how it was laid out, where its format has several layouts.
     """
 
     format: str
@@ -121,6 +123,7 @@ class Manifest:
     arrays: dict[str, list[str]]
     style: Style | None = None
     text: tuple[str, ...] = ()
+    layout: str | None = None
 
 
 def manifest(
@@ -152,6 +155,8 @@ def manifest(
     whole = base | {"context": context, KEY: source.to_bytes(), _PAGES: _digests(pages)}
     if found.style is not None:
         whole[_STYLE] = json.dumps(found.style).encode("ascii")
+    if found.layout is not None:
+        whole[_LAYOUT] = found.layout
     kept: list[Grain] = []
     if text is not None:
         kept = raw.split(text, created_at=created_at, user_id=user_id)
@@ -185,7 +190,7 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
         if not isinstance(context, Mapping) or not isinstance(digests, bytes):
             raise FormatError("a page of a document lists nothing", rule="manifest")
         arrays.setdefault(str(context.get("array")), []).extend(_addresses(digests))
-    style, text = grain.get(_STYLE), grain.get(_TEXT)
+    style, text, layout = grain.get(_STYLE), grain.get(_TEXT), grain.get(_LAYOUT)
     return Manifest(
         source.format,
         source.id,
@@ -193,6 +198,7 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
         arrays,
         Style.of(json.loads(style)) if isinstance(style, bytes) else None,
         tuple(_addresses(text)) if isinstance(text, bytes) else (),
+        layout if isinstance(layout, str) else None,
     )
 
 

@@ -14,7 +14,7 @@ from omsgrain.formats.aimem import bundle, stream
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.limits import LIMITS
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.formats.sniff import sniff_file
 from omsgrain.ops.opening import resolver_in_use
 from omsgrain.ops.signed import SignedBy
 
@@ -44,7 +44,7 @@ SUFFIXES = (".aimem.json", ".aimem.ndjson")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was found of a bundle.
+    """What was found of a bundle, or of a document of another format.
 
     Attributes:
         name: of the file.
@@ -54,6 +54,7 @@ class Document:
         warnings: what is taken although it looks wrong.
         signed: who signed it, if the signature beside it holds.
         unsigned: why the signature beside it does not hold.
+        format: what it is.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Document:
     warnings: tuple[Problem, ...] = ()
     signed: SignedBy | None = None
     unsigned: OmsError | None = None
+    format: str = "aimem"
 
     @property
     def errors(self) -> list[OmsError]:
@@ -73,7 +75,7 @@ class Document:
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON-ready values; what is wrong with it stands elsewhere."""
         warnings = [one.to_dict() for one in self.warnings]
-        return {"name": self.name, "format": "aimem", "records": self.records, "problems":
+        return {"name": self.name, "format": self.format, "records": self.records, "problems":
                 self.total, "warnings": warnings}  # fmt: skip
 
 
@@ -98,7 +100,7 @@ def sniffed(file: Path) -> Sniffed | None:
 def is_bundle(file: Path) -> bool:
     """Whether a file is a bundle, good or bad."""
     found = sniffed(file)
-    return found is not None and found.format != CONTAINER
+    return found is not None and found.format == "aimem"
 
 
 def read_bundle(source: IO[bytes]) -> Bundle:

@@ -17,8 +17,11 @@ from omsgrain.formats import Import, Loss
 from omsgrain.formats.aimem import bundle, stream
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.mif1.fields import EXTENSIONS
+from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.ops.opening import resolver_in_use
 from omsgrain.ops.writing import NewFiles, refuse_existing
@@ -61,26 +64,37 @@ class Handler(NamedTuple):
 
     Attributes:
         suffixes: how they are called.
-        read: makes grains of a file; the second argument says whether it comes by lines.
+        read: makes grains of a file; the second argument says whether it comes by lines, the last
+            one what opens it.
         write: writes a file, and says what it cannot hold.
     """
 
     suffixes: tuple[str, ...]
-    read: Callable[[Path, bool], Found]
+    read: Callable[[Path, bool, dict[str, Any]], Found]
     write: Callable[[Import, Path, bool, dict[str, Any]], list[Loss]]
 
 
 def convert(
-    source: Path, target: Path, *, format: str | None = None, replace: bool = False, **options: Any
+    source: Path,
+    target: Path,
+    *,
+    format: str | None = None,
+    replace: bool = False,
+    passphrase: str | None = None,
+    encrypt: bool = False,
+    **options: Any,
 ) -> Converted:
     """Convert a file; the whole of it is in memory.
 
     Args:
         source: a file of one of the formats, told by what is in it.
         target: the new file.
-        format: what to write; by default told by the name of the target.
+        format: what to write; by default told by the name of the target. One that is called
+            .mif.json is of MIF 2.0, but if the source is of MIF 1.0.
         replace: a target that is there.
-        **options: those of ``formats.dump`` for the format.
+        passphrase: opens the source, if it is encrypted.
+        encrypt: encrypt the target, which is of MIF 1.0, so that the passphrase opens it.
+        **options: those of ``formats.dump``; of no use are those that the format has not.
 
     Raises:
         FileExistsError: the target is there, and is not to be replaced.
@@ -94,8 +108,13 @@ def convert(
                           expected=", ".join(FORMATS))  # fmt: skip
     refuse_existing(target, replace)
     found = sniff_file(source)
-    read, losses = FORMATS[found.format].read(source, found.lines)
-    losses += FORMATS[to].write(read, target, replace, options)
+    if format is None and to == "mif2" and found.format == "mif1":
+        to = "mif1"  # another layout of the same
+    if encrypt and (to != "mif1" or passphrase is None):
+        raise SchemaError("only MIF 1.0 is encrypted, and with a passphrase", field="/encrypt")
+    secret = {} if passphrase is None else {"passphrase": passphrase}
+    read, losses = FORMATS[found.format].read(source, found.lines, secret)
+    losses += FORMATS[to].write(read, target, replace, options | (secret if encrypt else {}))
     return Converted(found.format, to, len(read.grains), losses)
 
 
@@ -108,7 +127,7 @@ def format_of_name(path: Path) -> str | None:
 # -- .mg ------------------------------------------------------------------------------------------
 
 
-def _read_mg(path: Path, _: bool) -> Found:
+def _read_mg(path: Path, _: bool, __: dict[str, Any]) -> Found:
     container.verify(path)
     grains: list[Grain] = []
     losses: list[Loss] = []
@@ -139,13 +158,21 @@ def _opened(data: bytes) -> Grain:
 
 def _write_mg(read: Import, path: Path, _: bool, options: dict[str, Any]) -> list[Loss]:
     container.write(path, read.grains, dedupe=True)
-    return [Loss(address, "embedding", "a .mg file holds no vectors") for address in read.vectors]
+    return [Loss(grain.address, "embedding", "a .mg file holds no vectors")
+            for grain in read.grains
+            if grain.address in read.vectors and not _has_its_own(grain)]  # fmt: skip
+
+
+def _has_its_own(grain: Grain) -> bool:
+    """Whether an embedding stands in the grain: those of MIF do, those of bundles do not."""
+    source = Source.of(grain)
+    return source is not None and source.format in ("mif1", "mif2")
 
 
 # -- AIMEM ----------------------------------------------------------------------------------------
 
 
-def _read_aimem(path: Path, lines: bool) -> Found:
+def _read_aimem(path: Path, lines: bool, _: dict[str, Any]) -> Found:
     with path.open("rb") as source:
         data = source.read(LIMITS.document + 1)
         if lines:
@@ -163,7 +190,9 @@ def _read_aimem(path: Path, lines: bool) -> Found:
 
 
 def _write_aimem(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
-    dumped = formats.dump(read, format="aimem", **options)
+    user = options.pop("user_id", None)
+    wanted = {name: value for name, value in options.items() if value is not None}
+    dumped = formats.dump(read, format="aimem", tenant_id=user, **wanted)
     pieces: Iterable[bytes] = [dumped.data]
     if path.name.endswith(".ndjson"):
         pieces = _by_lines(json.loads(dumped.data))
@@ -180,8 +209,44 @@ def _by_lines(document: dict[str, Any]) -> Iterator[bytes]:
     )
 
 
+# -- MIF ------------------------------------------------------------------------------------------
+
+
+def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
+    """How files of one of the two versions are read and written."""
+
+    def read(path: Path, _: bool, secret: dict[str, Any]) -> Found:
+        most = MIF_LIMITS.document + 1  # one more, so that it is refused
+        with path.open("rb") as source:
+            data = source.read(most)
+        opens = secret if format == "mif1" else {}
+        found = formats.load(data, format=format, **opens)
+        lost = [Loss(one.pointer, "record", f"it was left out: {one.rule}")
+                for one in found.problems]  # fmt: skip
+        return Found(found, lost)
+
+    def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
+        wanted = {name: value for name, value in options.items() if value is not None}
+        wanted.pop("producer", None)
+        if format == "mif1":
+            wanted["layout"] = _layout(path)
+        dumped = formats.dump(read, format=format, **wanted)
+        with NewFiles(replace=replace) as files:
+            files.add(path, [dumped.data])
+        return dumped.losses
+
+    return read, write
+
+
+def _layout(path: Path) -> str:
+    named = (name for name, end in EXTENSIONS.items() if path.name.endswith(end))
+    return next(named, "json")
+
+
 FORMATS: dict[str, Handler] = {
     "mg": Handler((".mg",), _read_mg, _write_mg),
     "aimem": Handler((".aimem.json", ".aimem.ndjson"), _read_aimem, _write_aimem),
+    "mif2": Handler((EXTENSIONS["json"],), *_mif("mif2")),
+    "mif1": Handler((EXTENSIONS["yaml"], EXTENSIONS["jsonl"]), *_mif("mif1")),
 }
 """All of them."""

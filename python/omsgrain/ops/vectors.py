@@ -20,6 +20,7 @@ import msgpack
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning
 from omsgrain.ops import bundle_vectors as bundles
+from omsgrain.ops import document_vectors as documents
 from omsgrain.ops.layout import HEADER_SIZE
 from omsgrain.ops.plain import plain, revive
 
@@ -74,6 +75,8 @@ def run_vector(vector: Mapping[str, Any], name: str) -> Outcome:
     """Run one vector, already parsed."""
     if bundles.KEYS[0] in vector:
         return Outcome(name, *bundles.run(vector, name))
+    if documents.KEYS[0] in vector:
+        return Outcome(name, *documents.run(vector, name))
     expected = str(vector.get("expect_error") or vector.get("address", ""))
     try:
         problem = _shape(vector, name) or _run(vector)

@@ -13,13 +13,13 @@ import omsgrain as og
 from omsgrain import container
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
-from omsgrain.ops import bundles
+from omsgrain.ops import bundles, mif_files
 from omsgrain.ops.bundles import Document
 from omsgrain.ops.lookup import read_blob
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.signed import ENVELOPE, SIGNATURE, SignedBy, detached, is_detached, opened
 
-_SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES)
+_SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES, *mif_files.SUFFIXES)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 
@@ -75,19 +75,21 @@ def verify(
     *,
     of: Path | None = None,
     trust: Sequence[str] = (),
+    passphrase: str | None = None,
 ) -> Verified:
     """Verify the file of grains or signatures, the store or the directory of such at the path.
 
-    What a file is, its first bytes tell: a blob, a container, envelopes, a bundle, or a signature
-    that lies beside what it signs.
+    What a file is, its first bytes tell: a blob, a container, envelopes, a bundle, a MIF document,
+    or a signature that lies beside what it signs.
 
     Args:
-        path: a store, a file, or a directory; there the files ending in .mg, .cose, .sig and
-            .aimem.json and those named by an address are taken, the latter checked against their
-            names.
+        path: a store, a file, or a directory; there the files ending in .mg, .cose, .sig,
+            .aimem.json, .mif.json and the like, and those named by an address are taken, the
+            latter checked against their names.
         address: what the one grain must have.
         of: what a signature signs, if that is not called as it without .sig.
         trust: files of public keys, or DIDs: whose signatures of bundles count.
+        passphrase: opens documents of MIF 1.0 that are encrypted.
 
     Raises:
         NotFoundError: a directory holds neither a store nor a file of grains.
@@ -100,14 +102,14 @@ def verify(
     if (path / DATA_FILE).exists():
         return _store(path)
     if not path.is_dir():
-        return _file(path, address, of, trust)
+        return _file(path, address, of, trust, passphrase)
     whole = Verified(0, [])
     verified, found = 0, False
     for file in sorted(path.rglob("*")):
         named = _NAMED_BY_ADDRESS.fullmatch(file.name)
         beside = file.suffix == SIGNATURE and bundles.is_bundle(file.with_suffix(""))
         if file.is_file() and not beside and (named or file.name.endswith(_SUFFIXES)):
-            one = _file(file, named[1] if named else None, trust=trust)
+            one = _file(file, named[1] if named else None, None, trust, passphrase)
             verified, found = verified + one.verified, True
             whole.failures.extend(one.failures)
             whole.signed.extend(one.signed)
@@ -118,7 +120,11 @@ def verify(
 
 
 def _file(
-    file: Path, address: str | None, of: Path | None = None, trust: Sequence[str] = ()
+    file: Path,
+    address: str | None,
+    of: Path | None,
+    trust: Sequence[str],
+    passphrase: str | None,
 ) -> Verified:
     with file.open("rb") as stream:
         head = stream.read(len(MAGIC))
@@ -131,8 +137,11 @@ def _file(
         )
     if head[:1] == ENVELOPE:
         return _signed(file, address, of, trust)
-    if address is None and bundles.is_bundle(file):
-        return _bundle(file, trust)
+    what = None if address is not None else bundles.sniffed(file)
+    if what is not None and what.format in mif_files.FORMATS:
+        return _document(mif_files.verify_mif(file, what.format, passphrase))
+    if what is not None:
+        return _document(bundles.verify_bundle(file, trust))
     try:
         og.verify(read_blob(file), address)
     except OmsError as error:
@@ -140,9 +149,8 @@ def _file(
     return Verified(1, [])
 
 
-def _bundle(file: Path, trust: Sequence[str]) -> Verified:
-    found = bundles.verify_bundle(file, trust)
-    failures = [Failure(str(file), error) for error in found.errors]
+def _document(found: Document) -> Verified:
+    failures = [Failure(found.name, error) for error in found.errors]
     signed = [] if found.signed is None else [found.signed]
     return Verified(0 if failures else 1, failures, signed, [found])
 

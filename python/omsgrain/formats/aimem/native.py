@@ -22,7 +22,7 @@ from omsgrain.formats.aimem.records import PRIORITIES, RELATIONS
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
 
-__all__ = ["MEMBER", "carried", "native"]
+__all__ = ["MEMBER", "PLAIN", "carried", "native", "text_of"]
 
 MEMBER: Final = "x_omsgrain"
 """The member of a chunk that carries the whole grain: its address and its blob in base64."""
@@ -31,9 +31,10 @@ _LOCAL = 32  # hex digits of the address
 _TYPES = {relation: name for name, relation in RELATIONS.items()}
 _ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
 _KINDS = {"event": "episodic", "goal": "goal", "workflow": "procedure"}
-_SAID = frozenset(
+PLAIN: Final = frozenset(
     ("type", "created_at", "user_id", "namespace", "structural_tags", "recall_priority")
 )
+"""Fields of a grain that are said by members of a chunk or of its bundle."""
 _CONTENT = {
     "event": ("content",),
     "goal": ("description",),
@@ -62,7 +63,7 @@ def native(
         nothing to say.
     """
     name = grain.address
-    content, said = _content(grain)
+    content, said = text_of(grain)
     if not content or len(content) > LIMITS.content:
         size = f"its content has {len(content)} code points"
         return None, [Loss(name, "content", f"a chunk has 1 to {LIMITS.content}; {size}")]
@@ -84,7 +85,7 @@ def native(
     if not strict:
         blob = base64.b64encode(grain.blob).decode("ascii")
         return chunk | {MEMBER: {"address": name, "blob": blob}}, []
-    lost = [field for field in grain if field not in _SAID and field not in said]
+    lost = [field for field in grain if field not in PLAIN and field not in said]
     return chunk, [Loss(name, field, "a chunk has no place for it") for field in lost]
 
 
@@ -115,7 +116,7 @@ def _locked(grain: Grain) -> bool:
     return isinstance(policy, Mapping) and policy.get("mode", "open") != "open"
 
 
-def _content(grain: Grain) -> tuple[str, frozenset[str]]:
+def text_of(grain: Grain) -> tuple[str, frozenset[str]]:
     """The text of a grain, and the fields that it says."""
     if grain["type"] == "belief":
         subject, relation = grain.get("subject", ""), grain.get("relation", "")

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document of grains that came from another format, or from none.
+
+Every item is written, what was written is read again, and what is then not said any more is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats import model
+from omsgrain.formats.across import aimem, names
+from omsgrain.formats.across.bare import NOT_ASKED
+from omsgrain.formats.across.content import Content, Found, Written
+from omsgrain.formats.across.gather import HUBS, NATIVE, Heap, Held
+from omsgrain.formats.across.losses import Told, lost
+from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, PRODUCER, Names
+from omsgrain.formats.across.renaming import Renamed, export_id, kind_of, renamed
+from omsgrain.formats.aimem import urn
+from omsgrain.formats.aimem.fields import ARRAYS as AIMEM_ARRAYS
+from omsgrain.formats.aimem.native import native
+from omsgrain.formats.document import Loss, Vector
+from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
+from omsgrain.formats.mif1.fields import CONSENT
+from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
+from omsgrain.formats.times import spell
+
+__all__ = ["ARRAYS", "Made", "Options", "build"]
+
+
+ARRAYS: Final[dict[str, Mapping[str, str]]] = {
+    AIMEM: AIMEM_ARRAYS,
+    MIF2: MIF2_ARRAYS,
+    MIF1: {**MIF1_ARRAYS, CONSENT: "consent"},
+}
+"""The kinds of the records in each array, by format."""
+
+_NATIVE: Final = Told({})
+_EXPORTS: Final = {AIMEM: "id", MIF2: "export_meta/id", MIF1: "export/id"}
+"""Where the id of an export stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a document is made.
+
+    Attributes:
+        embeddings: whether vectors leave.
+        strict: nothing that the format does not name.
+        producer: of AIMEM: the namespace of what gets an identifier.
+        user: whose it is; by default who is named around the records, or is the one of all grains.
+        exported_at: when it was made; by default when the other document was, or the newest grain.
+    """
+
+    embeddings: bool = True
+    strict: bool = False
+    producer: str = PRODUCER
+    user: str | None = None
+    exported_at: str | None = None
+
+
+@dataclass(slots=True)
+class Made:
+    """A document that was made.
+
+    Attributes:
+        envelope: with its arrays empty.
+        arrays: the records, by pointer, each with the address of its grain, or with none.
+        losses: what it does not say, as if nothing went along whole.
+    """
+
+    envelope: dict[str, Any]
+    arrays: dict[str, list[tuple[dict[str, Any], str]]]
+    losses: list[Loss] = field(default_factory=list)
+
+
+def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) -> Made:
+    """Make a document of all that is not of its format already.
+
+    Args:
+        heap: the grains.
+        to: the format.
+        vectors: embeddings by address.
+        options: how.
+
+    Raises:
+        SchemaError: a bundle is somebody's, and nobody is named.
+    """
+    around, of, held = heap.held(vectors, but=to, natives=to != AIMEM)
+    hub, given = HUBS[to], Names(to, options.producer)
+    for kind, id in _taken(heap, to):
+        given.give(kind, id)
+    items = list(renamed(held, given))
+    losses: list[Loss] = []
+    if not options.embeddings:
+        items = list(_without(held, items, losses))
+    adapted = [hub.adapt(one.item) for one in items]
+    document, kept = _document(heap, around, to, options)
+    found = [Found(item, at) for at, item in enumerate(adapted) if item is not None]
+    more: dict[str, Any] = {"producer": options.producer} if to == AIMEM else {}
+    written: Written = hub.write(Content(document, found), strict=options.strict, **more)
+    losses += _losses(held, items, written, to)
+    losses += _around(around, of, kept, written, to)
+    arrays = {
+        pointer: [(record, held[at].address if at >= 0 else "") for record, at in array]
+        for pointer, array in written.arrays.items()
+    }
+    for address in heap.natives:
+        if to == AIMEM:
+            chunk, gone = native(heap.grains[address], producer=options.producer, strict=True)
+            arrays["chunks"] += [] if chunk is None else [(chunk, address)]
+            losses += gone
+        if heap.grains[address].get("user_id") not in (None, document.user):
+            losses.append(Loss(address, "user_id", "a document is of one user"))
+    return Made(written.envelope, arrays, losses)
+
+
+def _taken(heap: Heap, to: str) -> Iterator[tuple[model.Kind, str]]:
+    """The ids of records that are of the format already."""
+    if not heap.records.get(to):
+        return
+    for item, _ in HUBS[to].read([(one.kind, one.record) for one in heap.records[to]], {}).found:
+        if (kind := kind_of(item)) is not None and kind != "relation":
+            yield kind, item.id
+
+
+def _without(
+    held: Sequence[Held], items: Iterable[Renamed], losses: list[Loss]
+) -> Iterator[Renamed]:
+    """The items without their embeddings, each of which is lost."""
+    for one, (item, kept) in zip(held, items, strict=True):
+        if isinstance(item, model.Memory | model.Todo) and item.embedding is not None:
+            said = _member(one, "embedding")
+            losses.append(Loss(_name(one), said, NOT_ASKED))
+            item = replace(item, embedding=None)
+        yield Renamed(item, kept)
+
+
+def _document(
+    heap: Heap, around: model.Document, to: str, options: Options
+) -> tuple[model.Document, bool]:
+    """What is to stand around the records, and whether the export's id is kept."""
+    users = {grain.get("user_id") for grain in heap.grains.values()}
+    user = options.user or around.user or (users.pop() if len(users) == 1 else None)
+    newest = max((grain["created_at"] for grain in heap.grains.values()), default=0)
+    id, kept = export_id(to, around.id)
+    if not id and to != AIMEM:
+        mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
+        id = export_id(to, names.of_address(mark))[0]
+    if to == AIMEM:
+        if not urn.is_producer(options.producer):
+            raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
+        user = aimem.tenant_of(user)
+        if user is None:
+            raise SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
+    exported_at = options.exported_at or around.exported_at or spell(newest)
+    return replace(around, id=id, user=user, exported_at=exported_at), kept
+
+
+# -- losses ---------------------------------------------------------------------------------------
+
+
+def _losses(
+    held: Sequence[Held], items: Sequence[Renamed], written: Written, to: str
+) -> Iterator[Loss]:
+    again = _again(written, to)
+    for one, (item, kept) in zip(held, items, strict=True):
+        back = again(item)
+        told = _NATIVE if one.format == NATIVE else HUBS[one.format].TOLD
+        kinds = {} if one.format == NATIVE else HUBS[one.format].CLASSES
+        shape = next((each for each in kinds.values() if each.cls is type(item)), None)
+        seen = set()
+        if back is not None and not kept:
+            seen.add("id")
+            yield Loss(_name(one), "id", f"{HUBS[to].TITLE} has ids of another form")
+        for name, why in lost(item, back, shape, told, HUBS[to].TITLE):
+            if name not in seen:
+                seen.add(name)
+                yield Loss(_name(one), name, why)
+
+
+def _again(written: Written, to: str) -> Callable[[model.Item], model.Item | None]:
+    """What a document says of an item that was written to it, each once."""
+    arrays = ARRAYS[to]
+    records = [
+        (arrays[pointer], record) for pointer, array in written.arrays.items()
+        for record, _ in array
+    ]  # fmt: skip
+    found: dict[tuple[type, str], list[model.Item]] = {}
+    mentioned: set[tuple[str, str | None]] = set()
+    for item, _ in HUBS[to].read(records, written.envelope).found:
+        found.setdefault(_key(item), []).append(item)
+        if isinstance(item, model.Memory):
+            mentioned.update((item.id, mention.of) for mention in item.entities)
+    for same in found.values():
+        same.reverse()
+
+    def back(item: model.Item) -> model.Item | None:
+        same = found.get(_key(item))
+        if same:
+            return same.pop()
+        if isinstance(item, model.Relation) and (item.source, item.target) in mentioned:
+            # A link says no more than that.
+            return model.Relation(source=item.source, target=item.target, type=item.type)
+        for cls in (model.Todo, model.Memory):
+            # What has no kind of its own there is written as its nearest.
+            if isinstance(item, model.Todo | model.Reminder) and found.get((cls, item.id)):
+                return found[(cls, item.id)].pop()
+        return None
+
+    return back
+
+
+def _key(item: model.Item) -> tuple[type, str]:
+    if isinstance(item, model.Relation):
+        return model.Relation, f"{item.source} {item.target}"
+    return type(item), item.id
+
+
+def _around(
+    around: model.Document, of: str, kept: bool, written: Written, to: str
+) -> Iterator[Loss]:
+    if of == NATIVE:
+        return
+    if not kept:
+        yield Loss("", _EXPORTS[of], f"{HUBS[to].TITLE} has ids of another form")
+    back = HUBS[to].read([], written.envelope).document
+    for name, why in lost(around, back, None, HUBS[of].TOLD, HUBS[to].TITLE):
+        yield Loss("", name, why)
+
+
+def _name(one: Held) -> str:
+    return one.address if one.format == NATIVE else one.item.id
+
+
+def _member(one: Held, name: str) -> str:
+    if one.format == NATIVE:
+        return name
+    shapes = (each for each in HUBS[one.format].CLASSES.values() if each.cls is type(one.item))
+    return next((each.member(name) for each in shapes), None) or name

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains that went along in a document, in the place of what the document says of them.
+
+A document that is just what its grains make gives the grains, and nothing else. In one that was
+changed on its way, the records that still are what their grains make become these; the others are
+what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from omsgrain.errors import OmsError, SchemaError
+from omsgrain.formats.across.build import Made, Options
+from omsgrain.formats.across.carry import MEMBER, carried
+from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
+from omsgrain.formats.across.gather import Heap, heap, parts_of
+from omsgrain.formats.across.names import AIMEM
+from omsgrain.formats.document import Import, Manifest, Vector, manifest
+from omsgrain.formats.packed import float32
+from omsgrain.formats.raw import gather
+from omsgrain.formats.source import Source, difference, same
+from omsgrain.grain import Grain
+
+__all__ = ["taken_back"]
+
+
+_EMBEDDINGS = {"embedding", "embeddings"}
+
+
+def taken_back(found: Import, user_id: str | None = None) -> Import:
+    """What was loaded, with the grains that went along in the document.
+
+    Args:
+        found: a document of any format.
+        user_id: whose it has become, if that was told; then nobody else's grains are taken.
+
+    Returns:
+        The same where none went along, or none is what the document still says.
+    """
+    looked = heap(found.grains)
+    own = next((one for one in looked.manifests if one.format == found.format), None)
+    records = [one.record for one in looked.records.get(found.format, ())]
+    if own is None:
+        return found
+    grains = carried(own.envelope, records)
+    if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
+        return found
+    try:
+        document, _ = tree(looked, found.format, found.vectors, Options())
+        # How a document is spelled stands in its manifest.
+        plain = own.style is None and not own.text and own.layout in (None, "json")
+        alone = plain and not found.problems
+        whole = _all(found, looked, document, grains) if alone else None
+        return whole or _some(found, looked, own, document, grains)
+    except (OmsError, *NOT_CHECKED):
+        return found  # what went along is not what it must be
+
+
+def _all(
+    found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain]
+) -> Import | None:
+    heaped = heap(grains)
+    try:
+        vectors = _vectors(found, looked, heaped, None)
+        made, _ = tree(heaped, found.format, vectors, Options())
+    except SchemaError:
+        return None  # without being told whose it is, say, none can be made
+    return (
+        replace(found, grains=grains, vectors=vectors)
+        if _alike(made, document, found.format)
+        else None
+    )
+
+
+def _some(
+    found: Import, looked: Heap, own: Manifest, document: dict[str, Any], grains: list[Grain]
+) -> Import:
+    heaped = heap(grains)
+    vectors = _vectors(found, looked, heaped, own)
+    made = _by_name(remade(heaped, own, found.format, vectors, Options()))
+    instead: dict[str, str] = {}
+    for one in looked.records.get(found.format, ()):
+        record, address = made.get(_name(one.record), ({}, ""))
+        said = with_vector(one.record, one.address, found.format, found.vectors, Options())
+        if address and _alike(record, said, found.format):
+            instead[one.address] = address
+    # What is not in the document any more does not come back. Where nothing is missing, the
+    # document that they were of does.
+    gone = {address for _, address in made.values()} - {*instead.values()}
+    whole = not gone
+    if not instead and not whole:
+        return found
+    mixed = _mixed(found, looked, own, instead)
+    mixed[:0] = [one for one in grains
+                 if one.address not in gone and (whole or not _is_document(one))]  # fmt: skip
+    kept = {address: one for address, one in found.vectors.items() if address not in instead}
+    vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
+    # What was told of the others may have had its part in what they made.
+    again, _ = tree(heap(mixed), found.format, vectors, Options())
+    alike = _alike(again, document, found.format)
+    return replace(found, grains=mixed, vectors=vectors) if alike else found
+
+
+def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
+    """The grains of the records that stay, and the manifest with others in their places."""
+    stay = [one for one in found.grains
+            if one.address not in instead and one.address not in looked.beside]  # fmt: skip
+    parts = [looked.grains[part] for one in stay for part in parts_of(one)]
+    arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
+    last = found.grains[-1]  # where the manifest stands
+    text = gather(own.text, looked.grains.__getitem__) if own.text else None
+    around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
+                      user_id=last.get("user_id"), text=text)  # fmt: skip
+    return [*parts, *stay, *around]
+
+
+def _vectors(found: Import, looked: Heap, heaped: Heap, own: Manifest | None) -> dict[str, Vector]:
+    """The embeddings of grains that hold none, which the records have that they made."""
+    said = {
+        _name(one.record): vector
+        for one in looked.records.get(found.format, ())
+        if (vector := found.vectors.get(one.address) or _vector(one.record)) is not None
+    }
+    if not said:
+        return {}
+    made = _by_name(remade(heaped, own, found.format, {}, Options()))
+    return {
+        address: said[name]
+        for name, (record, address) in made.items()
+        if name in said and not record.keys() & _EMBEDDINGS
+    }
+
+
+def _vector(record: Mapping[str, Any]) -> Vector | None:
+    """The embedding that stands in a record itself."""
+    said = next((record[name] for name in _EMBEDDINGS if name in record), None)
+    if not isinstance(said, dict) or not isinstance(said.get("model"), str):
+        return None
+    data = float32(said.get("vector"))
+    return None if data is None else Vector(said["model"], data)
+
+
+def _by_name(made: Made) -> dict[Any, tuple[dict[str, Any], str]]:
+    pairs = (pair for array in made.arrays.values() for pair in array if pair[1])
+    return {_name(record): (record, address) for record, address in pairs}
+
+
+def _name(record: Mapping[str, Any]) -> Any:
+    """By what a record is found: the grain that goes along in it, or its id."""
+    member = record.get(MEMBER)
+    return member.get("address") if isinstance(member, dict) else record.get("id")
+
+
+def _alike(one: Any, other: Any, format: str) -> bool:
+    """Whether two documents, or two records, are the same; in bundles keys have no order."""
+    if format == AIMEM:
+        return difference(one, other, ordered=False) is None
+    return same(one, other)
+
+
+def _is_document(grain: Grain) -> bool:
+    source = Source.of(grain)
+    return source is not None and source.kind == "document"

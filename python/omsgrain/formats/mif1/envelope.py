@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document under a passphrase: AES-256-GCM with a key from Argon2id. Spec: MIF 1.0 §6.2.
+
+The SEP names the two and draws five members. It has no place for the salt and the costs, without
+which nobody can open what another one sealed, so an envelope of ours says more:
+
+    {"$schema": ..., "mif_version": "1.0",
+     "encryption": {"algorithm": "aes-256-gcm", "key_derivation": "argon2id",
+                    "kdf_params": {"salt": base64, "version": 19, "memory_kib": 65536,
+                                   "iterations": 3, "parallelism": 4},
+                    "aad": "mif-1.0",
+                    "iv": base64, "auth_tag": base64, "encrypted_payload": base64}}
+
+With ``aad``, the canonical text of the envelope without payload and tag is authenticated too, so
+that nobody changes what it says. The costs are the second choice of RFC 9106 §4.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import unicodedata
+from typing import Any, Final, NamedTuple
+
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from omsgrain import _core
+from omsgrain.errors import KeyMissingError, UnsupportedError
+from omsgrain.formats import reading
+from omsgrain.formats.exact import spell
+from omsgrain.formats.mif1.check import is_version
+from omsgrain.formats.mif1.fields import SCHEMA, VERSION
+from omsgrain.formats.mif1.limits import LIMITS, Limits
+from omsgrain.formats.mif1.rules import RULES
+from omsgrain.formats.problems import DocumentError, Problem
+
+__all__ = ["KEY", "MEMBER", "Kdf", "open_document", "seal_document"]
+
+MEMBER: Final = "encryption"
+KEY: Final = 32
+_IV, _TAG, _SALT = 12, 16, 16
+_SALTS: Final = range(8, 65)  # bytes of the salt of another; RFC 9106 asks for 8 at least
+_ALGORITHM: Final = "aes-256-gcm"
+_DERIVATION: Final = "argon2id"
+_RAW: Final = "none"
+_AAD: Final = "mif-1.0"
+_ARGON2: Final = 19
+_PARTS: Final = ("encrypted_payload", "auth_tag")
+_FRAME: Final = 64 << 10  # bytes of an envelope besides its payload
+
+
+class Kdf(NamedTuple):
+    """How a key is derived from a passphrase.
+
+    Attributes:
+        salt: random bytes; of one's own, 16 fresh ones each time.
+        memory_kib: memory that it takes, KiB.
+        iterations: passes over the memory.
+        parallelism: lanes.
+    """
+
+    salt: bytes
+    memory_kib: int = 65_536
+    iterations: int = 3
+    parallelism: int = 4
+
+    @classmethod
+    def fresh(cls) -> Kdf:
+        """With a salt of its own."""
+        return cls(os.urandom(_SALT))
+
+
+def seal_document(
+    document: bytes,
+    passphrase: str | None = None,
+    *,
+    key: bytes | None = None,
+    kdf: Kdf | None = None,
+) -> bytes:
+    """Encrypt a document.
+
+    Args:
+        document: its bytes, in any layout.
+        passphrase: what opens it.
+        key: instead, 32 bytes as they are.
+        kdf: how the key is derived from the passphrase, with another salt each time.
+
+    Raises:
+        KeyMissingError: neither a passphrase nor a key of 32 bytes.
+        UnsupportedError: there is no Argon2id here.
+    """
+    encryption: dict[str, Any] = {"algorithm": _ALGORITHM}
+    if key is None:
+        kdf = kdf or Kdf.fresh()
+        key = _derived(passphrase, kdf)
+        encryption["key_derivation"] = _DERIVATION
+        encryption["kdf_params"] = {
+            "salt": _text(kdf.salt),
+            "version": _ARGON2,
+            "memory_kib": kdf.memory_kib,
+            "iterations": kdf.iterations,
+            "parallelism": kdf.parallelism,
+        }
+    else:
+        encryption["key_derivation"] = _RAW
+    iv = os.urandom(_IV)
+    encryption |= {"aad": _AAD, "iv": _text(iv)}
+    envelope = {"$schema": SCHEMA, "mif_version": VERSION, MEMBER: encryption}
+    sealed = AESGCM(_checked(key)).encrypt(iv, document, _authenticated(envelope))
+    encryption |= {"auth_tag": _text(sealed[-_TAG:]), "encrypted_payload": _text(sealed[:-_TAG])}
+    return spell(envelope)
+
+
+def open_document(
+    data: bytes,
+    passphrase: str | None = None,
+    *,
+    key: bytes | None = None,
+    kdf: Kdf | None = None,
+    limits: Limits = LIMITS,
+) -> bytes:
+    """Decrypt a document.
+
+    Args:
+        data: the envelope.
+        passphrase: what opens it.
+        key: instead, 32 bytes as they are.
+        kdf: how the key is derived, where the envelope does not say it.
+        limits: what the opening may cost; looked at before anything is derived.
+
+    Returns:
+        The document, not looked at.
+
+    Raises:
+        DocumentError: this is no envelope that can be opened, or one that would cost too much.
+        KeyMissingError: the passphrase or the key is not the right one, or there is none.
+        UnsupportedError: there is no Argon2id here.
+    """
+    most = limits.document // 3 * 4 + _FRAME
+    envelope = reading.parse(data, most=most, depth=limits.depth)
+    found = envelope.get(MEMBER) if isinstance(envelope, dict) else None
+    if not isinstance(found, dict):
+        raise _refused("invalid_encryption", "", "an object", reading.kind_of(found))
+    if not is_version(envelope.get("mif_version", VERSION)):
+        raise DocumentError(
+            [Problem("unsupported_version", "/mif_version", RULES["unsupported_version"].says)]
+        )
+    if found.get("algorithm") != _ALGORITHM:
+        raise _refused("unknown_algorithm", "/algorithm", _ALGORITHM)
+    iv = _bytes(found, "iv", range(_IV, _IV + 1))
+    tag = _bytes(found, "auth_tag", range(_TAG, _TAG + 1))
+    payload = _bytes(found, "encrypted_payload", range(limits.document + 1))
+    if key is None:
+        key = _derived(passphrase, _kdf(found, kdf, limits))
+    try:
+        return AESGCM(_checked(key)).decrypt(iv, payload + tag, _authenticated(envelope))
+    except InvalidTag:
+        raise KeyMissingError(
+            "the passphrase or key does not open the document, or the document was changed"
+        ) from None
+
+
+def _authenticated(envelope: dict[str, Any]) -> bytes | None:
+    """What is authenticated besides the payload; nothing, where another has sealed it."""
+    if envelope[MEMBER].get("aad") is None:
+        return None
+    inner = {name: value for name, value in envelope[MEMBER].items() if name not in _PARTS}
+    return _core.canonical_json(json.dumps(envelope | {MEMBER: inner}).encode("ascii"))
+
+
+def _kdf(found: dict[str, Any], given: Kdf | None, limits: Limits) -> Kdf:
+    """How the key is derived, if that is said and not too costly."""
+    if found.get("key_derivation") != _DERIVATION:
+        raise _refused("unknown_algorithm", "/key_derivation", f"{_DERIVATION}, or a key")
+    params = found.get("kdf_params")
+    if params is None:
+        if given is None:
+            raise _refused("kdf_missing", "/kdf_params", "kdf_params, or parameters given with it")
+        return given
+    if not isinstance(params, dict):
+        raise _refused("invalid_encryption", "/kdf_params", "an object", reading.kind_of(params))
+    if params.get("version", _ARGON2) != _ARGON2:
+        raise _refused("unknown_algorithm", "/kdf_params/version", str(_ARGON2))
+    parallelism = _cost(params, "parallelism", 1, limits.parallelism)
+    return Kdf(
+        _bytes(params, "salt", _SALTS, "/kdf_params"),
+        _cost(params, "memory_kib", 8 * parallelism, limits.memory_kib),
+        _cost(params, "iterations", 1, limits.iterations),
+        parallelism,
+    )
+
+
+def _cost(params: dict[str, Any], name: str, least: int, most: int) -> int:
+    value, where = params.get(name), f"/kdf_params/{name}"
+    if type(value) is not int or value < least:
+        found = reading.kind_of(value)
+        raise _refused("invalid_encryption", where, f"an integer from {least}", found)
+    if value > most:
+        raise _refused("kdf_too_costly", where, f"at most {most}")
+    return value
+
+
+def _derived(passphrase: str | None, kdf: Kdf) -> bytes:
+    if not passphrase:
+        raise KeyMissingError("the document is encrypted", expected="a passphrase or a key")
+    # The same passphrase from another keyboard may come decomposed.
+    secret = unicodedata.normalize("NFC", passphrase).encode()
+    try:
+        return _argon2id(secret, kdf)
+    except MemoryError:
+        found = f"{kdf.memory_kib} KiB"
+        raise UnsupportedError("not enough memory to derive the key", found=found) from None
+
+
+def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
+    salt, memory, iterations, lanes = kdf
+    try:
+        from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+        own = Argon2id(
+            salt=salt, length=KEY, iterations=iterations, lanes=lanes, memory_cost=memory
+        )
+        return own.derive(secret)
+    except (ImportError, UnsupportedAlgorithm):
+        pass  # before 44, or above an older OpenSSL
+    try:
+        from argon2.low_level import Type, hash_secret_raw
+    except ImportError:
+        raise UnsupportedError("there is no Argon2id here", expected="omsgrain[formats]") from None
+    return hash_secret_raw(secret, salt, iterations, memory, lanes, KEY, Type.ID, _ARGON2)
+
+
+def _checked(key: bytes) -> bytes:
+    if not isinstance(key, bytes) or len(key) != KEY:
+        raise KeyMissingError("not a key of a document", expected=f"{KEY} bytes")
+    return key
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _bytes(found: dict[str, Any], name: str, sizes: range, below: str = "") -> bytes:
+    """The bytes of a member, if they are base64 and of the right length."""
+    text, where = found.get(name), f"{below}/{name}"
+    least, most = sizes[0], sizes[-1]
+    sized = f"{least} bytes" if least == most else f"{least} to {most} bytes"
+    if not isinstance(text, str):
+        raise _refused("invalid_encryption", where, "base64", reading.kind_of(text))
+    if len(text) <= (most + 2) // 3 * 4:
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            raise _refused("invalid_encryption", where, "base64") from None
+        if len(data) in sizes:
+            return data
+    raise _refused("invalid_encryption", where, sized, f"{len(text)} characters of base64")
+
+
+def _refused(
+    rule: str, pointer: str, expected: str | None = None, found: str | None = None
+) -> DocumentError:
+    says = RULES[rule].says
+    return DocumentError([Problem(rule, f"/{MEMBER}{pointer}", says, expected, found)])

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document by lines, of any length in little memory: a header, a record a line, a footer.
+
+    {"type": "header", "mif_version": "1.0", "export": {...}, ...}
+    {"type": "memory", "data": {...}}
+    {"type": "footer", "checksum": "sha256:...", "counts": {"memories": 1, ...}}
+
+The header is the document without its records. An array of them stands in it only where its place
+could not be told otherwise: empty, or between members in another order than that of the SEP. A
+member ``type`` of the document, which the header has for itself, stands in ``x_members``.
+
+The SEP names this layout and does not draw it; the lines are those of a draft of its author. What
+the footer's checksum is made of is said nowhere, so ours says it: ``checksum_of`` is ``lines``,
+all bytes before the footer. Without a footer a document was cut short. Spec: MIF 1.0 §1
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any, Final, NamedTuple
+
+from omsgrain.formats import reading
+from omsgrain.formats.document import fill, lift
+from omsgrain.formats.exact import spell
+from omsgrain.formats.mif1.fields import ARRAYS, SHAPES, Kind
+from omsgrain.formats.mif1.limits import LIMITS, Limits
+from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from omsgrain.formats.problems import DocumentError, Problem, Problems
+
+__all__ = ["HEADER", "Line", "Lines", "assembled", "header_of", "is_header", "write"]
+
+HEADER: Final = "header"
+_FOOTER: Final = "footer"
+_KINDS: Final[dict[str, Kind]] = {
+    "memory": "memory",
+    "todo": "todo",
+    "graph_node": "node",
+    "graph_edge": "edge",
+}
+_TYPES = {kind: name for name, kind in _KINDS.items()}
+_COUNTS: Final[dict[Kind, tuple[str, ...]]] = {
+    "memory": ("memories", "memory", "total_memories"),
+    "todo": ("todos", "todo", "total_todos"),
+    "node": ("graph_nodes", "nodes", "graph_node"),
+    "edge": ("graph_edges", "edges", "graph_edge"),
+}
+"""How a footer names what it counts: ours first."""
+_ASIDE: Final = "x_members"
+_OWN: Final = frozenset(("type", _ASIDE))
+_OF: Final = "checksum_of"
+_LINES: Final = "lines"
+_PIECE: Final = 1 << 20
+
+
+class Line(NamedTuple):
+    """A record as it came.
+
+    Attributes:
+        kind: what it is.
+        record: what stands there; not looked at.
+        number: of its line, counted from 1.
+    """
+
+    kind: Kind
+    record: Any
+    number: int
+
+
+class Lines:
+    """Reads a document by lines. Iterate over it once, to its end: only there it turns out whole.
+
+    Attributes:
+        header: the document without its records.
+        problems: lines that are no records.
+        warnings: what is taken, and told.
+
+    Raises:
+        DocumentError: the first line is no header; while iterating, that the document was cut
+            short, or is not what its footer says.
+    """
+
+    def __init__(self, source: IO[bytes], limits: Limits = LIMITS) -> None:
+        """Read the header.
+
+        Args:
+            source: from where it stands; read once, and not beyond the line that is asked for.
+            limits: of a line and what is in it; the number of lines has none.
+        """
+        self._source, self._limits = source, limits
+        self._digest = hashlib.sha256()
+        self._number = 0
+        self._counts: Counter[str] = Counter()
+        self._unread = 0
+        self.problems = Problems()
+        self.warnings = Problems()
+        line = self._next()
+        if line is None:
+            raise DocumentError([_problem("no_header", 1)])
+        try:
+            first = reading.parse(line, most=limits.line, depth=limits.depth)
+        except DocumentError as error:
+            raise DocumentError([_on_line(one, 1) for one in error.problems]) from None
+        if not is_header(first):
+            raise DocumentError([_problem("no_header", 1, '"type": "header"')])
+        self._digest.update(line)
+        aside = first.get(_ASIDE)
+        self.header: dict[str, Any] = {k: v for k, v in first.items() if k not in _OWN}
+        if isinstance(aside, dict):
+            self.header |= aside
+
+    def __iter__(self) -> Iterator[Line]:
+        """The records, in the order of their lines."""
+        while (line := self._next()) is not None:
+            try:
+                value = reading.parse(line, most=self._limits.line, depth=self._limits.depth)
+            except DocumentError as error:
+                self._bad(_on_line(error.problems[0], self._number), line)
+                continue
+            what = value.get("type") if isinstance(value, dict) else None
+            if what == _FOOTER:
+                self._finish(value)
+                return
+            kind = _KINDS.get(what) if isinstance(what, str) else None
+            if kind is None or "data" not in value:
+                self._bad(_problem("unknown_line", self._number, ", ".join(_KINDS)), line)
+                continue
+            self._digest.update(line)
+            self._counts[kind] += 1
+            if len(value) > 2:
+                self._warn("line_member", "")
+            yield Line(kind, value["data"], self._number)
+        raise DocumentError([_problem("no_footer", self._number)])
+
+    def _next(self) -> bytes | None:
+        """The next line that is not blank; of one that is too long nothing is kept."""
+        while line := self._source.readline(self._limits.line + 1):
+            self._number += 1
+            if len(line) > self._limits.line and not line.endswith(b"\n"):
+                most = f"at most {self._limits.line} bytes"
+                if self._number == 1:
+                    raise DocumentError([_problem("too_large", 1, most)])
+                self._bad(_problem("too_large", self._number, most), line)
+                while piece := self._source.readline(_PIECE):
+                    self._digest.update(piece)
+                    if piece.endswith(b"\n"):
+                        break
+            elif line.strip():
+                return line
+            else:
+                self._digest.update(line)
+        return None
+
+    def _bad(self, problem: Problem, line: bytes) -> None:
+        self._digest.update(line)
+        self._unread += 1
+        self.problems.add(problem)
+
+    def _finish(self, footer: dict[str, Any]) -> None:
+        """Check that all is there that the footer says."""
+        number, found = self._number, Problems()
+        counts = footer.get("counts")
+        counts = counts if isinstance(counts, dict) else {}
+        for kind, names in _COUNTS.items():
+            said = [counts[name] for name in names if name in counts]
+            # A line that could not be read may have been of any kind.
+            seen = self._counts[kind]
+            if said and (type(said[0]) is not int or not 0 <= said[0] - seen <= self._unread):
+                found.add(_problem("count_mismatch", number, str(seen), pointer="/counts"))
+        given, own = footer.get("checksum"), f"sha256:{self._digest.hexdigest()}"
+        if given != own:
+            if footer.get(_OF) == _LINES:
+                found.add(_problem("checksum_mismatch", number, pointer="/checksum"))
+            elif given is not None:
+                self._warn("unknown_checksum", "/checksum")
+        while self._next() is not None:
+            self._bad(_problem("unknown_line", self._number, "nothing behind the footer"), b"")
+        found.raise_any()
+
+    def _warn(self, rule: str, pointer: str) -> None:
+        says = WARNINGS[rule].says
+        self.warnings.add(Problem(rule, pointer, says, line=self._number))
+
+
+def is_header(value: Any) -> bool:
+    """Whether a first line is the header of a document by lines."""
+    return isinstance(value, dict) and value.get("type") == HEADER and "mif_version" in value
+
+
+def write(header: Mapping[str, Any], records: Iterable[tuple[Kind, Any]]) -> Iterator[bytes]:
+    """Write a document by lines, as its records come.
+
+    Args:
+        header: the document without its records.
+        records: with their kinds, in any order.
+
+    Yields:
+        Lines, each with its end.
+    """
+    digest, counts = hashlib.sha256(), Counter[str]()
+    aside = {name: value for name, value in header.items() if name in _OWN}
+    first: dict[str, Any] = {"type": HEADER}
+    first |= {name: value for name, value in header.items() if name not in _OWN}
+    if aside:
+        first[_ASIDE] = aside
+    line = _spelled(first)
+    digest.update(line)
+    yield line
+    for kind, record in records:
+        line = _spelled({"type": _TYPES[kind], "data": record})
+        counts[kind] += 1
+        digest.update(line)
+        yield line
+    yield _spelled(
+        {
+            "type": _FOOTER,
+            "checksum": f"sha256:{digest.hexdigest()}",
+            _OF: _LINES,
+            "counts": {names[0]: counts[kind] for kind, names in _COUNTS.items()},
+        }
+    )
+
+
+def header_of(document: dict[str, Any]) -> dict[str, Any]:
+    """A document without its records; where an array has no place of its own, it is empty."""
+    envelope, arrays = lift(document, ARRAYS)
+    full = {pointer: array for pointer, array in arrays.items() if array}
+    lean = {name: value for name, value in envelope.items() if f"/{name}" not in full}
+    if isinstance(graph := envelope.get("graph"), dict):
+        rest = {name: value for name, value in graph.items() if f"/graph/{name}" not in full}
+        lean["graph"] = rest
+        if not rest and graph:
+            del lean["graph"]
+    again = assembled(lean, {pointer: [] for pointer in full})
+    return lean if _orders(again) == _orders(document) else envelope
+
+
+def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """The whole document, of its header and the records that came.
+
+    Args:
+        header: what `header_of` makes, or another.
+        arrays: records by the pointer of their array.
+
+    Raises:
+        DocumentError: the header has something else where records belong.
+    """
+    envelope, there = lift(header, ARRAYS)
+    whole = {pointer: [*there.get(pointer, ()), *array] for pointer, array in arrays.items()}
+    for pointer in whole:
+        if pointer in there:
+            continue
+        *way, name = pointer[1:].split("/")
+        if not way:
+            envelope = _placed(envelope, name, [], "document")
+        else:
+            graph = envelope.get(way[0])
+            if graph is not None and not isinstance(graph, dict):
+                says, found = RULES["invalid_type"].says, reading.kind_of(graph)
+                problem = Problem("invalid_type", f"/{way[0]}", says, "an object", found, 1)
+                raise DocumentError([problem])
+            graph = _placed(graph or {}, name, [], way[0])
+            envelope = _placed(envelope, way[0], graph, "document")
+    return fill(envelope, there | whole)
+
+
+def _placed(holder: dict[str, Any], name: str, value: Any, shape: str) -> dict[str, Any]:
+    """An object with one more member, which stands where the SEP has it."""
+    if holder.get(name) is not None:
+        return {**holder, name: value}
+    order = [field.name for field in SHAPES[shape]]
+    later = frozenset(order[order.index(name) + 1 :])
+    placed: dict[str, Any] = {}
+    for key, item in holder.items():
+        if key in later and name not in placed:
+            placed[name] = value
+        placed[key] = item
+    return placed | {name: value}
+
+
+def _orders(document: dict[str, Any]) -> tuple[list[str], list[str]]:
+    graph = document.get("graph")
+    return list(document), list(graph) if isinstance(graph, dict) else []
+
+
+def _spelled(value: dict[str, Any]) -> bytes:
+    return spell(value) + b"\n"
+
+
+def _on_line(problem: Problem, line: int) -> Problem:
+    return Problem(
+        problem.rule, problem.pointer, problem.message, problem.expected, problem.found, line
+    )
+
+
+def _problem(rule: str, line: int, expected: str | None = None, pointer: str = "") -> Problem:
+    return Problem(rule, pointer, RULES[rule].says, expected, line=line)

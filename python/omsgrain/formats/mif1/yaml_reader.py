@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document in YAML: the same tree as in JSON, and no other meaning.
+
+It is read by the core schema of YAML 1.2: a time, ``no`` and ``on`` are strings. Whatever JSON
+cannot say is refused, and so is what is costly: anchors that stand for more than they should, and
+anything that stands too deep. Spec: MIF 1.0 §1, YAML 1.2 §10.3
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
+
+from omsgrain.errors import UnsupportedError
+from omsgrain.formats.mif1.limits import LIMITS, Limits
+from omsgrain.formats.mif1.rules import RULES
+from omsgrain.formats.problems import DocumentError, Problem
+
+__all__ = ["read"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_DIGITS: Final = 400  # of a number; a double has fewer
+_CORE: Final = "tag:yaml.org,2002:"
+_NULL = re.compile(r"|~|null|Null|NULL")
+_BOOL: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False}
+_BOOLS: Final = _BOOL | {"FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+")
+_OTHER_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+
+def read(data: bytes, limits: Limits = LIMITS) -> Any:
+    """Read a document.
+
+    Raises:
+        DocumentError: it is too large or too deep, no YAML, or more than JSON can say.
+        UnsupportedError: there is no PyYAML.
+    """
+    if len(data) > limits.document:
+        most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
+        raise DocumentError([Problem("too_large", "", RULES["too_large"].says, most, size)])
+    if data.startswith(_BOM):
+        _refuse("", 1, "UTF-8 without a byte order mark")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        _refuse("", data.count(b"\n", 0, error.start) + 1, "UTF-8")
+    try:
+        import yaml
+    except ImportError:
+        raise UnsupportedError("YAML needs PyYAML", expected="omsgrain[formats]") from None
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return _Reader(limits).read(yaml.parse(text, Loader=loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
+    _refuse("", line, "YAML")
+
+
+class _Place:
+    """An object or an array that is being read."""
+
+    __slots__ = ("anchor", "height", "key", "size", "value")
+
+    def __init__(self, value: Any, anchor: str | None) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.key: str | None = None  # of an object, if the next value is that of this key
+        self.size = self.height = 1
+
+
+class _Reader:
+    """Makes a tree of the events of one document; they nest in a list, not in calls."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: list[_Place] = []
+        # What an anchor stands for, how many values that is, and how deep.
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        self._repeated = 0
+        self._line = 1
+        self._done: list[Any] = []
+
+    def read(self, events: Iterable[Any]) -> Any:
+        """The tree."""
+        documents = 0
+        for event in events:
+            self._line = event.start_mark.line + 1
+            match type(event).__name__:
+                case "ScalarEvent":
+                    self._scalar(event)
+                case "MappingStartEvent":
+                    self._begin({}, "map", event)
+                case "SequenceStartEvent":
+                    self._begin([], "seq", event)
+                case "MappingEndEvent" | "SequenceEndEvent":
+                    self._end()
+                case "AliasEvent":
+                    self._alias(event)
+                case "DocumentStartEvent":
+                    documents += 1
+                    if documents > 1:
+                        self._refuse("one document")
+        if not self._done:
+            self._refuse("a document")
+        return self._done[0]
+
+    def _begin(self, value: Any, tag: str, event: Any) -> None:
+        if event.tag not in (None, "!", _CORE + tag):
+            self._refuse("no tags but those of JSON")
+        if len(self._open) >= self._limits.depth:
+            self._too_deep()
+        if self._open:
+            place = self._open[-1]
+            if isinstance(place.value, dict) and place.key is None:
+                self._refuse("keys that are strings")
+        self._open.append(_Place(value, event.anchor))
+
+    def _end(self) -> None:
+        place = self._open.pop()
+        if place.anchor is not None:
+            self._anchors[place.anchor] = place.value, place.size, place.height
+        self._put(place.value, place.size, place.height)
+
+    def _alias(self, event: Any) -> None:
+        # One that is not finished yet is not there, so nothing can hold itself.
+        if event.anchor not in self._anchors:
+            self._refuse("an anchor before its alias")
+        value, size, height = self._anchors[event.anchor]
+        self._repeated += size
+        if self._repeated > self._limits.aliases:
+            self._refuse(f"aliases of at most {self._limits.aliases} values")
+        if len(self._open) + height > self._limits.depth:
+            self._too_deep()
+        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
+            self._refuse("keys that are strings")
+        self._put(value, size, height)
+
+    def _scalar(self, event: Any) -> None:
+        place = self._open[-1] if self._open else None
+        if place is not None and isinstance(place.value, dict) and place.key is None:
+            self._key(place, event)
+            return
+        value = self._resolved(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, 1, 0
+        self._put(value, 1, 0)
+
+    def _key(self, place: _Place, event: Any) -> None:
+        key: str = event.value
+        self._check_text(key)
+        if event.implicit[0] and key == "<<":
+            self._refuse("no merge keys")
+        if event.tag not in (None, "!", _CORE + "str"):
+            self._refuse("keys that are strings")
+        if key in place.value:
+            place.key = key
+            self._refuse("each key once")
+        place.key = key
+
+    def _put(self, value: Any, size: int, height: int) -> None:
+        if not self._open:
+            self._done.append(value)
+            return
+        place = self._open[-1]
+        place.size += size
+        place.height = max(place.height, height + 1)
+        if isinstance(place.value, dict):
+            place.value[place.key] = value
+            place.key = None
+        else:
+            place.value.append(value)
+
+    def _resolved(self, event: Any) -> Any:
+        """The value of a scalar, by the core schema."""
+        text: str = event.value
+        plain = event.implicit[0] and event.tag is None
+        tag = event.tag
+        if (tag is None and not plain) or tag in ("!", _CORE + "str"):
+            self._check_text(text)
+            return text
+        kind = None if tag is None else tag.removeprefix(_CORE)
+        if kind not in (None, "null", "bool", "int", "float"):
+            self._refuse("no tags but those of JSON")
+        if kind in (None, "null") and _NULL.fullmatch(text):
+            return None
+        if kind in (None, "bool") and text in _BOOLS:
+            return _BOOLS[text]
+        if kind in (None, "int", "float") and text[:1] in _SIGNS:
+            number = self._number(text, kind)
+            if number is not None:
+                return number
+        if kind is not None:
+            self._refuse("a value that is what its tag says")
+        self._check_text(text)
+        return text
+
+    def _number(self, text: str, kind: str | None) -> int | float | None:
+        if len(text) > _DIGITS and (_INT.fullmatch(text) or _FLOAT.fullmatch(text)):
+            self._refuse(f"numbers of at most {_DIGITS} digits")
+        value: int | float
+        if kind != "float" and _INT.fullmatch(text):
+            value = int(text)
+        elif kind != "float" and _OTHER_INT.fullmatch(text) and len(text) <= _DIGITS:
+            value = int(text, 0)
+        elif kind != "int" and _FLOAT.fullmatch(text):
+            value = float(text)
+        elif kind != "int" and _ENDLESS.fullmatch(text):
+            value = math.inf
+        else:
+            return None
+        try:
+            finite = math.isfinite(value)
+        except OverflowError:
+            finite = False
+        if not finite:
+            self._refuse("numbers that a double can hold")
+        return value
+
+    def _check_text(self, text: str) -> None:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self._refuse("no surrogate without the other")
+
+    def _too_deep(self) -> NoReturn:
+        says, most = RULES["too_deep"].says, f"at most {self._limits.depth}"
+        raise DocumentError([Problem("too_deep", self._pointer(), says, most, line=self._line)])
+
+    def _refuse(self, expected: str) -> NoReturn:
+        _refuse(self._pointer(), self._line, expected)
+
+    def _pointer(self) -> str:
+        keys = (
+            place.key if isinstance(place.value, dict) else str(len(place.value))
+            for place in self._open
+        )
+        escaped = (key.replace("~", "~0").replace("/", "~1") for key in keys if key is not None)
+        return "".join(f"/{key}" for key in escaped)
+
+
+_SIGNS: Final = frozenset("+-.0123456789")
+
+
+def _refuse(pointer: str, line: int | None, expected: str) -> NoReturn:
+    raise DocumentError(
+        [Problem("not_yaml", pointer, RULES["not_yaml"].says, expected, line=line)]
+    )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document: read, checked, taken apart and put together. Spec: MIF 2.0 §1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from omsgrain.formats import reading
+from omsgrain.formats.document import fill, lift
+from omsgrain.formats.exact import spell
+from omsgrain.formats.mif2 import checksum
+from omsgrain.formats.mif2.check import Checker
+from omsgrain.formats.mif2.fields import ARRAYS, Kind
+from omsgrain.formats.mif2.limits import LIMITS, Limits
+from omsgrain.formats.problems import DocumentError, Problem
+
+__all__ = ["Document", "Item", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
+
+
+class Item(NamedTuple):
+    """A record of a document.
+
+    Attributes:
+        kind: of what kind it is.
+        value: what stands there; where it is nothing that is known, ``{"value": what}``.
+        of: the id of a memory before this one that has the same content.
+    """
+
+    kind: Kind
+    value: dict[str, Any]
+    of: str | None = None
+
+
+@dataclass(slots=True)
+class Document:
+    """A document that was found good, or is to be written.
+
+    Attributes:
+        envelope: the document with its arrays of records emptied.
+        records: what stood in each array, by its pointer, in order; what was bad is left out.
+        problems: what is wrong with records that were left out.
+        warnings: what was taken although it looks wrong.
+    """
+
+    envelope: dict[str, Any]
+    records: dict[str, list[Item]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole document."""
+        arrays = {
+            pointer: [bare(one.kind, one.value) for one in records]
+            for pointer, records in self.records.items()
+        }
+        return fill(self.envelope, arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a document.
+
+    Attributes:
+        faults: what it is refused for, as a whole.
+        problems: what is wrong with single records, which are left out.
+        warnings: what is taken, and told.
+        total: how many faults and problems there are; of each only the first thousand are kept.
+        document: what was read, if it was JSON.
+    """
+
+    faults: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    total: int
+    document: Any = None
+
+
+def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
+    """Say all that is wrong with a document; never raises for what the bytes are."""
+    try:
+        document = reading.parse(data, most=limits.document, depth=limits.depth)
+    except DocumentError as error:
+        return Verdict(error.problems, (), (), error.total)
+    checker = Checker()
+    _apart(document, checker)
+    faults, problems = checker.faults, checker.problems
+    return Verdict(
+        tuple(faults.found),
+        tuple(problems.found),
+        tuple(checker.warnings.found),
+        faults.total + problems.total,
+        document,
+    )
+
+
+def read(data: bytes, limits: Limits = LIMITS) -> Document:
+    """Read a document; a bad record of it is left out and told.
+
+    Raises:
+        DocumentError: it is none, or what stands around its records breaks a rule.
+    """
+    return of_dict(reading.parse(data, most=limits.document, depth=limits.depth))
+
+
+def of_dict(document: Any) -> Document:
+    """Take apart what was parsed.
+
+    Raises:
+        DocumentError: what stands around its records breaks a rule.
+    """
+    checker = Checker()
+    found = _apart(document, checker)
+    checker.faults.raise_any()
+    found.problems = tuple(checker.problems.found)
+    found.warnings = tuple(checker.warnings.found)
+    return found
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of our own, with its checksum made anew, at the end of ``export_meta``."""
+    meta = {k: v for k, v in document.get("export_meta", {}).items() if k != checksum.MEMBER}
+    whole = {**document, "export_meta": meta}
+    meta[checksum.MEMBER] = checksum.of_document(whole)
+    return whole
+
+
+def write(document: Document) -> bytes:
+    """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
+    return spell(document.to_dict())
+
+
+def bare(kind: str, value: dict[str, Any]) -> Any:
+    """What stands in the document for a record."""
+    return value["value"] if kind == "other" else value
+
+
+def _apart(document: Any, checker: Checker) -> Document:
+    checker.document(document)
+    if not isinstance(document, dict):
+        return Document({})
+    envelope, arrays = lift(document, ARRAYS)
+    found = Document(envelope)
+    for pointer, array in arrays.items():
+        kind, records = ARRAYS[pointer], []
+        for i, value in enumerate(array):
+            fate = checker.record(kind, value, f"{pointer}/{i}")
+            if fate.taken and fate.known:
+                records.append(Item(kind, value, fate.of))
+            elif fate.taken:
+                records.append(Item("other", {"value": value}))
+        found.records[pointer] = records
+    return found

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large a document may be; the format itself sets no limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LIMITS", "NAME", "TEXT", "VECTOR", "Limits"]
+
+NAME = 2_048
+"""Code points of a name that stands in a field of a grain; a longer one is only kept."""
+TEXT = 65_536
+"""Code points of a text that are searched; all of a longer one is kept."""
+VECTOR = 16_384
+"""Numbers of a vector that stands packed in a grain; a longer one is kept as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes. Whatever is larger is refused before it is parsed.
+
+    Attributes:
+        document: bytes of a document.
+        depth: objects and arrays inside one another.
+    """
+
+    document: int = 100 << 20
+    depth: int = 128
+
+
+LIMITS = Limits()

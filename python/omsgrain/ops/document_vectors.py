@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a test vector of a MIF document: what is wrong with it, and which grains it becomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from omsgrain import formats
+from omsgrain.errors import UnsupportedError
+from omsgrain.formats.document import Import, open_manifest
+from omsgrain.formats.problems import DocumentError
+from omsgrain.formats.source import same
+
+__all__ = ["KEYS", "addresses", "run"]
+
+KEYS: Final = (
+    "document", "id", "description", "made_by", "checked_by", "format", "layout", "section",
+    "fault", "problems", "warnings", "grains",
+)  # fmt: skip
+"""What a vector has; the first tells that it is one of these."""
+
+
+def run(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+    """Run one vector.
+
+    Returns:
+        What is expected, and the first thing that disagrees.
+    """
+    wrong = [one["rule"] for one in [vector.get("fault"), *vector.get("problems", ())] if one]
+    expected = wrong[0] if wrong else ", ".join(vector.get("warnings", ())) or "good"
+    if unknown := set(vector) ^ set(KEYS):
+        return expected, f"unknown or missing keys: {', '.join(sorted(unknown))}"
+    if not name.endswith(str(vector["id"])):
+        return expected, f"the id is {vector['id']!r}"
+    data = vector["document"].encode("utf-8", "surrogatepass")
+    try:
+        if (told := formats.sniff(data)) != vector["format"]:
+            return expected, f"it is taken for {told}"
+        found = formats.load(data)
+    except UnsupportedError:
+        return expected, "it is taken for nothing that is known"
+    except DocumentError as error:
+        fault = _told(error.problems[0])
+        return expected, None if fault == vector["fault"] else f"refused for {fault}"
+    return expected, _taken(vector, found)
+
+
+def _taken(vector: Mapping[str, Any], found: Import) -> str | None:
+    """What disagrees of a document that was taken."""
+    if vector["fault"] is not None:
+        return "accepted"
+    problems = [_told(one) for one in found.problems]
+    if problems != vector["problems"]:
+        return f"problems differ: found {problems}"
+    warnings = [one.rule for one in found.warnings]
+    if warnings != vector["warnings"]:
+        return f"warnings differ: found {warnings}"
+    grains = addresses(found)
+    if grains != vector["grains"]:
+        return f"grains differ: found {grains}"
+    if vector["layout"] == "json" and not problems:
+        again = json.loads(formats.dump(found, format=vector["format"]).data)
+        if not same(again, json.loads(vector["document"])):
+            return "it does not come back as it was"
+    return None
+
+
+def addresses(found: Import) -> dict[str, list[str]]:
+    """The addresses of the records' grains, by the pointer of their array."""
+    by_address = {grain.address: grain for grain in found.grains}
+    opened = open_manifest(found.grains[-1], by_address.__getitem__)
+    return {} if opened is None else opened.arrays
+
+
+def _told(problem: Any) -> dict[str, Any]:
+    told = {"rule": problem.rule, "pointer": problem.pointer}
+    return told if problem.line is None else told | {"line": problem.line}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF documents in files: what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
+from omsgrain.formats.mif1.fields import EXTENSIONS
+from omsgrain.formats.mif1.limits import LIMITS
+from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
+from omsgrain.ops.bundles import Document
+
+__all__ = ["FORMATS", "SUFFIXES", "verify_mif"]
+
+FORMATS: Final = ("mif1", "mif2")
+SUFFIXES: Final = tuple(EXTENSIONS.values())
+"""How the files are called."""
+_ARRAYS: Final[dict[str, Mapping[str, str]]] = {"mif1": MIF1_ARRAYS, "mif2": MIF2_ARRAYS}
+
+
+def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Document:
+    """Say all that is wrong with a document, around its records and in them.
+
+    Args:
+        file: of MIF 2.0, or of MIF 1.0 in any layout.
+        format: which of the two.
+        passphrase: opens it, if it is encrypted.
+
+    Raises:
+        KeyMissingError: it is encrypted, and this does not open it.
+        UnsupportedError: what reads YAML, or derives keys, is not installed.
+        OSError: the file cannot be read.
+    """
+    with file.open("rb") as source:
+        data = source.read(LIMITS.document + 1)  # one more, so that it is refused
+    verdict = _verdict(data, format, passphrase)
+    problems = (*verdict.faults, *verdict.problems)
+    records = _counts(verdict.document, format)
+    return Document(str(file), records, problems, verdict.total, verdict.warnings, format=format)
+
+
+def _verdict(data: bytes, format: str, passphrase: str | None) -> Any:
+    if format == "mif2":
+        from omsgrain.formats.mif2 import document as mif2
+
+        return mif2.validate(data)
+    from omsgrain.formats.mif1 import document as mif1
+    from omsgrain.formats.mif1.envelope import open_document
+
+    return mif1.validate(data if passphrase is None else open_document(data, passphrase))
+
+
+def _counts(document: Any, format: str) -> dict[str, int]:
+    """How many records there are in each array that is there."""
+    counts = {}
+    for pointer in _ARRAYS[format]:
+        value = document
+        for name in pointer.split("/")[1:]:
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            counts[name] = len(value)
+    return counts

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents of each format from one to another, and what the tests of that ask."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import aimem_bundles
+import mif1_documents
+import mif2_documents
+from omsgrain import formats
+from omsgrain.errors import SchemaError
+from omsgrain.formats import Import
+from omsgrain.formats.aimem import checksum
+
+#: Each example is converted four times or more.
+FEWER = settings(max_examples=max(settings().max_examples // 5, 1))
+NOBODY = "urn:example:somebody"
+
+
+def _sealed(document: dict[str, Any]) -> dict[str, Any]:
+    text = json.dumps(document).encode()
+    return document | {"checksum": checksum.of_document(text)}
+
+
+DOCUMENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "aimem": aimem_bundles.documents().map(_sealed),
+    "mif1": mif1_documents.DOCUMENTS,
+    "mif2": mif2_documents.DOCUMENTS,
+}
+BUNDLE = Path(__file__).parents[1] / "examples/robot-7.aimem.json"
+EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "aimem": [json.loads(BUNDLE.read_bytes())],
+    "mif1": mif1_documents.EXAMPLES,
+    "mif2": [mif2_documents.MINIMAL, mif2_documents.PLACEHOLDERS, mif2_documents.FULL,
+             mif2_documents.DIALECT],
+}  # fmt: skip
+PAIRS = [(one, other) for one in DOCUMENTS for other in DOCUMENTS if one != other]
+
+
+def load(document: dict[str, Any], format: str) -> Import:
+    return formats.load(json.dumps(document).encode(), format=format)
+
+
+def converted(found: Import, to: str, **options: Any) -> tuple[bytes, list[formats.Loss]]:
+    """A document of another format; a bundle of what names nobody is somebody's."""
+    try:
+        made = formats.dump(found, format=to, embeddings=True, **options)
+    except SchemaError:
+        made = formats.dump(found, format=to, embeddings=True, user_id=NOBODY, **options)
+    return made.data, made.losses
+
+
+def same_document(one: Any, other: Any, format: str) -> bool:
+    """Whether two documents are JSON-equal; in bundles the order of keys says nothing."""
+    if format == "aimem":
+        return bool(_plain(one) == _plain(other))
+    return bool(json.dumps(one) == json.dumps(other))
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value, sort_keys=True)
+
+
+def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of a document with the arrays that they stand in."""
+    for name, value in document.items():
+        if name in ("knowledge_graph", "graph") and isinstance(value, dict):
+            yield from records(value)
+        elif isinstance(value, list):
+            for record in value:
+                if isinstance(record, dict):
+                    yield name, record
+
+
+def lost_fields(one: str, other: str) -> dict[str, set[str]]:
+    """What the examples lose from one format to another, by the array that a record stands in."""
+    lost: dict[str, set[str]] = {}
+    for document in EXAMPLES[one]:
+        arrays: dict[str, str] = {}
+        for name, record in records(document):
+            arrays.setdefault(str(record.get("id")), name)
+        for loss in converted(load(document, one), other, strict=True)[1]:
+            kind = arrays.get(loss.record, "" if loss.record else "document")
+            if not kind:
+                kind = "consent" if loss.record == "consent" else "edges"
+                kind = "projects" if loss.record.startswith("proj_") else kind
+            lost.setdefault(kind, set()).add(re.sub(r"/\d+", "", loss.field))
+    return lost

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped JSON Schema says what the checks say, of good documents and of bad ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator, FormatChecker
+
+from edits import places
+from mif1_documents import DOCUMENTS, EXAMPLES, PUBLISHED, SEP
+from mif2_documents import ANY, spelled
+from omsgrain.formats import times
+from omsgrain.formats.mif1 import document
+from omsgrain.formats.mif1.schema import schema, text
+
+SCHEMA = json.loads(text())
+FORMATS = FormatChecker(formats=())
+
+
+@FORMATS.checks("date-time")
+def is_time(value: object) -> bool:
+    return not isinstance(value, str) or times.parse(value, floating=True) is not None
+
+
+VALIDATOR = Draft202012Validator(SCHEMA, format_checker=FORMATS)
+
+
+def test_the_schema_is_that_of_the_table() -> None:
+    assert schema() == SCHEMA
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("whole", EXAMPLES)
+def test_documents_of_others_are_valid(whole: dict[str, Any]) -> None:
+    assert VALIDATOR.is_valid(whole)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Any:
+    """A document with another value in one place, or with one thing less."""
+    whole = copy.deepcopy(draw(st.one_of(DOCUMENTS, st.sampled_from([SEP, PUBLISHED]))))
+    way = draw(st.sampled_from(places(whole)))
+    if not way:
+        return draw(ANY)
+    place = whole
+    for key in way[:-1]:
+        place = place[key]
+    if draw(st.booleans()):
+        del place[way[-1]]
+    else:
+        place[way[-1]] = draw(ANY)
+    return whole
+
+
+@given(st.one_of(DOCUMENTS, damaged(), damaged()))
+def test_the_schema_and_the_checks_agree(whole: Any) -> None:
+    found = document.validate(spelled(whole), layout="json")
+    assert VALIDATOR.is_valid(whole) == (found.total == 0)
