@@ -29,9 +29,10 @@ _KINDS: Final[dict[type, tuple[str, ...]]] = {
     float: ("number",),
     type(None): ("null",),
 }
-_SAY_NOTHING: Final = frozenset(
-    ("$schema", "$id", "$defs", "title", "description", "x-code")
-)  # fmt: skip
+_SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
+_OF_OBJECTS: Final = ("required", "properties", "additionalProperties")
+_RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
+"""What has itself among its parts."""
 
 
 class Defect:
@@ -86,69 +87,80 @@ def checker(file: str, name: str = "") -> Check:
         file: one of the package's schemas.
         name: one of its ``$defs``; the whole, if empty.
     """
+    return _compile(_named(file, name), file)
+
+
+def _named(file: str, name: str) -> Mapping[str, Any]:
     schema = load(file)
-    return _compile(schema["$defs"][name] if name else schema, file)
+    found: Mapping[str, Any] = schema["$defs"][name] if name else schema
+    return found
 
 
 def _compile(node: Mapping[str, Any], file: str) -> Check:
     """One node of a schema as a function."""
     own = node.get("x-code")
-    first: list[Check] = []  # where one fails, the others say nothing more
-    then: list[Check] = []
-    rest = dict(node)
-    for keyword in _SAY_NOTHING:
-        rest.pop(keyword, None)
-    for keyword in ("type", "const", "enum", "pattern", "format", "minLength", "maxLength",
-                    "minimum", "maximum"):  # fmt: skip
+    rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
+    tests: list[Check] = []  # where one fails, the others say nothing more
+    for keyword in _TESTS:
         if keyword in rest:
             argument = rest.pop(keyword)
-            good = _TESTS[keyword](argument)
-            first.append(_scalar(good, code_of(keyword, argument, own), keyword, argument))
+            code = code_of(keyword, argument, own)
+            tests.append(_scalar(_TESTS[keyword](argument), code, keyword, argument))
+    parts: list[Check] = []
     if "$ref" in rest:
-        then.append(_reference(rest.pop("$ref"), file))
+        parts.append(_reference(rest.pop("$ref"), file))
     if "anyOf" in rest:
-        then.append(_any_of(rest.pop("anyOf"), file, own))
-    if not rest.keys().isdisjoint(("required", "properties", "additionalProperties")):
-        then.append(_object(rest, file))
-    then += [_ARRAYS[keyword](rest.pop(keyword), file) for keyword in _ARRAYS if keyword in rest]
+        parts.append(_any_of(rest.pop("anyOf"), file, own))
+    if not rest.keys().isdisjoint(_OF_OBJECTS):
+        parts.append(_object({key: rest.pop(key) for key in _OF_OBJECTS if key in rest}, file))
+    parts += [_ARRAYS[keyword](rest.pop(keyword), file) for keyword in _ARRAYS if keyword in rest]
     if rest:
         raise ValueError(f"keywords that are not read: {', '.join(rest)}")
-    if len(first) + len(then) == 1:
-        return (first or then)[0]
-    return _both(first, then)
+    return _joined(_first(tests), _each(parts))
 
 
-def _both(first: list[Check], then: list[Check]) -> Check:
+def _joined(test: Check | None, part: Check | None) -> Check:
+    """Nearly every value is good, so that the way there is to be short."""
+    if test is None:
+        return part or (lambda value: None)
+    return test if part is None else lambda value: test(value) or part(value)
+
+
+def _first(tests: list[Check]) -> Check | None:
+    """What the first that finds something finds."""
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    test, others = tests[0], _first(tests[1:])
+    assert others is not None
+    return lambda value: test(value) or others(value)
+
+
+def _each(parts: list[Check]) -> Check | None:
+    """What all of them find."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+
     def check(value: Any) -> Defects | None:
-        for one in first:
-            if (bad := one(value)) is not None:
-                return bad
         found = None
-        for one in then:
+        for one in parts:
             if (bad := one(value)) is not None:
-                if found is None:
-                    found = bad
-                else:
-                    found.take(bad)
+                found = found or Defects()
+                found.take(bad)
         return found
 
     return check
 
 
 def _scalar(good: Callable[[Any], bool], code: str, keyword: str, argument: Any) -> Check:
-    def check(value: Any) -> Defects | None:
-        return None if good(value) else Defects([Defect(code, keyword, argument, value)])
-
-    return check
+    return lambda value: None if good(value) else Defects([Defect(code, keyword, argument, value)])
 
 
 def _of_type(names: str | list[str]) -> Callable[[Any], bool]:
     asked = frozenset([names] if isinstance(names, str) else names)
     kinds = {kind for kind, own in _KINDS.items() if not asked.isdisjoint(own)}
-    whole = "integer" in asked
-    return lambda value: (
-        type(value) in kinds or (whole and type(value) is float and value.is_integer())
-    )
+    if "integer" in asked and float not in kinds:
+        return lambda value: type(value) is int or (type(value) is float and value.is_integer())
+    return lambda value: type(value) in kinds
 
 
 def _matches(source: str) -> Callable[[Any], bool]:
@@ -180,16 +192,15 @@ _TESTS: Final[dict[str, Callable[[Any], Callable[[Any], bool]]]] = {
 
 
 def _reference(target: str, file: str) -> Check:
+    place = _place(target, file)
+    if place not in _RECURSIVE:
+        return checker(*place)
+    return lambda value: checker(*place)(value)
+
+
+def _place(target: str, file: str) -> tuple[str, str]:
     other, _, fragment = target.partition("#")
-    name = fragment.removeprefix("/$defs/")
-    made: list[Check] = []  # when it is first needed: a namespace has namespaces in it
-
-    def check(value: Any) -> Defects | None:
-        if not made:
-            made.append(checker(other or file, name))
-        return made[0](value)
-
-    return check
+    return other or file, fragment.removeprefix("/$defs/")
 
 
 def _any_of(branches: list[dict[str, Any]], file: str, own: str | None) -> Check:
@@ -215,9 +226,7 @@ def _any_of(branches: list[dict[str, Any]], file: str, own: str | None) -> Check
 
 def _kind_of_branch(branch: Mapping[str, Any], file: str) -> Any:
     if "$ref" in branch:
-        other, _, fragment = branch["$ref"].partition("#")
-        schema = load(other or file)
-        branch = schema["$defs"][fragment.removeprefix("/$defs/")] if fragment else schema
+        branch = _named(*_place(branch["$ref"], file))
     return branch.get("type")
 
 
@@ -228,17 +237,18 @@ def _object(node: dict[str, Any], file: str) -> Check:
     closed, names = others is False, tuple(members)
     other = None if isinstance(others, bool) else _compile(others, file)
 
+    look_up = members.get
+
     def check(value: Any) -> Defects | None:
         if not isinstance(value, dict):
             return None
         found = None
         for key, inner in value.items():
-            one = members.get(key, other)
-            if one is not None:
+            if (one := look_up(key, other)) is not None:
                 if (bad := one(inner)) is not None:
                     found = found or Defects()
                     found.take(bad, key)
-            elif closed and key not in members:
+            elif closed:
                 found = found or Defects()
                 found.take(Defects([Defect("MIF-KEY", "additionalProperties", names, key)]))
         for key in required:
