@@ -126,7 +126,9 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
             into = dropped if act == lenient.DROP else warnings
             into.append(lenient.told(told, act))
     if asked.mode == "extra":
-        warnings += extra.warnings(document, kind, shape)
+        wrong = {one.pointer for one in errors}
+        said = extra.warnings(document, kind, shape)
+        warnings += (one for one in said if one.pointer not in wrong)
     total = len(errors) + bad.more
     return Verdict(_sorted(errors), _sorted(warnings), total, _sorted(dropped))
 
