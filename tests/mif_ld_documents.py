@@ -504,9 +504,7 @@ DOCUMENT_REFERENCES = st.tuples(
         closed=True,
     ),
 ).map(lambda pair: pair[1] | pair[0])
-CONTEXTS = st.one_of(
-    URIS, st.just(CONTEXT), OBJECT, st.lists(st.one_of(TEXT, OBJECT), max_size=2)
-)
+CONTEXTS = st.one_of(URIS, st.just(CONTEXT), OBJECT, st.lists(st.one_of(TEXT, OBJECT), max_size=2))
 _MEMORY: dict[str, Any] = {
     "@context": CONTEXTS,
     "@id": URNS,

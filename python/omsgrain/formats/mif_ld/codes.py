@@ -138,6 +138,7 @@ BY_KEYWORD: Final[dict[str, str]] = {
     "const": "MIF-CLASS",
     "contains": "MIF-CLASS",
     "enum": "MIF-WORD",
+    "pattern": "MIF-WORD",
     "anyOf": "MIF-VALUE",
     "format": "MIF-DATE",
     "minimum": "MIF-RANGE",
