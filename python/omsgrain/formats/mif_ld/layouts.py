@@ -24,15 +24,18 @@ from omsgrain.formats.exact import COMPACT, spell
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.mif_ld.fields import CONTEXT
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
+from omsgrain.formats.mif_ld.shape import Shape, shape_of
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.source import same
 
-__all__ = ["CORPUS", "LAYOUTS", "Layout", "Sheet", "corpus", "layout_of", "read", "tree", "write"]
+__all__ = ["CORPUS", "LAYOUTS", "Layout", "Sheet", "corpus", "entry", "layout_of", "read",
+           "shrunk", "tree", "write"]
 
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 CORPUS: Final = "MemoryCorpus"
 _RECORDS: Final = "records"
+_ARRAYS: Final = (_RECORDS, "memories")
 _PAYLOAD: Final = "payload"
 _LINE = re.compile(rb"\n[ \t\r]*[{]")
 
@@ -66,13 +69,19 @@ def layout_of(data: bytes) -> Layout:
     return "lines" if _is_lines(data) else "document"
 
 
-def read(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) -> Sheet:
+def read(
+    data: bytes,
+    layout: Layout | None = None,
+    limits: Limits = LIMITS,
+    shape: Shape | None = None,
+) -> Sheet:
     """Read a file.
 
     Args:
         data: its bytes.
         layout: how memories stand in it; by default that is told from the content.
         limits: how large it may be.
+        shape: of a memory in Markdown that does not tell it.
 
     Raises:
         DocumentError: it is too large, or cannot be read.
@@ -80,7 +89,7 @@ def read(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) -> 
     """
     layout = layout or layout_of(data)
     if layout == "markdown":
-        return _markdown(data, limits)
+        return _markdown(data, limits, shape)
     if layout == "lines":
         return _lines(data, limits)
     tree = reading.parse(data, most=limits.document, depth=limits.depth)
@@ -104,11 +113,11 @@ def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
     if layout == "array":
         return list(values)
     if layout == "corpus" and isinstance(entry.get("corpus"), dict):
-        return entry["corpus"] | {_RECORDS: list(_wrapped(entry, values))}
+        return entry["corpus"] | {_array(entry["corpus"]): list(_wrapped(entry, values))}
     raise FormatError("a file is not of these documents", rule="manifest")
 
 
-def write(entry: dict[str, Any], values: Sequence[Any]) -> tuple[bytes, list[tuple[str, str]]]:
+def write(entry: dict[str, Any], values: Sequence[Any]) -> tuple[bytes, list[tuple[str, str, str]]]:
     """Write a file.
 
     Args:
@@ -116,7 +125,7 @@ def write(entry: dict[str, Any], values: Sequence[Any]) -> tuple[bytes, list[tup
         values: its documents.
 
     Returns:
-        Its bytes, and what it does not hold, each by the id of the memory and by its field.
+        Its bytes, and what it does not hold, each by the id of the memory, its field, and why.
 
     Raises:
         SchemaError: Markdown has one memory in a file.
@@ -132,7 +141,7 @@ def write(entry: dict[str, Any], values: Sequence[Any]) -> tuple[bytes, list[tup
         return spell(tree(entry, values), COMPACT), []
     if len(values) != 1 or not isinstance(values[0], dict):
         raise SchemaError("a file of Markdown is one memory", found=f"{len(values)} documents")
-    text, shape = entry.get("text"), markdown.shape_of(values[0])
+    text, shape = entry.get("text"), shape_of(values[0])
     if isinstance(text, str) and same(markdown.read(text, entry.get("shape"))[0], values[0]):
         return text.encode(), []
     written, losses = markdown.write(values[0], shape)
@@ -146,19 +155,44 @@ def corpus(count: int) -> dict[str, Any]:
     return {"layout": "corpus", "count": count, "corpus": whole, "runs": [[count, wrapper]]}
 
 
+def entry(layout: Layout, count: int) -> dict[str, Any]:
+    """The entry of a file of our own."""
+    return corpus(count) if layout == "corpus" else {"layout": layout, "count": count}
+
+
+def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
+    """The entry of a file without some of its documents."""
+    smaller = {key: value for key, value in entry.items() if key != "text"}
+    smaller["count"] = sum(stay)
+    if "runs" in entry:
+        at, runs = 0, []
+        for count, wrapper in entry["runs"]:
+            left = sum(stay[at : at + count])
+            runs += [[left, wrapper]] if left else []
+            at += count
+        smaller["runs"] = runs
+    return smaller
+
+
 def _is_corpus(tree: dict[str, Any]) -> bool:
     kinds = tree.get("@type")
     named = CORPUS in kinds if isinstance(kinds, list) else kinds == CORPUS
-    return named and isinstance(tree.get(_RECORDS), list)
+    return named and isinstance(tree.get(_array(tree)), list)
+
+
+def _array(tree: dict[str, Any]) -> str:
+    """Where the records of a corpus stand."""
+    return next((name for name in _ARRAYS if isinstance(tree.get(name), list)), _RECORDS)
 
 
 def _corpus(tree: dict[str, Any]) -> Sheet:
     values, places = [], []
     runs: list[list[Any]] = []
-    for i, record in enumerate(tree[_RECORDS]):
+    array = _array(tree)
+    for i, record in enumerate(tree[array]):
         wrapper = None
-        value, place = record, f"/{_RECORDS}/{i}"
-        if isinstance(record, dict) and isinstance(record.get(_PAYLOAD), dict):
+        value, place = record, f"/{array}/{i}"
+        if isinstance(record, dict) and record.get("kind") == "memory" and _PAYLOAD in record:
             wrapper = record | {_PAYLOAD: None}
             value, place = record[_PAYLOAD], f"{place}/{_PAYLOAD}"
         values.append(value)
@@ -167,7 +201,7 @@ def _corpus(tree: dict[str, Any]) -> Sheet:
             runs[-1][0] += 1
         else:
             runs.append([1, wrapper])
-    whole = tree | {_RECORDS: []}
+    whole = tree | {array: []}
     entry = {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
     return Sheet(entry, values, places, tree)
 
@@ -222,10 +256,17 @@ def _lines(data: bytes, limits: Limits) -> Sheet:
     return Sheet(entry, values, cast("Any", places), problems=tuple(problems))
 
 
-def _markdown(data: bytes, limits: Limits) -> Sheet:
-    document, shape, warnings = markdown.read_bytes(data, limits)
+def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:
+    document, shape, warnings = markdown.read_bytes(data, limits, shape)
     text = data.decode()
     entry: dict[str, Any] = {"layout": "markdown", "count": 1, "shape": shape}
-    if markdown.write(document, shape)[0] != text:
-        entry["text"] = text
-    return Sheet(entry, [document], [("", None)], warnings=warnings)
+    try:
+        again = markdown.write(document, shape)[0]
+    except (DocumentError, KeyError, TypeError):
+        again = ""  # of a memory that will be refused
+    return Sheet(
+        entry if again == text else entry | {"text": text},
+        [document],
+        [("", None)],
+        warnings=warnings,
+    )

@@ -8,7 +8,7 @@ is: the difference between the memory without them and the memory as it came.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from omsgrain.errors import FormatError
 from omsgrain.formats.mif_ld.fields import VOLATILE
@@ -18,7 +18,7 @@ from omsgrain.formats.source import Difference, apply, difference
 __all__ = ["Counters", "apart", "together"]
 
 _ID: Final = "@id"
-Counters = dict[str, list[Difference | None]]
+Counters: TypeAlias = "dict[str, list[Difference | None]]"
 
 
 def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
@@ -27,7 +27,9 @@ def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
     Args:
         records: memories as they came; anything else among them stays as it is.
     """
-    bare, counters, seen = [], Counters(), dict[str, int]()
+    bare: list[Any] = []
+    counters: Counters = {}
+    seen: dict[str, int] = {}
     for record in records:
         without = _without(record, ()) if isinstance(record, dict) else record
         bare.append(without)
