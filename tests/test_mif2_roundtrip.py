@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import omsgrain as og
 from mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 from omsgrain import formats
-from omsgrain.errors import SchemaError
+from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.formats.mif2 import convert, document
 from omsgrain.formats.mif2.limits import TEXT
 from omsgrain.formats.mif2.records import TABLE
@@ -221,6 +221,15 @@ def test_what_is_too_large_for_a_grain() -> None:
     assert json.loads(returned(spelled(whole))) == whole
     grain = convert.load(spelled(whole)).grains
     assert any(len(one.get("content", "")) == TEXT for one in grain)
+
+
+def test_grains_that_are_no_whole_document() -> None:
+    grains = convert.load(spelled(FULL)).grains
+    for fewer, error in ((grains[1:], NotFoundError), (grains[:-1], SchemaError)):
+        with pytest.raises(error):
+            convert.dump(fewer)
+    with pytest.raises(SchemaError):
+        convert.dump([*grains, *convert.load(spelled(MINIMAL)).grains])
 
 
 def test_records_are_written_as_they_stand() -> None:

@@ -53,6 +53,7 @@ COMMANDS = {
     "restore": ("upkeep", "restore"),
     "token": ("token", "token"),
     "serve": ("serve", "serve"),
+    "mcp": ("mcp", "mcp"),
     "keys": ("rings", "keys"),
     "keygen": ("keys", "keygen"),
     "sign": ("keys", "sign"),

@@ -16,6 +16,7 @@ across      from one format to another
 aimem       AIMEM bundles
 mif1        MIF 1.0 documents, in JSON, YAML and JSON lines
 mif2        MIF 2.0 documents
+mif_ld      MIF in JSON-LD: memories, corpora of them, and in Markdown
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _format(name: str) -> ModuleType:
     """Where a format is read and written."""
     if name not in FORMATS:
         raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
-    return import_module(f"omsgrain.formats.{name}.convert")
+    return import_module(f"omsgrain.formats.{name.replace('-', '_')}.convert")
 
 
 def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:

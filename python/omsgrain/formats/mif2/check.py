@@ -11,9 +11,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from omsgrain.formats import times
 from omsgrain.formats.mif2.fields import ARRAYS, DIALECT, MAJOR, SHAPES, VERSION, Field, Kind
 from omsgrain.formats.mif2.rules import RULES, WARNINGS
+from omsgrain.formats.mif2.values import instant
 from omsgrain.formats.problems import Problem, Problems
 from omsgrain.formats.reading import kind_of
 
@@ -54,7 +54,7 @@ _KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
 }
 _FORMS: Final[dict[str, tuple[str, str, Callable[[str], object]]]] = {
     "uuid": ("invalid_uuid", "8-4-4-4-12 hex digits", _UUID.fullmatch),
-    "time": ("invalid_timestamp", _TIME, lambda text: times.parse(text, floating=True)),
+    "time": ("invalid_timestamp", _TIME, instant),
     "checksum": ("invalid_checksum", "sha256: and hex digits", _CHECKSUM.fullmatch),
 }
 
@@ -179,7 +179,7 @@ class Checker:
             self._warn("invalid_memory_type", f"{pointer}/memory_type")
         changed = record.get("updated_at")
         if changed is not None and changed != record["created_at"]:
-            made, last = (times.parse(t, floating=True) for t in (record["created_at"], changed))
+            made, last = instant(record["created_at"]), instant(changed)
             if made is not None and last is not None and last < made:
                 self._warn("times_out_of_order", f"{pointer}/updated_at")
         vector = record.get("embeddings")
@@ -208,7 +208,12 @@ class Checker:
                 continue
             types, more, field = plan
             if type(item) in types:
-                if more:
+                form = field.form
+                if form is not None and type(item) is str:
+                    # A pointer is put together only where it is needed.
+                    if not _FORMS[form][2](item):
+                        self._form(f"{pointer}/{name}", form, item)
+                elif more:
                     self._more(f"{pointer}/{name}", field, item)
             elif item is None and field.nullable:
                 continue
@@ -227,8 +232,6 @@ class Checker:
                 self._object(pointer, field.of, value)
         elif field.kind == "array":
             self._items(pointer, field, value)
-        elif field.form is not None:
-            self._form(pointer, field.form, value)
         elif field.least is not None and (
             value < field.least or (field.most is not None and value > field.most)
         ):
@@ -236,6 +239,8 @@ class Checker:
             self._wrong("out_of_range", pointer, f"{field.least}{most or ' or more'}")
 
     def _items(self, pointer: str, field: Field, values: list[Any]) -> None:
+        if not values:
+            return
         shape = field.of or ""
         words, types = _ITEMS.get(shape, _KINDS["object"])
         plain = shape in _ITEMS

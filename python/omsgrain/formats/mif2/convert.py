@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from omsgrain.errors import SchemaError
+from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.formats import reading, times
 from omsgrain.formats.document import (
     Dump,
@@ -95,9 +95,15 @@ def dump(
         SchemaError: no document is among the grains, or several; or how it was spelled was not
             kept.
         FormatError: a grain is not what it must be.
+        NotFoundError: a grain that the document is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = by_address.__getitem__
+
+    def get(address: str) -> Grain:
+        if address not in by_address:
+            raise NotFoundError("a grain of the document is missing", field=f"/{address}")
+        return by_address[address]
+
     opened = (open_manifest(grain, get) for grain in by_address.values())
     found = [one for one in opened if one is not None and one.format == FORMAT]
     if len(found) != 1:
@@ -107,7 +113,7 @@ def dump(
     losses: list[Loss] = []
 
     def record(address: str) -> Any:
-        born = TABLE.from_grain(by_address[address], get)
+        born = TABLE.from_grain(get(address), get)
         if born is None:
             raise SchemaError("a record of the document is none", field=f"/{address}")
         kind, value = born

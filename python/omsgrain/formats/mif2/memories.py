@@ -43,7 +43,7 @@ _DID = re.compile(r"did:[a-z0-9]+:[\x21-\x7e]+")
 
 
 def text_of(record: Record) -> str | None:
-    """The text by which a memory is told from others. Spec: MIF 2.0 §6"""
+    """The text by which a memory is told from others. Spec: MIF 2.0 §6."""
     return str(record["content"])
 
 
@@ -57,7 +57,7 @@ def agent_of(record: Mapping[str, Any]) -> str | None:
 def to_fields(record: Record, owner: str | None) -> Fields:
     """The grain of a memory."""
     kind, content = record.get("memory_type", "observation"), text(record["content"])
-    tags = list(record.get("tags", ()))
+    tags = record.get("tags")
     if kind == "observation":
         fields = base("observation", record, owner) | _observer(record, owner)
         fields["object"] = content
@@ -76,7 +76,8 @@ def to_fields(record: Record, owner: str | None) -> Fields:
     else:
         fields = base("event", record, owner)
         fields["content"] = content or "-"
-        tags[:0] = [TYPE + kind] if len(kind) <= NAME else []
+        if len(kind) <= NAME:
+            tags = [TYPE + kind, *(tags or ())]
         role = "system" if kind == "error" else record.get("metadata", {}).get("role")
         if name(role):
             fields["role"] = role
@@ -88,7 +89,7 @@ def to_fields(record: Record, owner: str | None) -> Fields:
 def from_fields(fields: Mapping[str, Any], id: str) -> Record:
     """The memory again, as far as the grain's fields say it."""
     kind = fields["type"]
-    what, tags = kind, list(fields.get("structural_tags", ()))
+    what, tags = kind, fields.get("structural_tags")
     if kind == "state":
         content, what = fields["context"]["text"], "context"
     else:
@@ -100,7 +101,7 @@ def from_fields(fields: Mapping[str, Any], id: str) -> Record:
     elif kind == "goal":
         what = "intention"
     elif kind == "event" and tags:
-        what = tags.pop(0).removeprefix(TYPE)
+        what, tags = tags[0].removeprefix(TYPE), tags[1:]
     created_at = times.spell(fields["created_at"])
     record = {"id": id, "content": content, "created_at": created_at, "memory_type": what}
     return record | {"tags": tags} if tags else record

@@ -13,7 +13,7 @@ from typing import Any, Final
 from omsgrain.formats import times
 from omsgrain.formats.mif2 import memories
 from omsgrain.formats.mif2.fields import FORMAT, SHAPES
-from omsgrain.formats.mif2.values import NAMESPACE, base, belief, name, text
+from omsgrain.formats.mif2.values import NAMESPACE, base, belief, instant, name, text
 from omsgrain.formats.packed import packing
 from omsgrain.formats.raw import Get
 from omsgrain.formats.records import Fields, Record, Shape, Table
@@ -208,8 +208,8 @@ def _id(record: Record) -> str:
 
 
 def _millis(value: Any) -> int | None:
-    instant = times.parse(value, floating=True) if isinstance(value, str) else None
-    return None if instant is None else times.of_grain(instant)
+    found = instant(value) if isinstance(value, str) else None
+    return None if found is None else times.of_grain(found)
 
 
 def _when(fields: Mapping[str, Any]) -> Record:

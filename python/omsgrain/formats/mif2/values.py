@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from omsgrain.formats import times
@@ -10,9 +11,10 @@ from omsgrain.formats.mif2.fields import FORMAT
 from omsgrain.formats.mif2.limits import NAME, TEXT
 from omsgrain.formats.records import Fields, Record
 
-__all__ = ["NAMESPACE", "base", "belief", "name", "somebody", "text"]
+__all__ = ["NAMESPACE", "base", "belief", "instant", "name", "somebody", "text"]
 
 NAMESPACE: Final = FORMAT
+_TIME: Final = 128  # characters of a time, those of its fraction counted
 
 
 def somebody(owner: str | None) -> str:
@@ -23,8 +25,8 @@ def somebody(owner: str | None) -> str:
 def base(kind: str, record: Record, owner: str | None) -> Fields:
     """The fields that say what a grain is, when it was made, and whose it is."""
     made = record.get("created_at")
-    instant = times.parse(made, floating=True) if isinstance(made, str) else None
-    fields: Fields = {"type": kind, "created_at": times.of_grain(instant), "namespace": NAMESPACE}
+    created_at = times.of_grain(instant(made) if isinstance(made, str) else None)
+    fields: Fields = {"type": kind, "created_at": created_at, "namespace": NAMESPACE}
     if owner is not None:
         fields["user_id"] = owner
     return fields
@@ -39,6 +41,12 @@ def belief(
     fields["subject"], fields["relation"], fields["object"] = about, relation, object_
     fields["confidence"] = 1.0
     return fields
+
+
+@lru_cache(1_024)
+def instant(text: str) -> times.Instant | None:
+    """A time of any spelling; None if it is none. It is asked for once to check, once to tell."""
+    return times.parse(text, floating=True) if len(text) <= _TIME else None
 
 
 def text(value: str) -> str:
