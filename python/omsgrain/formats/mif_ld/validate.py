@@ -99,7 +99,7 @@ class _Shaped(NamedTuple):
 def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
     kind = kind or kind_of(document)
     if kind is None:
-        told = finding("MIF-KIND", (), "is no document that is known", document)
+        told = finding("MIF-KIND", (), "is nothing that is known", document)
         return Verdict((told,), total=1)
     if kind == "corpus":
         return _corpus(document, asked)
@@ -118,7 +118,8 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
     dropped: list[Finding] = []
     for way, defect in _once(defects, shaped.silent if shaped else ()):
         says = phrase(defect.keyword, defect.argument)
-        told = finding(defect.code, way, says, defect.value, hint_of(defect, shape))
+        value = None if defect.keyword == "required" else defect.value
+        told = finding(defect.code, way, says, value, hint_of(defect, shape))
         act = lenient.act_of(way, defect, kind, out) if asked.mode == "lenient" else None
         if act is None:
             errors.append(told)
@@ -173,7 +174,7 @@ def _corpus(document: Any, asked: _Asked) -> Verdict:
         told = finding("MIF-VALUE", (), "must be object", document)
         return Verdict((told,), total=1)
     if not any(name in document for name in _ARRAYS):
-        told = finding("MIF-MISSING", (), "must have required property 'records'", document)
+        told = finding("MIF-MISSING", (), "must have required property 'records'", None)
         return Verdict((told,), total=1)
     wrong = [
         finding("MIF-VALUE", (name,), "must be array", document[name])
