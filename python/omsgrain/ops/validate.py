@@ -152,7 +152,7 @@ def _checked(file: Path, asked: _Asked) -> Checked:
         return Checked(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
     sheet = layouts.read(data)
     if sheet.tree is not None:
-        verdicts = [(None, asked.judge(sheet.tree))]
+        verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
     else:
         verdicts = [
             (line, asked.judge(value))
