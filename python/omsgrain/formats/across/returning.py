@@ -14,7 +14,7 @@ from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
-from omsgrain.formats.across.carry import MEMBER, carried
+from omsgrain.formats.across.carry import carried, member_of
 from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM
@@ -51,7 +51,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     try:
         document, _ = tree(looked, found.format, found.vectors, Options())
         # How a document is spelled stands in its manifest.
-        plain = own.style is None and not own.text and own.layout in (None, "json")
+        plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
         alone = plain and not found.problems
         whole = _all(found, looked, document, grains) if alone else None
         return whole or _some(found, looked, own, document, grains)
@@ -150,8 +150,10 @@ def _by_name(made: Made) -> dict[Any, tuple[dict[str, Any], str]]:
 
 def _name(record: Mapping[str, Any]) -> Any:
     """By what a record is found: the grain that goes along in it, or its id."""
-    member = record.get(MEMBER)
-    return member.get("address") if isinstance(member, dict) else record.get("id")
+    member = member_of(record)
+    if isinstance(member, dict):
+        return member.get("address")
+    return record.get("id", record.get("@id"))
 
 
 def _alike(one: Any, other: Any, format: str) -> bool:
