@@ -16,23 +16,27 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.across import aimem, mif2, mif_ld
 from omsgrain.formats.across.build import Made
 from omsgrain.formats.across.gather import Heap
-from omsgrain.formats.across.names import MIF2, MIF_LD
+from omsgrain.formats.across.names import MIF1, MIF2, MIF_LD
+from omsgrain.formats.document import Vector
+from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["carried", "load_up", "member_of"]
+__all__ = ["carried", "load_up", "member_of", "vector_of"]
 
 MEMBER: Final = aimem.CARRIED
 _GRAINS: Final = "grains"
 _VENDORS: Final = "vendor_extensions"
 
 
-def load_up(made: Made, heap: Heap, to: str) -> None:
+def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> None:
     """Put the grains into a document that was made of them.
 
     Args:
         made: the document.
         heap: the grains; what is of the document's own format needs not go along.
         to: its format.
+        vectors: embeddings by address, where they are to go along: MIF in JSON-LD has no place
+            for them.
     """
     own = {one.address for one in heap.records.get(to, ())}
     left = dict.fromkeys(address for address in heap.grains if address not in own)
@@ -40,8 +44,12 @@ def load_up(made: Made, heap: Heap, to: str) -> None:
         for array in made.arrays.values():
             for record, address in array:
                 if address in left:
-                    member = {"address": address, "blob": _text(heap.grains[address])}
+                    member: dict[str, Any] = {"address": address, "blob": _text(heap.grains[address])}
                     if to == MIF_LD:
+                        if address in vectors and not _holds(heap.grains[address]):
+                            model, data = vectors[address]
+                            said = base64.b64encode(data).decode("ascii")
+                            member |= {"model": model, "vector": said}
                         record["extensions"] = {mif_ld.CARRIED: member}
                     else:
                         record[MEMBER] = member
@@ -55,6 +63,24 @@ def load_up(made: Made, heap: Heap, to: str) -> None:
     vendors = made.envelope.setdefault(_VENDORS, {})
     place = vendors.setdefault(mif2.CARRIED, {})
     place[_GRAINS] = {address: _text(heap.grains[address]) for address in left}
+
+
+def vector_of(record: Mapping[str, Any]) -> Vector | None:
+    """The embedding that went along in a record beside its grain."""
+    member = member_of(record)
+    if not isinstance(member, dict) or not isinstance(member.get("model"), str):
+        return None
+    try:
+        data = base64.b64decode(str(member.get("vector")), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return Vector(member["model"], data) if data and len(data) % 4 == 0 else None
+
+
+def _holds(grain: Grain) -> bool:
+    """Whether an embedding stands in the grain itself."""
+    source = Source.of(grain)
+    return source is not None and source.format in (MIF2, MIF1)
 
 
 def carried(envelope: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> list[Grain]:

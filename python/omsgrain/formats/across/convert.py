@@ -172,7 +172,7 @@ def remade(
                                            exported_at=document.exported_at))  # fmt: skip
     made = build(found, to, vectors, options)
     if not options.strict:
-        load_up(made, found, to)
+        load_up(made, found, to, vectors if options.embeddings else {})
     return made
 
 
