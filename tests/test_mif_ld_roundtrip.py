@@ -28,7 +28,7 @@ from mif_ld_documents import (
     spelled,
 )
 from omsgrain import formats
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats.mif_ld import convert
 from omsgrain.formats.mif_ld.records import TABLE
 from omsgrain.formats.problems import DocumentError
@@ -302,7 +302,7 @@ def test_layouts() -> None:
     lines = convert.dump(loaded.grains, layout="lines").data.splitlines()
     assert [json.loads(one) for one in lines] == [MINIMAL, FULL_1X]
     for layout in ("document", "markdown"):
-        with pytest.raises((SchemaError, og.FormatError)):
+        with pytest.raises((SchemaError, FormatError)):
             convert.dump(loaded.grains, layout=layout)  # type: ignore[arg-type]
 
 

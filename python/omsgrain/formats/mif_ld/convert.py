@@ -27,20 +27,22 @@ from omsgrain.formats.mif_ld.lenient import mended
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
 from omsgrain.formats.mif_ld.records import TABLE, is_memory
 from omsgrain.formats.mif_ld.shape import Shape
+from omsgrain.formats.mif_ld.staying import STAYS
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.raw import Get
 from omsgrain.formats.records import Record
 from omsgrain.grain import Grain
 
-__all__ = ["ARRAY", "Taken", "dump", "files_of", "imported", "is_local", "load", "own", "taken"]
+__all__ = ["ARRAY", "Taken", "dump", "files_of", "imported", "is_local", "load", "own",
+           "taken", "written"]  # fmt: skip
 
 ARRAY: Final = "/memories"
 """The one array of a manifest: all documents, file after file."""
 _FILES: Final = "files"
 _COUNTERS: Final = "volatile"
 _OF_ONE: Final = 100  # findings of a document that are told
-_STAYS: Final = "memories in _local do not leave"
 
 
 class Taken(NamedTuple):
@@ -133,9 +135,12 @@ def dump(
         found = _without_embeddings(found, losses)
     files = list(files_of(found, local, losses))
     values = [value for file in files for value in file.values]
-    if losses and not values and any(file.entry.get("count") for file in files):
-        raise SchemaError(_STAYS, field="/local", expected="local=True")
+    alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
+    if alone and not values:
+        raise SchemaError(STAYS, field="/local", expected="local=True")
     entry = files[0].entry if len(files) == 1 else layouts.corpus(len(values))
+    if layout in ("document", "markdown") and len(values) != 1:
+        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
     if layout is not None and layout != entry["layout"]:
         entry = layouts.entry(layout, len(values))
     elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
@@ -147,6 +152,32 @@ def dump(
     if layout is not None and layout != found.manifest.layout:
         return Dump(layouts.write(entry, values)[0], losses)
     return Dump(spelled(found.manifest, whole, get), losses)
+
+
+def written(
+    made: Mapping[str, Any], found: Manifest | None, layout: Layout | None, get: Get
+) -> tuple[bytes, list[Loss]]:
+    """Write a file that was made of grains of other formats.
+
+    Args:
+        made: its entry, and the documents in it.
+        found: the manifest of a file that was here before.
+        layout: another than that had.
+        get: gives the grains that the manifest names.
+
+    Raises:
+        SchemaError: the layout has one memory in a file, and there are not so many.
+    """
+    values, files = made["memories"], made["files"]
+    entry = files[0] if len(files) == 1 else layouts.corpus(len(values))
+    if layout in ("document", "markdown") and len(values) != 1:
+        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+    if layout is not None and layout != entry["layout"]:
+        entry = layouts.entry(layout, len(values))
+    elif found is not None and entry["layout"] not in ("lines", "markdown"):
+        return spelled(found, layouts.tree(entry, values), get), []
+    data, lost = layouts.write(entry, values)
+    return data, [Loss(*one) for one in lost]
 
 
 # -- grains ---------------------------------------------------------------------------------------
@@ -267,7 +298,7 @@ def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
         at += entry["count"]
         stays = [not local and is_local(value) for value in values]
         if any(stays):
-            losses += [Loss(str(value.get("@id")), "memory", _STAYS)
+            losses += [Loss(str(value.get("@id")), "memory", STAYS)
                        for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
             entry = layouts.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]

@@ -152,7 +152,8 @@ def corpus(count: int) -> dict[str, Any]:
     """The entry of a corpus of our own."""
     whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
     wrapper = {"kind": "memory", _PAYLOAD: None}
-    return {"layout": "corpus", "count": count, "corpus": whole, "runs": [[count, wrapper]]}
+    return {"layout": "corpus", "count": count, "corpus": whole,
+            "runs": [[count, wrapper]] if count else []}  # fmt: skip
 
 
 def entry(layout: Layout, count: int) -> dict[str, Any]:
