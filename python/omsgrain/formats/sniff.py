@@ -21,10 +21,11 @@ from omsgrain.formats.aimem.limits import LIMITS
 from omsgrain.formats.mif1.fields import SCHEMA
 from omsgrain.formats.mif1.layouts import layout_of, looks_like_yaml
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
+from omsgrain.formats.mif_ld.markdown.front import is_markdown
 
 __all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
 
-FORMATS: Final = ("aimem", "mif1", "mif2")
+FORMATS: Final = ("aimem", "mif1", "mif2", "mif-ld")
 """Documents of other formats."""
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
@@ -34,6 +35,14 @@ _BOM: Final = b"\xef\xbb\xbf"
 _VERSION: Final = "mif_version"
 _SCHEMA: Final = ("$schema", SCHEMA)
 _ONE = re.compile(r"1(?:\.|$)")
+# What a memory of MIF in JSON-LD says of itself, wherever it stands in an array or by lines.
+_LD: Final = "mif-ld"
+_LD_MEMBERS: Final = ["@type", "@id", "memoryType", "conceptType"]
+_LD_SAID = re.compile(
+    rb'"(?:memoryType|conceptType|citationType)"[ \t\r\n]*:|"@id"[ \t\r\n]*:[ \t\r\n]*"urn:mif:'
+    rb'|"@type"[ \t\r\n]*:[ \t\r\n]*(?:\[[^\]]{0,200})?'
+    rb'"(?:MemoryCorpus|Memory|Concept|Citation|EntityReference)"'
+)
 
 
 class Sniffed(NamedTuple):
@@ -102,6 +111,8 @@ def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
 def _told(data: bytes) -> str | None:
     """What a document says of itself, or its beginning."""
     if not _is_object(data[:_HEAD]):
+        if is_markdown(data) or (_is_array(data[:_HEAD]) and _LD_SAID.search(data)):
+            return _LD
         return "mif1" if looks_like_yaml(data) else None
     text = data.removeprefix(_BOM)
     name, value = _core.json_member(text, ["format", _VERSION]) or ("", None)
@@ -116,7 +127,10 @@ def _told(data: bytes) -> str | None:
         return told
     # An envelope as the SEP draws it says nothing else.
     sealed = _core.json_member(text, ["encryption"]) == ("encryption", None)
-    return "mif1" if sealed or _core.json_member(text, ["$schema"]) == _SCHEMA else None
+    if sealed or _core.json_member(text, ["$schema"]) == _SCHEMA:
+        return "mif1"
+    alike = _core.json_member(text, _LD_MEMBERS) is not None
+    return _LD if alike and _LD_SAID.search(text) else None
 
 
 def _of(format: Any, version: Any) -> str | None:
@@ -130,6 +144,10 @@ def _of(format: Any, version: Any) -> str | None:
 
 def _is_object(head: bytes) -> bool:
     return head.removeprefix(_BOM).lstrip().startswith(b"{")
+
+
+def _is_array(head: bytes) -> bool:
+    return head.lstrip().startswith(b"[")
 
 
 def _json(data: bytes) -> Any:

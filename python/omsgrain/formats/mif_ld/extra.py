@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the published schemas let pass although it is hardly meant, as warnings.
+
+Some are the words of the format's reference, where these are stricter than the schemas: the five
+types of entities, the nine of relationships, durations, semantic versions, required members.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from omsgrain.formats import times
+from omsgrain.formats.mif_ld import checks
+from omsgrain.formats.mif_ld.finding import Finding, Way, finding
+from omsgrain.formats.mif_ld.hints import ENTITIES, RELATIONS
+from omsgrain.formats.mif_ld.shape import Kind, Shape
+
+__all__ = ["LOCAL", "RANGES", "order", "warnings"]
+
+RANGES: Final[dict[str, tuple[float, float]]] = {
+    "user_explicit": (0.90, 1.00),
+    "user_implicit": (0.70, 0.89),
+    "agent_inferred": (0.50, 0.69),
+    "external_import": (0.30, 0.70),
+    "system_generated": (0.20, 0.50),
+}
+"""What the specification gives confidence for each source. Spec: MIF 0.1 §12.1"""
+LOCAL: Final = "_local"
+"""The namespace that never leaves. Spec: MIF 0.1 §10.2"""
+
+_SEMANTIC: Final = re.compile(
+    r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
+)
+_LATER: Final = frozenset(("derivedfrom", "supersedes"))
+"""Relationships whose target was there before."""
+_Warnings = Iterator[Finding]
+
+
+def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
+    """What else is to be said of a document.
+
+    Args:
+        document: good or bad.
+        kind: what it is.
+        shape: of a memory.
+    """
+    if not isinstance(document, dict):
+        return
+    if "$schema" in document and kind != "ontology":
+        yield _warn("MIF-REF", ("$schema",), "is not followed", document["$schema"])
+    if kind == "memory":
+        yield from _memory(document, shape)
+    elif kind == "entity-reference":
+        yield from _entity(document, ())
+    elif kind == "citation":
+        yield from _authors(document, ())
+    elif kind == "ontology":
+        yield from _ontology(document)
+
+
+def order(records: Iterable[tuple[Way, Any]]) -> _Warnings:
+    """The memories that were made of others before those were there.
+
+    Args:
+        records: memories, and where they stand. Targets that are not among them are not looked at.
+
+    Spec: MIF 1.x, temporal order
+    """
+    listed = [(way, one) for way, one in records if isinstance(one, dict)]
+    made = {one["@id"]: one.get("created") for _, one in listed if isinstance(one.get("@id"), str)}
+    for way, one in listed:
+        own = one.get("created")
+        for at, (name, target) in _relations(one):
+            if name not in _LATER or target == one.get("@id") or target not in made:
+                continue
+            if _is_after(made[target], own):
+                says = "names a memory that is younger than its own"
+                yield _warn("MIF-ORDER", (*way, "relationships", at), says, None)
+
+
+def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
+    if memory.get("@id") == "urn:mif:":
+        yield _warn("MIF-ID", ("@id",), "names nothing", memory["@id"])
+    content = memory.get("content")
+    if isinstance(content, str) and content and not content.strip():
+        yield _warn("MIF-EMPTY", ("content",), "says nothing", content)
+    both = "memoryType" in memory and "conceptType" in memory
+    if both and memory["memoryType"] != memory["conceptType"]:
+        yield _warn("MIF-TYPES", ("memoryType",), "is not conceptType", memory["memoryType"])
+    namespace = memory.get("namespace")
+    if isinstance(namespace, str) and namespace.split("/")[0] == LOCAL:
+        yield _warn("MIF-LOCAL", ("namespace",), "is one that is never exported", namespace)
+    if _is_after(memory.get("created"), memory.get("modified")):
+        yield _warn("MIF-ORDER", ("modified",), "is before created", memory["modified"])
+    yield from _temporal(_object(memory.get("temporal")), ("temporal",))
+    yield from _provenance(_object(memory.get("provenance")))
+    yield from _version(_object(memory.get("ontology")), ("ontology", "version"))
+    for at, one in _objects(memory.get("entities")):
+        yield from _entity(one, ("entities", at))
+    for at, one in _objects(memory.get("citations")):
+        yield from _authors(one, ("citations", at))
+    for at, one in _objects(memory.get("relationships")) if shape == "0.1" else ():
+        name = one.get("relationshipType")
+        if isinstance(name, str) and ":" in name:
+            says = f"is none of {', '.join(RELATIONS)}"
+            yield _warn("MIF-REL", ("relationships", at, "relationshipType"), says, name,
+                        "Others may not know it.")  # fmt: skip
+
+
+def _temporal(temporal: dict[str, Any], way: Way) -> _Warnings:
+    start, end = temporal.get("validFrom"), temporal.get("validUntil")
+    if _is_after(start, end):
+        yield _warn("MIF-ORDER", (*way, "validUntil"), "is before validFrom", end)
+    decay = _object(temporal.get("decay"))
+    for name, value, at in (("ttl", temporal.get("ttl"), way),
+                            ("halfLife", decay.get("halfLife"), (*way, "decay"))):  # fmt: skip
+        if isinstance(value, str) and value.startswith("P") and not checks.duration(value):
+            yield _warn("MIF-DURATION", (*at, name), "must match format duration", value)
+    if "currentStrength" in decay and "strength" in decay:
+        says = "is another name of currentStrength, which is there"
+        yield _warn("MIF-STRENGTH", (*way, "decay", "strength"), says, decay["strength"])
+
+
+def _provenance(provenance: dict[str, Any]) -> _Warnings:
+    source, confidence = provenance.get("sourceType"), provenance.get("confidence")
+    if not isinstance(source, str) or source not in RANGES:
+        return
+    if not isinstance(confidence, int | float) or isinstance(confidence, bool):
+        return
+    least, most = RANGES[source]
+    if not least <= confidence <= most and 0 <= confidence <= 1:
+        says = f"is not from {least:.2f} to {most:.2f}, the range of {source}"
+        yield _warn("MIF-CONFIDENCE", ("provenance", "confidence"), says, confidence)
+
+
+def _entity(entity: dict[str, Any], way: Way) -> _Warnings:
+    name = entity.get("entityType")
+    if isinstance(name, str) and checks.pattern("^[a-z][a-z0-9-]*$").search(name):
+        says = f"is none of {', '.join(ENTITIES)}"
+        yield _warn("MIF-ENTITY", (*way, "entityType"), says, name,
+                    "Only the memory's ontology can tell what it is.")  # fmt: skip
+
+
+def _authors(citation: dict[str, Any], way: Way) -> _Warnings:
+    author = citation.get("author")
+    if author == [] and way:
+        says = "must NOT have fewer than 1 items"
+        yield _warn("MIF-EMPTY", (*way, "author"), says, author, "Leave it out.")
+    if isinstance(author, dict):
+        yield from _entity(author, (*way, "author"))
+    for at, one in _objects(author):
+        yield from _entity(one, (*way, "author", at))
+
+
+def _version(owner: dict[str, Any], way: Way) -> _Warnings:
+    version = owner.get("version")
+    if isinstance(version, str) and checks.pattern(r"^\d+\.\d+\.\d+").search(version):
+        if not _SEMANTIC.fullmatch(version):
+            yield _warn("MIF-VERSION", way, "is no semantic version", version)
+
+
+def _ontology(ontology: dict[str, Any]) -> _Warnings:
+    if "ontology" not in ontology:
+        yield _warn("MIF-MISSING", (), "must have required property 'ontology'", None,
+                    "Add ontology with id and version.")  # fmt: skip
+    yield from _version(_object(ontology.get("ontology")), ("ontology", "version"))
+    listed = _object(ontology.get("discovery")).get("patterns")
+    for at, one in _objects(listed):
+        if "suggest_entity" not in one:
+            says = "must have required property 'suggest_entity'"
+            yield _warn("MIF-MISSING", ("discovery", "patterns", at), says, None,
+                        "Add suggest_entity.")  # fmt: skip
+
+
+def _relations(memory: dict[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The relationships of either shape: place, folded type, and target."""
+    for at, one in _objects(memory.get("relationships")):
+        name = one.get("relationshipType", one.get("type"))
+        target = one.get("target")
+        if isinstance(target, dict):
+            target = target.get("@id")
+        if isinstance(name, str) and isinstance(target, str):
+            yield at, (name.replace("-", "").casefold(), target)
+
+
+def _is_after(first: Any, second: Any) -> bool:
+    """Whether both are times, and the first is later; days alone are compared as days."""
+    if not isinstance(first, str) or not isinstance(second, str):
+        return False
+    if min(len(first), len(second)) == len("2026-01-26"):
+        first, second = first[:10], second[:10]
+    one, other = times.parse(first, floating=True), times.parse(second, floating=True)
+    return one is not None and other is not None and one > other
+
+
+def _warn(code: str, way: Way, says: str, value: Any, hint: str | None = None) -> Finding:
+    return finding(code, way, says, value, hint, severity="warning")
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects in an array, and where they stand; nothing, if it is none."""
+    for at, one in enumerate(value) if isinstance(value, list) else ():
+        if isinstance(one, dict):
+            yield at, one

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks a document along our schemas, and finds each defect once.
+
+A validator of JSON Schema names every branch of an ``anyOf`` that fails, four errors for one wrong
+word; and which of them a person means, only the schema can say. So here a branch is chosen by the
+JSON type that stands there, and of a text only the first defect counts. The keywords are those
+that our schemas use; others are refused when a schema is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from omsgrain.formats.mif_ld.checks import FORMATS, pattern
+from omsgrain.formats.mif_ld.codes import code_of
+from omsgrain.formats.mif_ld.schemas import load
+from omsgrain.formats.problems import MOST
+
+__all__ = ["Check", "Defect", "Defects", "checker"]
+
+_KINDS: Final[dict[type, tuple[str, ...]]] = {
+    dict: ("object",),
+    list: ("array",),
+    str: ("string",),
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number",),
+    type(None): ("null",),
+}
+_SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
+_OF_OBJECTS: Final = ("required", "properties", "additionalProperties")
+_RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
+"""What has itself among its parts."""
+
+
+class Defect:
+    """Something that the schema does not allow.
+
+    Attributes:
+        code: of which kind it is.
+        keyword: of the schema, that found it.
+        argument: what the schema gives the keyword; of a closed object, its members.
+        value: what stands there; of a key that cannot be, the key.
+        way: the keys that lead there, the last first.
+    """
+
+    __slots__ = ("argument", "code", "keyword", "value", "way")
+
+    def __init__(self, code: str, keyword: str, argument: Any, value: Any) -> None:
+        self.code = code
+        self.keyword = keyword
+        self.argument = argument
+        self.value = value
+        self.way: list[str | int] = []
+
+
+class Defects:
+    """Some defects; a thousand are held, the rest counted, or a document could fill the memory."""
+
+    __slots__ = ("found", "more")
+
+    def __init__(self, found: Iterable[Defect] = ()) -> None:
+        self.found = list(found)
+        self.more = 0
+
+    def take(self, others: Defects, key: str | int | None = None) -> None:
+        """Take those of a part in as well, which stands under the key."""
+        if key is not None:
+            for one in others.found:
+                one.way.append(key)
+        room = MOST - len(self.found)
+        self.found += others.found[:room]
+        self.more += others.more + max(len(others.found) - room, 0)
+
+
+Check = Callable[[Any], "Defects | None"]
+"""Looks at a value; None if it is good, which costs nothing."""
+
+
+@cache
+def checker(file: str, name: str = "") -> Check:
+    """The check that a schema asks for.
+
+    Args:
+        file: one of the package's schemas.
+        name: one of its ``$defs``; the whole, if empty.
+    """
+    return _compile(_named(file, name), file)
+
+
+def _named(file: str, name: str) -> Mapping[str, Any]:
+    schema = load(file)
+    found: Mapping[str, Any] = schema["$defs"][name] if name else schema
+    return found
+
+
+def _compile(node: Mapping[str, Any], file: str) -> Check:
+    """One node of a schema as a function."""
+    own = node.get("x-code")
+    rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
+    tests: list[Check] = []  # where one fails, the others say nothing more
+    for keyword in _TESTS:
+        if keyword in rest:
+            argument = rest.pop(keyword)
+            code = code_of(keyword, argument, own)
+            tests.append(_scalar(_TESTS[keyword](argument), code, keyword, argument))
+    parts: list[Check] = []
+    if "$ref" in rest:
+        parts.append(_reference(rest.pop("$ref"), file))
+    if "anyOf" in rest:
+        parts.append(_any_of(rest.pop("anyOf"), file, own))
+    if not rest.keys().isdisjoint(_OF_OBJECTS):
+        parts.append(_object({key: rest.pop(key) for key in _OF_OBJECTS if key in rest}, file))
+    parts += [_ARRAYS[keyword](rest.pop(keyword), file) for keyword in _ARRAYS if keyword in rest]
+    if rest:
+        raise ValueError(f"keywords that are not read: {', '.join(rest)}")
+    return _joined(_first(tests), _each(parts))
+
+
+def _joined(test: Check | None, part: Check | None) -> Check:
+    """Nearly every value is good, so that the way there is to be short."""
+    if test is None:
+        return part or (lambda value: None)
+    return test if part is None else lambda value: test(value) or part(value)
+
+
+def _first(tests: list[Check]) -> Check | None:
+    """What the first that finds something finds."""
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    test, others = tests[0], _first(tests[1:])
+    assert others is not None
+    return lambda value: test(value) or others(value)
+
+
+def _each(parts: list[Check]) -> Check | None:
+    """What all of them find."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+
+    def check(value: Any) -> Defects | None:
+        found = None
+        for one in parts:
+            if (bad := one(value)) is not None:
+                found = found or Defects()
+                found.take(bad)
+        return found
+
+    return check
+
+
+def _scalar(good: Callable[[Any], bool], code: str, keyword: str, argument: Any) -> Check:
+    return lambda value: None if good(value) else Defects([Defect(code, keyword, argument, value)])
+
+
+def _of_type(names: str | list[str]) -> Callable[[Any], bool]:
+    asked = frozenset([names] if isinstance(names, str) else names)
+    kinds = {kind for kind, own in _KINDS.items() if not asked.isdisjoint(own)}
+    if "integer" in asked and float not in kinds:
+        return lambda value: type(value) is int or (type(value) is float and value.is_integer())
+    return lambda value: type(value) in kinds
+
+
+def _matches(source: str) -> Callable[[Any], bool]:
+    search = pattern(source).search
+    return lambda value: not isinstance(value, str) or search(value) is not None
+
+
+def _has_format(name: str) -> Callable[[Any], bool]:
+    test = FORMATS[name]
+    return lambda value: not isinstance(value, str) or test(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TESTS: Final[dict[str, Callable[[Any], Callable[[Any], bool]]]] = {
+    "type": _of_type,
+    "const": lambda word: lambda value: isinstance(value, str) and value == word,
+    "enum": lambda words: lambda value: isinstance(value, str) and value in words,
+    "pattern": _matches,
+    "format": _has_format,
+    "minLength": lambda least: lambda value: not isinstance(value, str) or len(value) >= least,
+    "maxLength": lambda most: lambda value: not isinstance(value, str) or len(value) <= most,
+    "minimum": lambda least: lambda value: not _is_number(value) or value >= least,
+    "maximum": lambda most: lambda value: not _is_number(value) or value <= most,
+}
+"""Of keywords that ask something of one value: makes the test from the argument."""
+
+
+def _reference(target: str, file: str) -> Check:
+    place = _place(target, file)
+    if place not in _RECURSIVE:
+        return checker(*place)
+    return lambda value: checker(*place)(value)
+
+
+def _place(target: str, file: str) -> tuple[str, str]:
+    other, _, fragment = target.partition("#")
+    return other or file, fragment.removeprefix("/$defs/")
+
+
+def _any_of(branches: list[dict[str, Any]], file: str, own: str | None) -> Check:
+    checks = [_compile(branch, file) for branch in branches]
+    structured: dict[str, list[Check]] = {"object": [], "array": []}
+    for branch, check in zip(branches, checks, strict=True):
+        kind = _kind_of_branch(branch, file)
+        if kind in structured:
+            structured[kind].append(check)
+    code = code_of("anyOf", branches, own)
+
+    def check_all(value: Any) -> Defects | None:
+        for one in checks:
+            if one(value) is None:
+                return None
+        meant = structured.get(_KINDS[type(value)][0], [])
+        if len(meant) == 1:
+            return meant[0](value)
+        return Defects([Defect(code, "anyOf", branches, value)])
+
+    return check_all
+
+
+def _kind_of_branch(branch: Mapping[str, Any], file: str) -> Any:
+    if "$ref" in branch:
+        branch = _named(*_place(branch["$ref"], file))
+    return branch.get("type")
+
+
+def _object(node: dict[str, Any], file: str) -> Check:
+    required: list[str] = node.pop("required", [])
+    members = {key: _compile(one, file) for key, one in node.pop("properties", {}).items()}
+    others = node.pop("additionalProperties", True)
+    closed, names = others is False, tuple(members)
+    other = None if isinstance(others, bool) else _compile(others, file)
+
+    look_up = members.get
+
+    def check(value: Any) -> Defects | None:
+        if not isinstance(value, dict):
+            return None
+        found = None
+        for key, inner in value.items():
+            if (one := look_up(key, other)) is not None:
+                if (bad := one(inner)) is not None:
+                    found = found or Defects()
+                    found.take(bad, key)
+            elif closed:
+                found = found or Defects()
+                found.take(Defects([Defect("MIF-KEY", "additionalProperties", names, key)]))
+        for key in required:
+            if key not in value:
+                found = found or Defects()
+                found.take(Defects([Defect("MIF-MISSING", "required", key, value)]))
+        return found
+
+    return check
+
+
+def _items(node: dict[str, Any], file: str) -> Check:
+    one = _compile(node, file)
+
+    def check(value: Any) -> Defects | None:
+        if not isinstance(value, list):
+            return None
+        found = None
+        for at, inner in enumerate(value):
+            if (bad := one(inner)) is not None:
+                found = found or Defects()
+                found.take(bad, at)
+        return found
+
+    return check
+
+
+def _contains(node: dict[str, Any], file: str) -> Check:
+    word = node["const"]
+    return _scalar(
+        lambda value: not isinstance(value, list) or word in value, "MIF-CLASS", "contains", node
+    )
+
+
+def _least(count: int, file: str) -> Check:
+    return _scalar(
+        lambda value: not isinstance(value, list) or len(value) >= count,
+        "MIF-EMPTY", "minItems", count,
+    )  # fmt: skip
+
+
+def _unique(asked: bool, file: str) -> Check:
+    """Of texts only, since nothing else may stand in the array that asks for it."""
+
+    def good(value: Any) -> bool:
+        texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+        return len(set(texts)) == len(texts)
+
+    return _scalar(good, "MIF-DUPLICATE", "uniqueItems", asked)
+
+
+_ARRAYS: Final[dict[str, Callable[[Any, str], Check]]] = {
+    "items": _items,
+    "contains": _contains,
+    "minItems": _least,
+    "uniqueItems": _unique,
+}
