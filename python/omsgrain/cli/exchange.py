@@ -160,9 +160,15 @@ def import_mg(
     """
     from omsgrain import ops
     from omsgrain.ops.bundles import sniffed
+    from omsgrain.ops.convert import format_of_name
 
     found = sniffed(file) if format == "auto" else None
     named = format if found is None else found.format
+    called = format_of_name(file) not in (None, "mg")
+    if named == "auto" and (called or formats.is_given(*formats.IMPORT, *mif.IMPORT)):
+        from omsgrain.formats.sniff import sniff_file
+
+        sniff_file(file)  # says why it is no document
     own = {name: given.pop(name) for name in mif.IMPORT}
     if named in ("mif1", "mif2") or own["passphrase_file"] is not None:
         others = [name for name in formats.IMPORT if name != "dry_run"]
