@@ -49,6 +49,24 @@ def test_in_and_out(shell: Shell, tmp_path: Path, maker: Maker) -> None:
     assert shell("export", "m.omsg", back, "--user", "ada", "--replace") == 0
 
 
+@pytest.mark.parametrize("data", [b"", b"[]", b"\x1f\x8b\x08\0", b"{}", b"\xff\xfe{\0"])
+def test_what_is_no_document_is_called_so(shell: Shell, tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "x.mif.json"
+    file.write_bytes(data)
+    for options in ([], ["--user", "ada"]):
+        assert shell.error("import", "m.omsg", file, *options)[0] == KEPT_HERE
+    other = file.rename(tmp_path / "x")
+    assert shell.error("import", "m.omsg", other, "--user", "ada")[0] == KEPT_HERE
+    assert not (tmp_path / "m.omsg").exists()
+
+
+def test_what_was_observed_is_shown_with_its_owner_once(shell: Shell, file: Path) -> None:
+    assert shell("import", "m.omsg", file) == 0
+    assert shell("query", "m.omsg", "--type", "observation") == 0
+    assert b"ada tea" in shell.out
+    assert b"ada ada" not in shell.out
+
+
 @pytest.mark.parametrize("ending", ["yaml", "jsonl"])
 def test_the_name_of_a_file_tells_its_layout(
     shell: Shell, file: Path, tmp_path: Path, ending: str

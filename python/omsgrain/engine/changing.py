@@ -160,6 +160,7 @@ class Changing(Bringing):
         reason: str | None = None,
         approvals: Collection[str] = (),
         erased: str | None = None,
+        beside: Iterable[str] = (),
     ) -> None:
         """Take several grains out in one step: all of them, or none.
 
@@ -169,19 +170,21 @@ class Changing(Bringing):
             approvals: as ``delete``.
             erased: remember also what they were, under this word for the reason: no import brings
                 them back then, unless it is allowed to. Without it they may come again.
+            beside: grains that go with them, of which nothing is remembered.
 
         Raises:
             NotFoundError, InvalidationDeniedError, StoreError: as ``delete``; nothing was done.
         """
         from omsgrain.engine.rights import removal
 
-        digests = list(dict.fromkeys(map(_core.parse_address, addresses)))
+        known = list(dict.fromkeys(map(_core.parse_address, addresses)))
+        digests = list(dict.fromkeys((*known, *map(_core.parse_address, beside))))
 
         def work(writer: Writer) -> None:
             about = [stored_digest(writer, digest) for digest in digests]
-            for digest in digests:
+            for i, digest in enumerate(digests):
                 names = removal.names_of(writer, seq_of(writer, digest))
-                if erased is not None and names is not None:
+                if erased is not None and names is not None and i < len(known):
                     removal.remember(writer, names, self._settings.clock(), erased)
                 acts.delete(writer, self._settings, digest, reason, approvals)
             self._note(writer, "delete", about, note=reason)

@@ -29,7 +29,9 @@ __all__ = [
     "Loss",
     "Manifest",
     "Vector",
+    "beside",
     "fill",
+    "keyed",
     "lift",
     "manifest",
     "open_manifest",
@@ -44,9 +46,12 @@ _PAGES = "x_pages"
 _STYLE = "x_style"
 _TEXT = "x_text"
 _LAYOUT = "x_layout"
+_KEYED = "x_keyed"
+_KEYED_IN = "x_keyed_in"
 _DIGEST = 32
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
+_LISTED = 100_000  # characters of ids in it
 
 
 class Vector(NamedTuple):
@@ -127,7 +132,12 @@ class Manifest:
 
 
 def manifest(
-    found: Manifest, *, created_at: int, user_id: str | None, text: bytes | None = None
+    found: Manifest,
+    *,
+    created_at: int,
+    user_id: str | None,
+    text: bytes | None = None,
+    keyed: Iterable[str] = (),
 ) -> list[Grain]:
     """Make the grains of a manifest: what it names first, the manifest itself last.
 
@@ -136,6 +146,7 @@ def manifest(
         created_at: ms since 1970.
         user_id: whose document it is.
         text: all of the document, to be kept as it is.
+        keyed: the ids of its records under which other systems say something in it.
     """
     base: dict[str, Any] = {"type": "state", "created_at": created_at, "namespace": found.format}
     if user_id is not None:
@@ -161,6 +172,14 @@ def manifest(
     if text is not None:
         kept = raw.split(text, created_at=created_at, user_id=user_id)
         whole[_TEXT] = _digests(kept)
+    if ids := sorted(keyed):
+        spelled_ids = json.dumps(ids, separators=(",", ":")).encode("ascii")
+        if len(spelled_ids) <= _LISTED:
+            whole[_KEYED] = spelled_ids
+        else:
+            more = raw.split(spelled_ids, created_at=created_at, user_id=user_id)
+            whole[_KEYED_IN] = _digests(more)
+            kept += more
     return [*parts, *pages, *kept, make(whole)]
 
 
@@ -200,6 +219,31 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
         tuple(_addresses(text)) if isinstance(text, bytes) else (),
         layout if isinstance(layout, str) else None,
     )
+
+
+def keyed(grain: Grain, get: raw.Get) -> frozenset[str]:
+    """The ids of a document's records under which other systems say something in its envelope.
+
+    Args:
+        grain: the manifest.
+        get: gives the grains that it names.
+
+    Raises:
+        NotFoundError: one is not there.
+    """
+    said, apart = grain.get(_KEYED), grain.get(_KEYED_IN)
+    if isinstance(apart, bytes):
+        said = raw.gather(_addresses(apart), get)
+    ids = json.loads(said) if isinstance(said, bytes) else []
+    return frozenset(one for one in ids if isinstance(one, str))
+
+
+def beside(grain: Grain) -> list[str]:
+    """The addresses of what a manifest holds in other grains and lists nowhere else."""
+    source = Source.of(grain)
+    apart = [grain.get(name) for name in (_TEXT, _KEYED_IN)]
+    own = [one for said in apart if isinstance(said, bytes) for one in _addresses(said)]
+    return [*(() if source is None else source.parts), *own]
 
 
 def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:

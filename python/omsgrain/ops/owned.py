@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 
 import omsgrain as og
+from omsgrain import _core
 from omsgrain.errors import NotFoundError
 from omsgrain.formats.records import DUPLICATE, is_duplicate
 from omsgrain.formats.source import Source
@@ -133,6 +134,12 @@ class Owned:
         with self._store.sources(self._user_id) as snapshot:
             there = [part for part in parts if snapshot.get(part) is not None]
         return [*(grain.address for grain in copies), *there]
+
+    def listed(self, addresses: Iterable[str]) -> set[str]:
+        """The addresses by which documents name grains: of what they say, also where sealed."""
+        with self._store.sources(self._user_id) as snapshot:
+            there = (snapshot.get(address) for address in addresses)
+            return {_core.address(one.grain.blob) for one in there if one is not None}
 
     def _copies(self, ids: Set[str]) -> Iterator[Grain]:
         """What is kept of records that have the text of one with such an id; few have any."""

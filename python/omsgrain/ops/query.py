@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from omsgrain.store.state import State
 
 #: What a grain says, in the order of a sentence; of the fields that it has, these are shown.
+_ABOUT = ("observer_id", "subject")
 _SAYS = (
-    "observer_id",
-    "subject",
     "relation",
     "object",
     "agreed_content",
@@ -138,7 +137,10 @@ def gist(grain: Mapping[str, Any]) -> str:
     """What a grain says, on one line."""
     if isinstance(grain, og.Grain) and grain.sealed:
         return "(sealed)"
-    said = (grain[name] for name in _SAYS if name in grain)
+    about = [grain[name] for name in _ABOUT if name in grain]
+    # Who observed themselves is not said twice.
+    said = [*about[:1], *(one for one in about[1:] if one != about[0]),
+            *(grain[name] for name in _SAYS if name in grain)]  # fmt: skip
     return " ".join(v if isinstance(v, str) else _text(v) for v in said)
 
 

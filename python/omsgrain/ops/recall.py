@@ -23,6 +23,7 @@ from omsgrain.engine.recording import Step
 from omsgrain.errors import FormatError, RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import is_duplicate
+from omsgrain.gateways.mif.trimming import trimmed
 from omsgrain.grain import make
 from omsgrain.ops.memories import id_of, record_of, told
 from omsgrain.ops.owned import HASH, Owned, found, head
@@ -187,7 +188,10 @@ def forget(
     versions = owned.versions(id)
     addresses = [grain.address for grain in versions]
     more = [address for address in owned.beside(versions) if address not in addresses]
-    store.delete_many([*addresses, *more], reason=reason, erased="forgotten")
+    gone = [*addresses, *more]
+    ids = {id_of(grain) for grain in versions}
+    with trimmed(store, user_id, ids, owned.listed(gone)) as beside:
+        store.delete_many(gone, beside=beside, reason=reason, erased="forgotten")
     return {"id": id_of(versions[-1]), "versions": len(addresses), "forgotten": addresses}
 
 

@@ -60,6 +60,8 @@ def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> N
         elif left:
             made.envelope[MEMBER] = {_GRAINS: {one: _text(heap.grains[one]) for one in left}}
         return
+    if not left:
+        return
     vendors = made.envelope.setdefault(_VENDORS, {})
     place = vendors.setdefault(mif2.CARRIED, {})
     place[_GRAINS] = {address: _text(heap.grains[address]) for address in left}

@@ -12,6 +12,7 @@ from omsgrain.formats import times
 from omsgrain.formats.document import Vector
 from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
+from omsgrain.gateways.mif.foreign import Foreign, is_manifest
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Chosen:
         reads: of records that were read, by kind and id.
         rules: by which somebody should look at it.
         passed_over: how many grains are no memory of their own.
+        foreign: what other systems say in documents that are kept.
     """
 
     memory: Memory
@@ -59,6 +61,7 @@ class Chosen:
     reads: dict[str, Reads] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
     passed_over: int = 0
+    foreign: Foreign = field(default_factory=Foreign)
 
 
 def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) -> Chosen:
@@ -75,9 +78,13 @@ def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) ->
     def look(page: Page, seq: int, grain: Grain) -> None:
         if _is_beside(grain):
             chosen.passed_over += 1
+            if is_manifest(grain) and chosen.foreign.add(grain, page.get):
+                chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
             return
         source = Source.of(grain)
         if not _is_wanted(grain, source, wanted):
+            if source is not None:
+                chosen.foreign.stays(source.id)
             return
         chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
         # A sealed grain stands under an address of its own; it leaves as what it says.

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats import times
-from omsgrain.formats.document import Dump, Loss
+from omsgrain.formats.document import Dump, Loss, lift
+from omsgrain.formats.vendors import MEMBER
 from omsgrain.gateways.mif.choosing import Chosen, Wanted, choose
 from omsgrain.gateways.mif.finishing import finished
+from omsgrain.gateways.mif.foreign import FORMAT
 from omsgrain.gateways.mif.report import PLURALS
 from omsgrain.gateways.mif.versions import version
 from omsgrain.gateways.mif.written import spell
@@ -130,14 +132,14 @@ def export_document(
         embeddings=include_embeddings,
         strict=strict or redact_pii,
     )
-    document, flags = finished(
-        json.loads(dumped.data), format, chosen, redact=redact_pii, detectors=detectors
-    )
-    report = _report(format, document, dumped.losses, chosen)
+    written, losses = _with_foreign(store, user_id, json.loads(dumped.data), format, chosen)
+    losses = [*dumped.losses, *losses]
+    document, flags = finished(written, format, chosen, redact=redact_pii, detectors=detectors)
+    report = _report(format, document, losses, chosen)
     report.privacy = None if flags is None else flags.to_dict()
     chosen.memory.check()
     _note(store, report, purpose, chosen, redact_pii, actor)
-    return Dump(spell(document, format, layout), dumped.losses), report
+    return Dump(spell(document, format, layout), losses), report
 
 
 def _instant(since: str | None) -> times.Instant | None:
@@ -148,6 +150,22 @@ def _instant(since: str | None) -> times.Instant | None:
         expected = "such as 2026-01-15T10:00:00Z"
         raise SchemaError("not a time with an offset", field="/since", expected=expected)
     return instant
+
+
+def _with_foreign(
+    store: GrainStore, user_id: str, document: dict[str, Any], format: str, chosen: Chosen
+) -> tuple[dict[str, Any], list[Loss]]:
+    """A document with what other systems say of what is in it, and what it cannot say."""
+    found = version(format)
+    if format != FORMAT:
+        return document, chosen.foreign.losses()
+    _, arrays = lift(document, found.arrays)
+    ids = {one["id"] for array in arrays.values() for one in array if isinstance(one, dict)
+           and isinstance(one.get("id"), str)}  # fmt: skip
+    said = chosen.foreign.said(store, user_id, ids)
+    if not said:
+        return document, []
+    return {**document, MEMBER: {**said, **document.get(MEMBER, {})}}, []
 
 
 def _report(

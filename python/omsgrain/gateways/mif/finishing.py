@@ -30,6 +30,7 @@ _FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
 _WHOLE: Final = ("x_omsgrain",)
 """Members that carry a grain whole, where no detector sees into it."""
 _CARRIED: Final = "omsgrain"
+_MEMORY: Final = "mem_"
 
 
 def finished(
@@ -56,7 +57,9 @@ def finished(
     envelope, arrays = lift(document, [at for at in found.arrays if at not in found.single])
     if format == "mif1":
         for record in arrays.get("/memories", ()):
-            _count(record, chosen.reads.get(record.get("id", "")))
+            id = str(record.get("id", ""))
+            # One that came with MIF 2.0 has its id there.
+            _count(record, chosen.reads.get(id) or chosen.reads.get(id.removeprefix(_MEMORY)))
     flags = None
     if redact:
         envelope, arrays, flags = _redacted(envelope, arrays, found, detectors)

@@ -102,8 +102,7 @@ def import_document(
     else:
         for batch in _batches(came.records, batch_size):
             work.take(batch)
-        if not dry_run:
-            work.keep()
+        work.keep()
     report = work.report(renamed)
     if report.stored:
         store.note_import(came.version.name, report.audited(), actor=actor)
@@ -160,7 +159,7 @@ class _Import:
 
     def keep(self) -> None:
         """Keep what stood around the records."""
-        steps = self._new(self._keeping.steps(self._bound.until))
+        steps = self._new(self._keeping.steps(self._bound.until, self._erased))
         self._warnings += self._keeping.warnings
         if steps and any(one.error for one in self._record(steps, 0)):
             self._warnings.append(self._keeping.not_kept())
@@ -179,7 +178,17 @@ class _Import:
         for i, plan in enumerate(plans):
             keeping.note(plan, plan.decision, steps.get(i))
         self._keeping = keeping
-        return self._new(keeping.steps(self._bound.until))
+        return self._new(keeping.steps(self._bound.until, self._erased))
+
+    def _erased(self, ids: set[str]) -> set[str]:
+        """Which of some ids are those of records that were erased, of whatever kind."""
+        if self._terms.allow_erased or not ids:
+            return set()
+        version = self._document.version
+        asked = [(kind, name) for name in ids for kind in version.arrays.values()]
+        with self._store.sources(self._terms.user_id) as snapshot:
+            told = snapshot.erased(asked, format=version.name)
+        return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
 
     def _new(self, steps: list[Step]) -> list[Step]:
         """Those steps whose grain is not there: the time of what is there runs already."""

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of a document beside its records, so that it can be given back.
 
+Where some of its records are not stored, it is kept without these, and without what other systems
+say of them in it. Of what was erased nothing is kept, also if the record is not in the document.
+
 A record that is stored already in another form stands beside it as a duplicate, which is no
 memory: it is given back with the document, and never recalled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from omsgrain.engine.recording import Step
-from omsgrain.formats import raw
+from omsgrain.formats import raw, vendors
 from omsgrain.formats.document import manifest
 from omsgrain.formats.problems import Problem
 from omsgrain.gateways.mif.arriving import NATIVE, Document
@@ -25,14 +29,14 @@ _GONE: Final = ""
 
 
 class Keeping:
-    """A document that is to be kept, if all its records are stored as they came.
+    """A document that is to be kept, as far as its records are stored as they came.
 
     Args:
         document: as it arrived.
         wanted: whether it is to be kept at all.
 
     Attributes:
-        warnings: why it could not be.
+        warnings: why it could not be, or not whole.
     """
 
     def __init__(self, document: Document, wanted: bool) -> None:
@@ -42,6 +46,9 @@ class Keeping:
             array: [_GONE] * len(listed) for array, listed in document.manifest.arrays.items()
         }
         self._steps: list[Step] = []
+        self._left = set[str]()
+        self._kept = set[str]()
+        self._erased = False
 
     def note(self, plan: Plan, decision: Decision, step: Step | None) -> None:
         """Note which grain a record is.
@@ -52,7 +59,11 @@ class Keeping:
             step: by which it was put.
         """
         listed = self._addresses.get(plan.one.place.array)
-        if not self._wanted or listed is None or decision.fate in ("refused", "erased"):
+        taken = decision.fate not in ("refused", "erased")
+        self._erased |= decision.fate == "erased"
+        if plan.one.id is not None:
+            (self._kept if taken else self._left).add(plan.one.id)
+        if not self._wanted or listed is None or not taken:
             return
         at = plan.one.place.at
         if step is not None and step.grain is not None:
@@ -76,26 +87,45 @@ class Keeping:
             listed[at] = step.grain.address
             self._steps.append(step)
 
-    def steps(self, until: int | None) -> list[Step]:
-        """What is to be put; nothing if the document cannot be kept.
+    def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[Step]:
+        """What is to be put; nothing if nothing of the document is kept.
 
         Args:
             until: when all of it must be gone, ms since 1970.
+            erased: tells which of some ids are those of records that were erased.
         """
-        if not self._wanted or not self._document.manifest.id:
+        document = self._document
+        if not self._wanted or not document.manifest.id:
             return []
-        if self._document.bad or any(_GONE in listed for listed in self._addresses.values()):
+        arrays = {
+            pointer: [one for one in listed if one is not _GONE]
+            for pointer, listed in self._addresses.items()
+        }
+        envelope = document.manifest.envelope
+        said = vendors.keys(envelope)
+        gone = (said & self._left - self._kept) | erased(said)
+        part = bool(document.bad or gone) or arrays != self._addresses
+        if self._erased and not any(arrays.values()):
             self.warnings.append(self.not_kept())
             return []
-        document = self._document
-        whole = replace(document.manifest, arrays=self._addresses, text=())
-        by_address = {part.address: part for part in document.text}
+        if part:
+            says = "the document is kept without what was not taken of it"
+            self.warnings.append(Problem("document_kept_in_part", "", says))
+            envelope = vendors.without(envelope, gone)
+        whole = replace(document.manifest, arrays=arrays, envelope=envelope, text=())
+        by_address = {} if part else {one.address: one for one in document.text}
         text = raw.gather(list(by_address), by_address.__getitem__) if by_address else None
-        grains = manifest(whole, created_at=document.created_at, user_id=document.owner, text=text)
+        grains = manifest(
+            whole,
+            created_at=document.created_at,
+            user_id=document.owner,
+            text=text,
+            keyed=said & self._kept - gone,
+        )
         steps = [*self._steps, *(Step("", None, grain) for grain in grains)]
         return [replace(one, until=until) for one in steps]
 
     def not_kept(self) -> Problem:
         """The warning that it is not kept."""
-        says = "the document is not kept, as not all of its records are stored as they came"
+        says = "the document is not kept: it was erased, or the store refuses a part of it"
         return Problem("document_not_kept", "", says)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other systems say in the documents of a user that are kept, for a document written afresh.
+
+It leaves with what it is about: what is said under the id of a record that does not leave stays
+here, and so does what is said of a record that was erased. Spec: MIF 2.0 §5, §6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.errors import FormatError, NotFoundError
+from omsgrain.formats import vendors
+from omsgrain.formats.document import KIND, Loss, keyed, open_manifest
+from omsgrain.formats.raw import Get
+from omsgrain.formats.source import Source
+from omsgrain.gateways.mif.versions import version
+from omsgrain.grain import Grain
+
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+
+__all__ = ["Foreign", "is_manifest"]
+
+FORMAT: Final = "mif2"
+"""The only format that has a place for it."""
+
+
+def is_manifest(grain: Grain, format: str = FORMAT) -> bool:
+    """Whether a grain is what is kept of a document of a format."""
+    source = Source.of(grain) if grain.type == "state" else None
+    return source is not None and (source.format, source.kind) == (format, KIND)
+
+
+class Foreign:
+    """Gathers what other systems say, in the order in which the documents came."""
+
+    def __init__(self) -> None:
+        self._envelopes: list[Mapping[str, Any]] = []
+        self._keyed: set[str] = set()
+        self._stays: set[str] = set()
+
+    def add(self, grain: Grain, get: Get) -> bool:
+        """Take the manifest of a document; False if it says nothing of this sort.
+
+        Args:
+            grain: the manifest.
+            get: gives the grains that it names.
+        """
+        try:
+            found = open_manifest(grain, get)
+            ids = keyed(grain, get)
+        except (NotFoundError, FormatError):  # something of it was erased
+            return False
+        said = {} if found is None else vendors.merged([found.envelope])
+        if said:
+            self._envelopes.append({vendors.MEMBER: said})
+            self._keyed |= ids
+        return bool(said)
+
+    def stays(self, id: str) -> None:
+        """Note the id of a record that does not leave."""
+        self._stays.add(id)
+
+    def said(self, store: GrainStore, user_id: str, ids: Collection[str]) -> dict[str, Any]:
+        """What leaves, by system.
+
+        Args:
+            store: knows what was erased.
+            user_id: whose memory it is.
+            ids: of the records that leave.
+        """
+        whole = {vendors.MEMBER: vendors.merged(self._envelopes)}
+        names = vendors.keys(whole).difference(ids)
+        if not names:
+            return whole[vendors.MEMBER]
+        asked = [(kind, name) for name in names for kind in version(FORMAT).arrays.values()]
+        with store.sources(user_id) as snapshot:
+            told = snapshot.erased(asked, format=FORMAT)
+        gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
+        gone |= names & (self._keyed | self._stays)
+        left: dict[str, Any] = vendors.without(whole, gone)[vendors.MEMBER]
+        return left
+
+    def losses(self) -> list[Loss]:
+        """What is lost where the format has no place for it."""
+        says = "MIF 1.0 has no place for what other systems say"
+        systems = vendors.merged(self._envelopes)
+        return [Loss("", f"/{vendors.MEMBER}/{name}", says) for name in systems]
