@@ -16,7 +16,6 @@ from hashlib import sha256
 from typing import IO, Any
 
 from omsgrain import _core
-from omsgrain.crypto.spool import spool
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 
 __all__ = ["MEMBER", "Sum", "of_canonical", "of_document", "of_parts"]
@@ -66,6 +65,8 @@ class Sum:
     """The checksum of a bundle whose records come one by one. Close it: it has files."""
 
     def __init__(self) -> None:
+        from omsgrain.crypto.spool import spool  # takes the room of signatures with it
+
         self._files = ExitStack()
         self._parts: dict[Kind, IO[bytes]] = {
             kind: self._files.enter_context(spool(_IN_MEMORY)) for kind in ARRAYS.values()
