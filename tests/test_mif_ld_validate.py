@@ -262,6 +262,15 @@ def test_the_schemas_are_schemas_and_refer_to_nothing_outside(name: str) -> None
     assert codes <= CODES.keys()
 
 
+def test_the_context_gives_every_word_a_meaning_and_refers_to_nothing() -> None:
+    context = json.loads(schemas.text(schemas.CONTEXT))["@context"]
+    assert context["@vocab"] == context["mif"]
+    texts = "".join(schemas.text(name) for name in schemas.NAMES if name != "ontology.json")
+    terms = {term for term in context if not term.startswith("@")} - {"mif", "prov", "xsd"}
+    assert {term for term in terms if f'"{term}":' not in texts} == set()
+    assert not any(isinstance(value, dict) and "@context" in value for value in context.values())
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.base} {case.place}")
 def test_json_schema_accepts_and_refuses_the_same(case: Any) -> None:
     document = edited(BASES[case.base], case.place, case.value)
@@ -340,6 +349,17 @@ def test_the_other_kinds_are_refused_when_json_schema_refuses_them(document: Any
                        ("entity-reference", "entity-reference")):  # fmt: skip
         good = ORACLES[f"{name}.json"].is_valid(document)
         assert judge(document, kind=cast(Any, kind)).ok is good
+
+
+@given(st.data(), st.sampled_from([FULL, FULL_1X, ONTOLOGY, documents.CITATION]))
+def test_no_value_of_a_document_is_in_what_is_told_of_it(data: st.DataObject, whole: Any) -> None:
+    way = data.draw(st.sampled_from(places(whole)[1:]))
+    secret = data.draw(st.sampled_from(["s3cret", ["s3cret"], {"x": "s3cret"}]))
+    pointer = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)
+    for mode in ("schema", "lenient", "extra"):
+        found = judge(edited(whole, pointer, secret), mode=cast(Any, mode))
+        for one in (*found.findings, *found.warnings, *found.dropped):
+            assert "s3cret" not in f"{one} {one.to_dict()}"
 
 
 @given(damaged(st.sampled_from([FULL, FULL_1X])))
