@@ -212,6 +212,9 @@ def test_an_order_in_time_between_memories() -> None:
     assert [(one.rule, one.pointer) for one in found.warnings] == [
         ("MIF-ORDER", "/records/0/payload/relationships/1")
     ]
+    alone = [one["payload"] for one in cast(Any, corpus["records"])]
+    found = judge(alone, kind="memory", mode="extra")
+    assert [one.pointer for one in found.warnings] == ["/0/relationships/1"]
 
 
 # -- hostile documents ----------------------------------------------------------------------------
@@ -222,6 +225,9 @@ def test_of_many_defects_a_thousand_are_kept_and_all_counted() -> None:
     assert (len(found.findings), found.total) == (MOST, 10_000)
     found = judge([MINIMAL | {"created": ""}] * 3_000)
     assert (len(found.findings), found.total) == (MOST, 3_000)
+    found = judge(MINIMAL | {"relationships": [{"type": "uses", "target": "x"}] * 20_000})
+    assert [one.rule for one in found.findings] == ["MIF-SHAPE"]
+    assert judge(MINIMAL | {"title": 10**10_000}).total == 1
 
 
 def test_a_tree_deeper_than_python_reaches_is_told() -> None:
@@ -260,6 +266,15 @@ def test_the_schemas_are_schemas_and_refer_to_nothing_outside(name: str) -> None
         assert target.partition("#")[0] in ("", *schemas.NAMES)
     codes = {part.split('"')[0] for part in text.split('"x-code": "')[1:]}
     assert codes <= CODES.keys()
+
+
+def test_the_context_gives_every_word_a_meaning_and_refers_to_nothing() -> None:
+    context = json.loads(schemas.text(schemas.CONTEXT))["@context"]
+    assert context["@vocab"] == context["mif"]
+    texts = "".join(schemas.text(name) for name in schemas.NAMES if name != "ontology.json")
+    terms = {term for term in context if not term.startswith("@")} - {"mif", "prov", "xsd"}
+    assert {term for term in terms if f'"{term}":' not in texts} == set()
+    assert not any(isinstance(value, dict) and "@context" in value for value in context.values())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.base} {case.place}")
@@ -312,7 +327,7 @@ def damaged(draw: st.DrawFn, whole: st.SearchStrategy[Any]) -> Any:
     return document
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(documents.MEMORIES)
 def test_every_memory_that_the_format_allows_is_good(memory: Any) -> None:
     found = judge(memory)
@@ -320,7 +335,7 @@ def test_every_memory_that_the_format_allows_is_good(memory: Any) -> None:
     assert oracle(memory).is_valid(memory)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     st.one_of(
         damaged(st.one_of(documents.MEMORIES, st.sampled_from([FULL, FULL_1X, REINFORCED]))),
@@ -340,6 +355,17 @@ def test_the_other_kinds_are_refused_when_json_schema_refuses_them(document: Any
                        ("entity-reference", "entity-reference")):  # fmt: skip
         good = ORACLES[f"{name}.json"].is_valid(document)
         assert judge(document, kind=cast(Any, kind)).ok is good
+
+
+@given(st.data(), st.sampled_from([FULL, FULL_1X, ONTOLOGY, documents.CITATION]))
+def test_no_value_of_a_document_is_in_what_is_told_of_it(data: st.DataObject, whole: Any) -> None:
+    way = data.draw(st.sampled_from(places(whole)[1:]))
+    secret = data.draw(st.sampled_from(["s3cret", ["s3cret"], {"x": "s3cret"}]))
+    pointer = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)
+    for mode in ("schema", "lenient", "extra"):
+        found = judge(edited(whole, pointer, secret), mode=cast(Any, mode))
+        for one in (*found.findings, *found.warnings, *found.dropped):
+            assert "s3cret" not in f"{one} {one.to_dict()}"
 
 
 @given(damaged(st.sampled_from([FULL, FULL_1X])))

@@ -13,10 +13,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats.mif_ld import extra, lenient
 from omsgrain.formats.mif_ld.codes import phrase
+from omsgrain.formats.mif_ld.defects import Defect, Defects
 from omsgrain.formats.mif_ld.finding import Finding, Verdict, Way, finding, pointer_to
 from omsgrain.formats.mif_ld.hints import hint_of, meant
-from omsgrain.formats.mif_ld.shape import Kind, Shape, foreign, kind_of, shape_of
-from omsgrain.formats.mif_ld.walk import Defect, Defects, checker
+from omsgrain.formats.mif_ld.shape import Kind, Shape, kind_of, shape_of, telling
+from omsgrain.formats.mif_ld.walk import checker
 from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.reading import RULES
 
@@ -34,6 +35,7 @@ _SCHEMAS: Final[dict[str, str]] = {
 }
 _ARRAYS: Final = ("records", "memories")
 """Where the records of a corpus stand."""
+_GOOD: Final = Verdict()
 _TYPES: Final = {"memoryType": "conceptType", "conceptType": "memoryType"}
 
 
@@ -58,8 +60,8 @@ def judge(
     """
     asked = _Asked(shape, mode, strict_published)
     try:
-        if isinstance(document, list) and document and kind is None:
-            return _many((((at,), one) for at, one in enumerate(document)), asked)
+        if isinstance(document, list) and document:
+            return _all([((at,), one) for at, one in enumerate(document)], asked, kind)
         return _one(document, kind, asked)
     except RecursionError:
         return Verdict((Finding("too_deep", "", RULES["too_deep"]),), total=1)
@@ -70,9 +72,9 @@ def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
     for name in _ARRAYS:
         listed = corpus.get(name)
         for at, one in enumerate(listed) if isinstance(listed, list) else ():
-            if not isinstance(one, dict) or "kind" not in one:
+            if not isinstance(one, dict) or one.keys().isdisjoint(("kind", "payload")):
                 yield (name, at), one
-            elif one["kind"] == "memory":
+            elif one.get("kind", "memory") == "memory":
                 yield (name, at, "payload"), one.get("payload")
 
 
@@ -93,7 +95,7 @@ class _Shaped(NamedTuple):
 
     shape: Shape
     finding: Finding | None = None
-    silent: tuple[Way, ...] = ()
+    silent: frozenset[Way] = frozenset()
 
 
 def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
@@ -109,14 +111,18 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
         file = _SCHEMAS[shaped.shape]
         if shaped.shape == "0.1" and asked.published:
             file = "memory-0.1-published.json"
-    bad = checker(file)(document) or Defects()
+    bad = checker(file)(document)
+    if bad is None:
+        if asked.mode != "extra" and (shaped is None or shaped.finding is None):
+            return _GOOD
+        bad = Defects()
     defects = [(tuple(reversed(one.way)), one) for one in bad.found]
     out = lenient.left_out(defects, kind)
     shape = shaped.shape if shaped else None
     errors: list[Finding] = [shaped.finding] if shaped and shaped.finding else []
     warnings: list[Finding] = []
     dropped: list[Finding] = []
-    for way, defect in _once(defects, shaped.silent if shaped else ()):
+    for way, defect in _once(defects, shaped.silent if shaped else frozenset()):
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
         told = finding(defect.code, way, says, value, hint_of(defect, shape))
@@ -137,21 +143,22 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
 def _shaped(document: Any, asked: Shape | None) -> _Shaped:
     if not isinstance(document, dict):
         return _Shaped(asked or "0.1")
-    own = shape_of(document)
-    ways = foreign(document, asked or own)
-    if not ways:
-        return _Shaped(asked or own)
-    if asked not in (None, own) and not foreign(document, own):
-        hint = f"It is judged as {own}; write all of it in shape {asked} if it is to be that."
-        says = f"is of shape {own}, not {asked}"
-        return _Shaped(own, finding("MIF-SHAPE", (), says, None, hint))
+    told = list(telling(document))
+    own = told[0][0] if told else shape_of(document)
     shape = asked or own
+    ways = [way for one, way in told if one != shape]
+    if not ways:
+        return _Shaped(shape)
+    if len(ways) == len(told) and shape != own:
+        hint = f"It is judged as {own}; write all of it in shape {shape} if it is to be that."
+        says = f"is of shape {own}, not {shape}"
+        return _Shaped(own, finding("MIF-SHAPE", (), says, None, hint))
     says = f"is of shape {'1.x' if shape == '0.1' else '0.1'} in a memory of shape {shape}"
-    return _Shaped(shape, finding("MIF-SHAPE", ways[0], says, None), tuple(ways))
+    return _Shaped(shape, finding("MIF-SHAPE", ways[0], says, None), frozenset(ways))
 
 
 def _once(
-    listed: list[tuple[Way, Defect]], silent: tuple[Way, ...]
+    listed: list[tuple[Way, Defect]], silent: frozenset[Way]
 ) -> Iterator[tuple[Way, Defect]]:
     """The defects without those that are another one, told otherwise."""
     missing = {(way, one.argument) for way, one in listed if one.keyword == "required"}
@@ -165,7 +172,7 @@ def _once(
                 continue
             if not way and (_TYPES.get(one.argument),) in silent:
                 continue
-        if not any(way[: len(other)] == other for other in silent):
+        if way[:1] not in silent and way[:2] not in silent:
             yield way, one
 
 
@@ -181,18 +188,20 @@ def _corpus(document: Any, asked: _Asked) -> Verdict:
         for name in _ARRAYS
         if not isinstance(document.get(name, []), list)
     ]
-    found = _many(records_of(document), asked, "memory")
-    warnings = list(found.warnings)
-    if asked.mode == "extra":
-        warnings += extra.order(records_of(document))
-    findings = (*wrong, *found.findings)[:MOST]
-    total = found.total + len(wrong)
-    return replace(found, findings=findings, warnings=_sorted(warnings), total=total)
+    found = _all(list(records_of(document)), asked, "memory")
+    findings, total = (*wrong, *found.findings)[:MOST], found.total + len(wrong)
+    return replace(found, findings=findings, total=total)
 
 
-def _many(
-    documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None = None
-) -> Verdict:
+def _all(documents: list[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
+    """Several documents, each by itself, and what is to be said of them together."""
+    found = _many(documents, asked, kind)
+    if asked.mode != "extra":
+        return found
+    return replace(found, warnings=_sorted((*found.warnings, *extra.order(documents))))
+
+
+def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
     """Several documents in one, each with its place."""
     lists: tuple[list[Problem], ...] = ([], [], [])
     total = 0
