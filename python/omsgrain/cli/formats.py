@@ -207,10 +207,14 @@ def _counts(records: dict[str, int]) -> str:
 
 
 @click.command(short_help="Make a file of another format.")
-@click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
 @click.option("--format", metavar="NAME",
-              help="mg, aimem, mif2 or mif1; by default told by TARGET's name.")  # fmt: skip
+              help="mg, aimem, mif2, mif1 or mif-ld; by default told by TARGET's name.")  # fmt: skip
+@click.option("--layout",
+              type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
+              help="Of MIF in JSON-LD; by default told by TARGET's name.")  # fmt: skip
+@click.option("--local", is_flag=True, help="With memories of the namespace _local.")
 @click.option("--user", "--tenant", "user_id", metavar="ID",
               help="Whose document it is, if nothing says.")  # fmt: skip
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
@@ -232,6 +236,9 @@ def convert(
     of MIF 2.0, or of MIF 1.0 in JSON, YAML or JSON lines. TARGET is called .mg, .aimem.json,
     .aimem.ndjson, .mif.json (MIF 2.0, or 1.0 if SOURCE is), .mif.yaml or .mif.jsonl (MIF 1.0), or
     --format says what it is. It appears whole or not at all.
+
+    Memories of MIF in JSON-LD are a file, .memory.json, .jsonld, .mif.ndjson or .memory.md, or a
+    directory of such files.
 
     The grains go along whole, so that what TARGET cannot hold is there when it is converted back;
     with --strict they do not, and each field that is lost is reported.
