@@ -24,7 +24,11 @@ def tree(root: Path) -> dict[str, Any]:
         if path.is_file():
             data = path.read_bytes()
             named = path.relative_to(root).as_posix()
-            found[named] = data if named.endswith((".md", ".ndjson")) else json.loads(data)
+            found[named] = data if named.endswith(".md") else None
+            if named.endswith(".ndjson"):
+                found[named] = [json.loads(line) for line in data.splitlines()]
+            elif found[named] is None:
+                found[named] = json.loads(data)
     return found
 
 
@@ -152,4 +156,4 @@ def test_from_another_format(tmp_path: Path) -> None:
         example.read_bytes()
     )
     convert(example, tmp_path / "out", format="mif-ld", strict=True)
-    assert len(tree(tmp_path / "out")) == 2
+    assert len(tree(tmp_path / "out")) == 3  # two memories, and a todo as one

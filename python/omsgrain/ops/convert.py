@@ -106,6 +106,8 @@ def convert(
         OmsError: the source is not good.
     """
     to = format or format_of_name(target)
+    if to is None and (source.is_dir() or options.get("layout") is not None):
+        to = "mif-ld"
     if to not in FORMATS:
         raise SchemaError("which format is to be written", field="/format",
                           expected=", ".join(FORMATS))  # fmt: skip
