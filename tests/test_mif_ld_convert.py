@@ -141,7 +141,11 @@ def test_finer_types_stand_in_the_namespace() -> None:
 
 
 def test_local_memories_leave_in_no_format() -> None:
-    private = MINIMAL | {"@id": "urn:mif:private", "namespace": "_local/x", "content": "secret" * 200_000}
+    private = MINIMAL | {
+        "@id": "urn:mif:private",
+        "namespace": "_local/x",
+        "content": "secret" * 200_000,
+    }
     loaded = formats.load(spelled([private, MINIMAL]))
     for other in OTHERS:
         made = formats.dump(loaded, format=other, user_id=NOBODY)

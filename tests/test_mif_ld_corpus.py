@@ -69,8 +69,8 @@ def test_files_of_all_kinds(tmp_path: Path) -> None:
     (source / "b.mif.ndjson").write_bytes(spelled(MINIMAL) + b"\n" + spelled(FULL) + b"\n")
     (source / "c.memory.md").write_text(markdown.write(FULL)[0], encoding="utf-8")
     (source / "d.md").write_text(markdown.write(MINIMAL_1X)[0], encoding="utf-8")
-    (source / "e.md").write_bytes(b"---\nid: e\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n"
-                                  b"# A title\r\n\r\ntext\n\n\n")  # fmt: skip
+    (source / "e.md").write_bytes(b"---\nid: e\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n"
+                                  b"---\n# A title\r\n\r\ntext\n\n\n")  # fmt: skip
     (source / "f.mif.jsonld").write_bytes(spelled([FULL_1X, FULL_1X]))
     (source / "other.json").write_bytes(b"{}")
     (source / "index.md").write_bytes(b"# Index\n")

@@ -258,9 +258,7 @@ def _read_mif_ld(path: Path, _: bool, __: dict[str, Any]) -> Found:
     return Found(found, lost)
 
 
-def _write_mif_ld(
-    read: Import, path: Path, replace: bool, options: dict[str, Any]
-) -> list[Loss]:
+def _write_mif_ld(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
     wanted = {name: value for name, value in options.items() if value is not None}
     wanted.pop("producer", None)
     layout = wanted.pop("layout", None) or _layout_of_name(path)

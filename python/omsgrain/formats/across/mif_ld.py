@@ -53,7 +53,9 @@ _SOURCES: Final = {
     "external_import": "imported",
 }
 """Where memories come from, by their names in the model."""
-_SAID_SO: Final = {own: name for name, own in _SOURCES.items()} | {"ai_generated": "agent_inferred"}
+_SAID_SO: Final = {own: name for name, own in _SOURCES.items()} | {
+    "ai_generated": "agent_inferred"
+}
 _ENTITIES: Final = {
     name: name.lower() for name in ("Person", "Organization", "Technology", "Concept", "File")
 }

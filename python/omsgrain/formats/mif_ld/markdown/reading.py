@@ -76,7 +76,9 @@ def _parted(text: str) -> tuple[Record, str]:
     parts = split(text)
     if parts is None:
         expected = "two lines of three dashes, and YAML between them"
-        raise DocumentError([Problem("not_markdown", "", "the text has no front matter", expected)])
+        raise DocumentError(
+            [Problem("not_markdown", "", "the text has no front matter", expected)]
+        )
     front = yaml_reader.read(parts[0].encode())
     if not isinstance(front, dict):
         says = "the front matter is no object"
