@@ -4,27 +4,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import omsgrain as og
+from mif_imports import opened
 from mif_ld_documents import FULL, FULL_1X, MINIMAL, spelled
-from omsgrain.cli import main
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.gateways.mif.documents import documents, export_kept
 from omsgrain.gateways.mif.exporting import export_document
 from omsgrain.gateways.mif.importing import import_document
+from shell import Shell, exit_code
 
 USER = "user-1"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Any:
-    with og.GrainStore.open(tmp_path / "store") as grains:
-        yield grains
+def store() -> Iterator[og.GrainStore]:
+    with opened() as store:
+        yield store
 
 
 def fates(store: og.GrainStore, whole: Any, **options: Any) -> list[str]:
@@ -72,7 +73,7 @@ def test_counters_go_on(store: og.GrainStore) -> None:
 
 def test_a_memory_is_found_by_its_name(store: og.GrainStore) -> None:
     fates(store, [MINIMAL, FULL_1X])
-    found = list(store.query(origin=FULL_1X["@id"]))
+    found = store.query(origin=FULL_1X["@id"])
     assert [grain.type for grain in found] == ["workflow"]
 
 
@@ -93,36 +94,35 @@ def test_redacted(store: og.GrainStore) -> None:
     assert memory["created"] == MINIMAL["created"]
 
 
-def run(*words: str) -> Any:
-    done = CliRunner().invoke(main, list(words))
-    assert done.exit_code == 0, done.output
-    return done
-
-
-def test_on_the_command_line(tmp_path: Path) -> None:
-    store, files = str(tmp_path / "store"), tmp_path / "files"
+def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
+    store, files = tmp_path / "m.omsg", tmp_path / "files"
     files.mkdir()
     (files / "a.memory.json").write_bytes(spelled(MINIMAL))
     (files / "b.memory.md").write_text(
         markdown.write(MINIMAL | {"@id": "urn:mif:b"})[0], encoding="utf-8"
     )
-    assert "2 imported" in run("import", store, str(files), "--user", USER).output
+    told = shell.json("import", store, files, "--user", USER)
+    assert (told["format"], told["memories_imported"]) == ("mif-ld", 2)
     one = tmp_path / "one.jsonld"
     one.write_bytes(spelled(FULL))
-    assert "1 updated" in run("import", store, str(one), "--user", USER).output
+    assert shell("import", store, one, "--user", USER) == 0
+    assert b"1 updated" in shell.out
     out = tmp_path / "out.jsonld"
-    run("export", store, str(out), "--format", "mif-ld", "--user", USER)
+    told = shell.json("export", store, out, "--user", USER)
+    assert (told["format"], told["memories_exported"]) == ("mif-ld", 2)
     assert len(json.loads(out.read_bytes())["records"]) == 2
-    run("verify", str(out), str(one), str(files))
-    told = json.loads(run("convert", str(files), str(tmp_path / "all.mg"), "--json").output)
+    assert shell("verify", out, one, files) == 0
+    told = shell.json("convert", files, tmp_path / "all.mg")
     assert (told["from"], told["to"]) == ("mif-ld", "mg")
-    run("convert", str(tmp_path / "all.mg"), str(tmp_path / "back"), "--layout", "directory")
-    assert json.loads((tmp_path / "back/a.memory.json").read_bytes()) == MINIMAL
+    back = tmp_path / "back"
+    assert shell("convert", tmp_path / "all.mg", back, "--layout", "directory") == 0
+    assert json.loads((back / "a.memory.json").read_bytes()) == MINIMAL
 
 
-def test_bad_memories_are_told(tmp_path: Path) -> None:
+def test_bad_memories_are_told(shell: Shell, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonld"
     bad.write_bytes(spelled([MINIMAL, MINIMAL | {"created": "yesterday"}]))
-    done = CliRunner().invoke(main, ["verify", str(bad)])
-    assert done.exit_code != 0
-    assert "/1/created" in done.output
+    assert shell("verify", bad) == exit_code("ERR_FORMAT")
+    assert b"/1/created" in shell.err
+    told = shell.json("import", tmp_path / "m.omsg", bad, "--user", USER)
+    assert (told["memories_imported"], len(told["errors"])) == (1, 1)

@@ -61,8 +61,8 @@ def export_mg(
     producer keep their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
 
     FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is one of
-    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in JSON-LD;
-    memories of the namespace _local are in no document unless --local is given.
+    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
+    JSON-LD; memories of the namespace _local are in no document unless --local is given.
 
     All grains without a filter, in order of arrival; with filters, the oldest first. Each is
     hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
@@ -152,7 +152,8 @@ def import_mg(
     out, and are listed. Its signature lies beside it, FILE.sig; with --trust it is checked.
 
     A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
-    is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that is not good, or that the store refuses, is reported; the others are taken.
+    is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that
+    is not good, or that the store refuses, is reported; the others are taken.
 
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.

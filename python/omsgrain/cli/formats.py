@@ -210,7 +210,7 @@ def _counts(records: dict[str, int]) -> str:
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--format", metavar="NAME",
-              help="mg, aimem, mif2, mif1 or mif-ld; by default told by TARGET's name.")  # fmt: skip
+              help="mg, aimem, mif2, mif1, mif-ld; by default told by TARGET's name.")  # fmt: skip
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
               help="Of MIF in JSON-LD; by default told by TARGET's name.")  # fmt: skip

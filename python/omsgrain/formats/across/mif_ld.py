@@ -255,7 +255,8 @@ def _origin(record: Record) -> model.Provenance | None:
     said = _object(record, "provenance")
     kind = _text(said, "sourceType")
     rest = {name: one for name, one in said.items()
-            if name not in ("sourceType", "agent") and (name, one) != ("@type", "prov:Entity")}  # fmt: skip
+            if name not in ("sourceType", "agent")
+            and (name, one) != ("@type", "prov:Entity")}  # fmt: skip
     found = model.Provenance(type=None if kind is None else _SOURCES.get(kind, kind),
                              agent=_text(said, "agent"), rest=rest)  # fmt: skip
     return None if found == model.Provenance() else found

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A corpus of MIF in JSON-LD that was written of a store: how often memories were read, and
-without what nobody else should see.
+"""A corpus of MIF in JSON-LD that was written of a store, before it leaves.
+
+It says how often memories were read by now, and nothing that nobody else should see.
 """
 
 from __future__ import annotations
