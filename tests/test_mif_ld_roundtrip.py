@@ -200,7 +200,7 @@ def test_two_that_name_each_other() -> None:
 
 
 def _derived(target: str) -> dict[str, Any]:
-    return FULL["relationships"][0] | {"target": {"@id": target}}
+    return {**FULL["relationships"][0], "target": {"@id": target}}
 
 
 # -- counters -------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_layouts() -> None:
     assert [json.loads(one) for one in lines] == [MINIMAL, FULL_1X]
     for layout in ("document", "markdown"):
         with pytest.raises((SchemaError, FormatError)):
-            convert.dump(loaded.grains, layout=layout)  # type: ignore[arg-type]
+            convert.dump(loaded.grains, layout=layout)
 
 
 def test_whose_it_is() -> None:

@@ -73,8 +73,8 @@ def test_counters_go_on(store: og.GrainStore) -> None:
 
 def test_a_memory_is_found_by_its_name(store: og.GrainStore) -> None:
     fates(store, [MINIMAL, FULL_1X])
-    found = store.query(origin=FULL_1X["@id"])
-    assert [grain.type for grain in found] == ["workflow"]
+    found = store.query(origin=FULL_1X["@id"]).results
+    assert [store.get(hit.content_address).type for hit in found] == ["workflow"]
 
 
 def test_local_memories_stay(store: og.GrainStore) -> None:

@@ -162,10 +162,11 @@ def import_mg(
     """
     from omsgrain import ops
     from omsgrain.ops.bundles import sniffed
+    from omsgrain.ops.mif import is_directory
 
     found = sniffed(file) if format == "auto" else None
     named = format if found is None else found.format
-    if format == "auto" and file.is_dir():
+    if format == "auto" and is_directory(file):
         named = "mif-ld"
     own = {name: given.pop(name) for name in mif.IMPORT}
     if named in ("mif1", "mif2", "mif-ld") or own["passphrase_file"] is not None:

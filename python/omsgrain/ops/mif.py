@@ -31,6 +31,7 @@ __all__ = [
     "export_mif",
     "import_document",
     "import_mif",
+    "is_directory",
     "layout_of_name",
 ]
 
@@ -58,6 +59,11 @@ class ExportedMif:
     def to_dict(self) -> dict[str, Any]:
         """The file as JSON-ready values."""
         return {"path": os.fspath(self.path), "bytes": self.bytes, **self.report}
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a path is a directory that can have memories of MIF in JSON-LD: not a store."""
+    return path.is_dir() and not (path / DATA_FILE).exists()
 
 
 def layout_of_name(file: Path) -> str | None:
@@ -178,7 +184,9 @@ def import_mif(
     from omsgrain.gateways.mif.reading import read
 
     limit = _MOST if most is None else most
-    known = {name: options.pop(name) for name in ("format", "passphrase") if name in options}
+    known: dict[str, Any] = {
+        name: options.pop(name) for name in ("format", "passphrase") if name in options
+    }
     if file.is_dir():
         from omsgrain.formats.mif_ld.corpus import load_directory
 

@@ -239,7 +239,7 @@ def _urn_of(name: str, kind: str | None) -> str:
 
 def _embedding(record: Record) -> model.Embedding | None:
     said = _object(record, "embedding")
-    rest = {name: said[name] for name in ("modelVersion", "sourceText", "vectorUri")
+    rest: dict[str, Any] = {name: said[name] for name in ("modelVersion", "sourceText", "vectorUri")
             if name in said}  # fmt: skip
     dimensions, normalized = said.get("dimensions"), said.get("normalized")
     found = model.Embedding(
@@ -317,7 +317,7 @@ def _relates(kind: str | None) -> str | None:
 
 
 def _document(envelope: Mapping[str, Any]) -> model.Document:
-    files = envelope.get("files") or ()
+    files: Any = envelope.get("files") or ()
     whole = files[0].get("corpus") if len(files) == 1 else None
     rest = dict(whole) if isinstance(whole, dict) else {}
     for name in ("@context", "@type", "records", "memories"):

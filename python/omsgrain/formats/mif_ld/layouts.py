@@ -200,7 +200,8 @@ def _array(tree: dict[str, Any]) -> str:
 
 
 def _corpus(tree: dict[str, Any]) -> Sheet:
-    values, places = [], []
+    values: list[Any] = []
+    places: list[tuple[str, int | None]] = []
     runs: list[list[Any]] = []
     array = _array(tree)
     for i, record in enumerate(tree[array]):
