@@ -239,8 +239,8 @@ def _urn_of(name: str, kind: str | None) -> str:
 
 def _embedding(record: Record) -> model.Embedding | None:
     said = _object(record, "embedding")
-    rest: dict[str, Any] = {name: said[name] for name in ("modelVersion", "sourceText", "vectorUri")
-            if name in said}  # fmt: skip
+    others = ("modelVersion", "sourceText", "vectorUri")
+    rest: dict[str, Any] = {name: said[name] for name in others if name in said}
     dimensions, normalized = said.get("dimensions"), said.get("normalized")
     found = model.Embedding(
         model=_text(said, "model"),
