@@ -18,18 +18,22 @@ from edits import rules
 from mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from mif2_documents import ANY
 from omsgrain.errors import UnsupportedError
-from omsgrain.formats import DocumentError, sniff
+from omsgrain.formats import DocumentError, sniff, yaml_reader
 from omsgrain.formats.document import lift
-from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_reader, yaml_writer
+from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS
 from omsgrain.formats.mif1.limits import Limits
 
 HEAD = b"mif_version: '1.0'\n"
 
 
+def read_yaml(data: bytes, document: int = 1 << 20, depth: int = 64, aliases: int = 10_000) -> Any:
+    return yaml_reader.read(data, most=document, depth=depth, aliases=aliases)
+
+
 def refused(data: bytes, **limits: int) -> tuple[str, str]:
     with pytest.raises(DocumentError) as caught:
-        yaml_reader.read(data, Limits(**limits))
+        read_yaml(data, **limits)
     return caught.value.problems[0].rule, caught.value.problems[0].pointer
 
 
@@ -57,7 +61,7 @@ memories:
 
 
 def test_a_person_s_yaml() -> None:
-    read = yaml_reader.read(PERSON)
+    read = read_yaml(PERSON)
     first, second = read["memories"]
     assert (read["mif_version"], read["export"]["user_id"]) == (1.0, "no")
     assert read["export"]["created_at"] == "2026-01-03T10:45:00.000Z"
@@ -81,7 +85,7 @@ def test_what_is_written_is_the_same_to_every_reader(whole: dict[str, Any]) -> N
 def test_any_value_comes_back_from_yaml(value: Any) -> None:
     whole = {"x": value, "y" * 2_000: [value, [value]], "": {"": value}}
     written = yaml_writer.write(whole)
-    assert json.dumps(yaml_reader.read(written)) == json.dumps(whole)
+    assert json.dumps(read_yaml(written)) == json.dumps(whole)
     # YAML 1.1 has no exponent without a sign; all else is the same there.
     assert yaml.safe_load(written) == whole
 
@@ -125,7 +129,7 @@ def test_yaml_reads_the_same_without_its_library(
 ) -> None:
     if loader == "SafeLoader":
         monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
-    assert yaml_reader.read(yaml_writer.write(SEP)) == SEP
+    assert read_yaml(yaml_writer.write(SEP)) == SEP
     assert refused(b'a: "\\ud800"\n') == ("not_yaml", "/a" if loader == "SafeLoader" else "")
 
 
@@ -142,13 +146,13 @@ def test_yaml_that_costs_too_much() -> None:
     assert refused(b"a:\n" + block)[0] == "too_deep"
     assert refused(b"a: 1\n" * 100, document=50) == ("too_large", "")
     repeated = b"a: &a [1, 2, 3]\nb: [*a, *a]\n"
-    assert yaml_reader.read(repeated)["b"] == [[1, 2, 3]] * 2
+    assert read_yaml(repeated)["b"] == [[1, 2, 3]] * 2
     assert refused(repeated, aliases=7) == ("not_yaml", "/b/1")
 
 
 def test_where_a_yaml_text_is_wrong() -> None:
     with pytest.raises(DocumentError) as caught:
-        yaml_reader.read(HEAD + b"memories:\n- id: x\n  id: y\n")
+        read_yaml(HEAD + b"memories:\n- id: x\n  id: y\n")
     problem = caught.value.problems[0]
     assert (problem.pointer, problem.line) == ("/memories/0/id", 4)
 

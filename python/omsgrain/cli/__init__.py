@@ -40,6 +40,7 @@ COMMANDS = {
     "erase": ("people", "erase"),
     "due": ("duties", "due"),
     "verify": ("verify", "verify"),
+    "validate": ("validate", "validate"),
     "export": ("exchange", "export_mg"),
     "import": ("exchange", "import_mg"),
     "convert": ("formats", "convert"),

@@ -3,6 +3,7 @@
 
 problems    what is wrong with a document
 reading     JSON whose meaning is certain
+yaml_reader the same tree in YAML
 times       times as text
 source      the side channel of a grain that was a record
 packed      embeddings that came as arrays of numbers

@@ -3,7 +3,7 @@
 
 fields      the table of fields; what the checks, the schema and the tests go by
 check       what is wrong with a document
-layouts     its three layouts: JSON itself, json_lines, yaml_reader and yaml_writer
+layouts     its three layouts: JSON itself, json_lines and YAML, which yaml_writer writes
 document    a document that was checked
 records     its records as grains
 convert     all of it as grains, and back

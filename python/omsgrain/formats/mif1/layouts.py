@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from omsgrain.formats import reading
+from omsgrain.formats import reading, yaml_reader
 from omsgrain.formats.document import lift
 from omsgrain.formats.exact import spell as spell_json
-from omsgrain.formats.mif1 import json_lines, yaml_reader, yaml_writer
+from omsgrain.formats.mif1 import json_lines, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS, Kind, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.rules import RULES
@@ -97,7 +97,10 @@ def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) ->
         tree = reading.parse(data, most=limits.document, depth=limits.depth)
         return Parsed(tree, layout)
     if layout == "yaml":
-        return Parsed(yaml_reader.read(data, limits), layout)
+        tree = yaml_reader.read(
+            data, most=limits.document, depth=limits.depth, aliases=limits.aliases
+        )
+        return Parsed(tree, layout)
     if len(data) > limits.document:
         most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
         raise DocumentError([Problem("too_large", "", RULES["too_large"].says, most, size)])

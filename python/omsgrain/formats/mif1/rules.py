@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from omsgrain.formats.reading import RULES as READING
+from omsgrain.formats.yaml_reader import RULES as YAML
 
 __all__ = ["RULES", "WARNINGS", "Rule"]
 
@@ -23,7 +24,7 @@ class Rule(NamedTuple):
 
 RULES: Final[dict[str, Rule]] = {
     **{name: Rule("1", says) for name, says in READING.items()},
-    "not_yaml": Rule("1", "the document is not YAML, or its meaning is not certain"),
+    "not_yaml": Rule("1", YAML["not_yaml"]),
     "not_object": Rule("2", "not an object"),
     "missing_field": Rule("2", "a required field is missing"),
     "invalid_type": Rule("2", "a value of the wrong type"),

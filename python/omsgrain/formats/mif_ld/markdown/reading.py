@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from omsgrain.formats.mif1 import yaml_reader
+from omsgrain.formats import yaml_reader
 from omsgrain.formats.mif_ld.fields import CONTEXT
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
 from omsgrain.formats.mif_ld.markdown.front import split
@@ -79,7 +79,7 @@ def _parted(text: str) -> tuple[Record, str]:
         raise DocumentError(
             [Problem("not_markdown", "", "the text has no front matter", expected)]
         )
-    front = yaml_reader.read(parts[0].encode())
+    front = yaml_reader.read(parts[0].encode(), most=LIMITS.document, depth=LIMITS.depth)
     if not isinstance(front, dict):
         says = "the front matter is no object"
         raise DocumentError([Problem("not_markdown", "", says, "an object")])

@@ -3,7 +3,7 @@
 
 It is read by the core schema of YAML 1.2: a time, ``no`` and ``on`` are strings. Whatever JSON
 cannot say is refused, and so is what is costly: anchors that stand for more than they should, and
-anything that stands too deep. Spec: MIF 1.0 §1, YAML 1.2 §10.3
+anything that stands too deep. Spec: YAML 1.2 §10.3
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 from omsgrain.errors import UnsupportedError
-from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import RULES
 from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.reading import RULES as READING
 
-__all__ = ["read"]
+__all__ = ["RULES", "read"]
+
+RULES: Final[dict[str, str]] = {
+    "too_large": READING["too_large"],
+    "not_yaml": "the document is not YAML, or more than JSON can say",
+    "too_deep": READING["too_deep"],
+}
+"""What a document can break before its format is asked."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _DIGITS: Final = 400  # of a number; a double has fewer
@@ -32,16 +38,22 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
-def read(data: bytes, limits: Limits = LIMITS) -> Any:
+def read(data: bytes, *, most: int, depth: int, aliases: int = 10_000) -> Any:
     """Read a document.
+
+    Args:
+        data: its bytes, in UTF-8 without a byte order mark.
+        most: how many bytes it may have; looked at first.
+        depth: how many objects and arrays may stand inside one another.
+        aliases: how many values its aliases may stand for, all together.
 
     Raises:
         DocumentError: it is too large or too deep, no YAML, or more than JSON can say.
         UnsupportedError: there is no PyYAML.
     """
-    if len(data) > limits.document:
-        most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
-        raise DocumentError([Problem("too_large", "", RULES["too_large"].says, most, size)])
+    if len(data) > most:
+        limit, size = f"at most {most} bytes", f"{len(data)} bytes"
+        raise DocumentError([Problem("too_large", "", RULES["too_large"], limit, size)])
     if data.startswith(_BOM):
         _refuse("", 1, "UTF-8 without a byte order mark")
     try:
@@ -54,7 +66,7 @@ def read(data: bytes, limits: Limits = LIMITS) -> Any:
         raise UnsupportedError("YAML needs PyYAML", expected="omsgrain[formats]") from None
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _Reader(limits).read(yaml.parse(text, Loader=loader))
+        return _Reader(depth, aliases).read(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
@@ -76,8 +88,9 @@ class _Place:
 class _Reader:
     """Makes a tree of the events of one document; they nest in a list, not in calls."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, depth: int, aliases: int) -> None:
+        self._depth = depth
+        self._aliases = aliases
         self._open: list[_Place] = []
         # What an anchor stands for, how many values that is, and how deep.
         self._anchors: dict[str, tuple[Any, int, int]] = {}
@@ -112,7 +125,7 @@ class _Reader:
     def _begin(self, value: Any, tag: str, event: Any) -> None:
         if event.tag not in (None, "!", _CORE + tag):
             self._refuse("no tags but those of JSON")
-        if len(self._open) >= self._limits.depth:
+        if len(self._open) >= self._depth:
             self._too_deep()
         if self._open:
             place = self._open[-1]
@@ -132,9 +145,9 @@ class _Reader:
             self._refuse("an anchor before its alias")
         value, size, height = self._anchors[event.anchor]
         self._repeated += size
-        if self._repeated > self._limits.aliases:
-            self._refuse(f"aliases of at most {self._limits.aliases} values")
-        if len(self._open) + height > self._limits.depth:
+        if self._repeated > self._aliases:
+            self._refuse(f"aliases of at most {self._aliases} values")
+        if len(self._open) + height > self._depth:
             self._too_deep()
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             self._refuse("keys that are strings")
@@ -228,7 +241,7 @@ class _Reader:
             self._refuse("no surrogate without the other")
 
     def _too_deep(self) -> NoReturn:
-        says, most = RULES["too_deep"].says, f"at most {self._limits.depth}"
+        says, most = RULES["too_deep"], f"at most {self._depth}"
         raise DocumentError([Problem("too_deep", self._pointer(), says, most, line=self._line)])
 
     def _refuse(self, expected: str) -> NoReturn:
@@ -247,6 +260,4 @@ _SIGNS: Final = frozenset("+-.0123456789")
 
 
 def _refuse(pointer: str, line: int | None, expected: str) -> NoReturn:
-    raise DocumentError(
-        [Problem("not_yaml", pointer, RULES["not_yaml"].says, expected, line=line)]
-    )
+    raise DocumentError([Problem("not_yaml", pointer, RULES["not_yaml"], expected, line=line)])
