@@ -90,9 +90,48 @@ def _mif2(count: int) -> bytes:
     return json.dumps(document).encode()
 
 
+def _mif_ld(count: int) -> bytes:
+    """A corpus of MIF in JSON-LD with so many memories, about 900 bytes each."""
+    kinds = ("semantic", "episodic", "procedural")
+    records = [
+        {
+            "kind": "memory",
+            "payload": {
+                "@context": "https://mif-spec.dev/schema/context.jsonld",
+                "@type": "Memory",
+                "@id": f"urn:mif:{uuid.UUID(int=i)}",
+                "memoryType": kinds[i % len(kinds)],
+                "content": _content(i),
+                "created": _time(i),
+                "title": f"Shelf {i}",
+                "namespace": f"_{kinds[i % len(kinds)]}/shelves",
+                "tags": ["patrol", f"aisle-{i % 12}"],
+                "relationships": [
+                    {
+                        "@type": "Relationship",
+                        "relationshipType": "RelatesTo",
+                        "target": {"@id": f"urn:mif:{uuid.UUID(int=i // 2)}"},
+                        "strength": 0.5,
+                    }
+                ],
+                "temporal": {"validFrom": _time(i), "ttl": "P90D", "accessCount": i % 7},
+                "provenance": {"sourceType": "agent_inferred", "confidence": 0.6},
+            },
+        }
+        for i in range(count)
+    ]
+    corpus = {
+        "@context": "https://mif-spec.dev/schema/context.jsonld",
+        "@type": "MemoryCorpus",
+        "records": records,
+    }
+    return json.dumps(corpus).encode()
+
+
 _DOCUMENTS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "AIMEM": ("aimem", _bundle),
     "MIF 2.0": ("mif2", _mif2),
+    "MIF-LD": ("mif-ld", _mif_ld),
 }
 
 

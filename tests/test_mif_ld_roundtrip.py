@@ -127,9 +127,9 @@ def test_types_of_grains() -> None:
 
 
 def test_what_is_filled_in_does_not_come_back() -> None:
-    for given, confidence in (({}, 0.5), ({"sourceType": "user_implicit"}, 0.8)):
-        whole = MINIMAL | {"provenance": given}
-        grain = grain_of({"provenance": given})
+    for said, confidence in (({}, 0.5), ({"sourceType": "user_implicit"}, 0.8)):
+        whole = MINIMAL | {"provenance": said}
+        grain = grain_of({"provenance": said})
         assert (grain["confidence"], grain["subject"]) == (confidence, MINIMAL["@id"])
         assert json.loads(returned(spelled(whole))) == whole
     preference = grain_of({"namespace": "_semantic/preferences"})
@@ -161,7 +161,8 @@ TRAPS: dict[str, dict[str, Any]] = {
     "long": {"content": "word " * 10_000},
     "very long": {"content": "word " * 400_000},
     "old": {"created": "1843-12-10T00:00:00Z",
-            "temporal": {"validFrom": "1843-12-10T00:00:00Z", "recordedAt": "1843-12-10T00:00:00Z"}},
+            "temporal": {"validFrom": "1843-12-10T00:00:00Z",
+                         "recordedAt": "1843-12-10T00:00:00Z"}},
     "late": {"created": "9999-12-31T23:59:60Z"},
     "tags": {"tags": ["a", "a", "phi:x", "reg:gdpr", "", "e\u0301"]},
     "backwards": {"temporal": {"validFrom": "2026-03-02T00:00:00Z",
@@ -199,7 +200,7 @@ def test_two_that_name_each_other() -> None:
 
 
 def _derived(target: str) -> dict[str, Any]:
-    return FULL["relationships"][0] | {"target": {"@id": target}}
+    return {**FULL["relationships"][0], "target": {"@id": target}}
 
 
 # -- counters -------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ def test_layouts() -> None:
     assert [json.loads(one) for one in lines] == [MINIMAL, FULL_1X]
     for layout in ("document", "markdown"):
         with pytest.raises((SchemaError, FormatError)):
-            convert.dump(loaded.grains, layout=layout)  # type: ignore[arg-type]
+            convert.dump(loaded.grains, layout=layout)
 
 
 def test_whose_it_is() -> None:

@@ -61,7 +61,8 @@ def export_mg(
     producer keep their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
 
     FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is one of
-    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl.
+    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
+    JSON-LD; memories of the namespace _local are in no document unless --local is given.
 
     All grains without a filter, in order of arrival; with filters, the oldest first. Each is
     hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
@@ -73,7 +74,7 @@ def export_mg(
     bundle = {name: given.pop(name) for name in formats.EXPORT}
     own = {name: given.pop(name) for name in mif.EXPORT}
     named = format or format_of_name(file) or mif.format_of_name(file)
-    if named in ("mif1", "mif2"):
+    if named in ("mif1", "mif2", "mif-ld"):
         user = given.pop("user_id")
         others = [name for name in formats.EXPORT if name not in mif.SHARED]
         formats.refuse_given(mif.DOCUMENTS, *given, *others, "codec", "sort")
@@ -124,7 +125,7 @@ def export_mg(
 @click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
 @click.option(
     "--format",
-    type=click.Choice(["auto", "mg", "aimem", "mif2", "mif1"]),
+    type=click.Choice(["auto", "mg", "aimem", "mif2", "mif1", "mif-ld"]),
     default="auto",
     show_default=True,
     help="What FILE is; auto looks into it.",
@@ -151,7 +152,8 @@ def import_mg(
     out, and are listed. Its signature lies beside it, FILE.sig; with --trust it is checked.
 
     A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
-    is. A record that is not good, or that the store refuses, is reported; the others are taken.
+    is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that
+    is not good, or that the store refuses, is reported; the others are taken.
 
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
@@ -161,9 +163,12 @@ def import_mg(
     from omsgrain import ops
     from omsgrain.ops.bundles import is_bundle, sniffed
     from omsgrain.ops.convert import format_of_name
+    from omsgrain.ops.mif import is_directory
 
     found = sniffed(file) if format == "auto" else None
     named = format if found is None else found.format
+    if format == "auto" and is_directory(file):
+        named = "mif-ld"
     called = format_of_name(file) not in (None, "mg")
     if named == "auto" and is_bundle(file, by_name=True):
         named = "aimem"
@@ -172,7 +177,7 @@ def import_mg(
 
         sniff_file(file)  # says why it is no document
     own = {name: given.pop(name) for name in mif.IMPORT}
-    if named in ("mif1", "mif2") or own["passphrase_file"] is not None:
+    if named in ("mif1", "mif2", "mif-ld") or own["passphrase_file"] is not None:
         others = [name for name in formats.IMPORT if name != "dry_run"]
         formats.refuse_given(mif.DOCUMENTS, "errors", *others)
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}

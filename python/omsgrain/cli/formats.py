@@ -90,7 +90,7 @@ def export_options(command: F) -> F:
         click.option("--tenant-id", metavar="ID",
                      help="What the bundle calls the tenant: a UUID or a URI, if ID is neither."),
         click.option("--tenant", metavar="ID", help="Whose memory: the user_id of the grains."),
-        click.option("--format", type=click.Choice(["mg", "aimem", "mif2", "mif1"]),
+        click.option("--format", type=click.Choice(["mg", "aimem", "mif2", "mif1", "mif-ld"]),
                      help="By default told by the name of FILE."),
     ):  # fmt: skip
         command = option(command)
@@ -217,10 +217,14 @@ def _counts(records: dict[str, int]) -> str:
 
 
 @click.command(short_help="Make a file of another format.")
-@click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
 @click.option("--format", metavar="NAME",
-              help="mg, aimem, mif2 or mif1; by default told by TARGET's name.")  # fmt: skip
+              help="mg, aimem, mif2, mif1, mif-ld; by default told by TARGET's name.")  # fmt: skip
+@click.option("--layout",
+              type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
+              help="Of MIF in JSON-LD; by default told by TARGET's name.")  # fmt: skip
+@click.option("--local", is_flag=True, help="With memories of the namespace _local.")
 @click.option("--user", "--tenant", "user_id", metavar="ID",
               help="Whose document it is, if nothing says.")  # fmt: skip
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
@@ -242,6 +246,9 @@ def convert(
     of MIF 2.0, or of MIF 1.0 in JSON, YAML or JSON lines. TARGET is called .mg, .aimem.json,
     .aimem.ndjson, .mif.json (MIF 2.0, or 1.0 if SOURCE is), .mif.yaml or .mif.jsonl (MIF 1.0), or
     --format says what it is. It appears whole or not at all.
+
+    Memories of MIF in JSON-LD are a file, .memory.json, .jsonld, .mif.ndjson or .memory.md, or a
+    directory of such files.
 
     The grains go along whole, so that what TARGET cannot hold is there when it is converted back;
     with --strict they do not, and each field that is lost is reported.

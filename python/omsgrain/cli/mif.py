@@ -21,7 +21,7 @@ SHOWN = 10  # records and warnings printed one by one; the rest are counted
 DOCUMENTS = "a MIF document"
 STRATEGIES = ("skip_duplicates", "overwrite", "rename")
 IMPORT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user")
-EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file")
+EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file", "local")
 """The options that only these documents have."""
 SHARED = ("since", "include_embeddings", "strict")
 """Those that bundles have as well."""
@@ -53,6 +53,7 @@ def export_options(command: F) -> F:
     """What only the export of such a document is told."""
     for option in (
         _passphrase,
+        click.option("--local", is_flag=True, help="With memories of the namespace _local."),
         click.option("--document", metavar="ID",
                      help="Give this document back, as it was imported."),
         click.option("--redact", "redact_pii", is_flag=True,

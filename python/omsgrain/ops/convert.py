@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from omsgrain import container, formats
@@ -19,8 +19,9 @@ from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.limits import LIMITS
 from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
+from omsgrain.formats.mif_ld import corpus
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.formats.sniff import CONTAINER, Sniffed, sniff_file
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.ops.opening import resolver_in_use
@@ -87,14 +88,16 @@ def convert(
     """Convert a file; the whole of it is in memory.
 
     Args:
-        source: a file of one of the formats, told by what is in it.
+        source: a file of one of the formats, told by what is in it; or a directory of memories of
+            MIF in JSON-LD.
         target: the new file.
         format: what to write; by default told by the name of the target. One that is called
             .mif.json is of MIF 2.0, but if the source is of MIF 1.0.
         replace: a target that is there.
         passphrase: opens the source, if it is encrypted.
         encrypt: encrypt the target, which is of MIF 1.0, so that the passphrase opens it.
-        **options: those of ``formats.dump``; of no use are those that the format has not.
+        **options: those of ``formats.dump``; of no use are those that the format has not. Of MIF
+            in JSON-LD ``layout`` can be ``directory`` too.
 
     Raises:
         FileExistsError: the target is there, and is not to be replaced.
@@ -103,13 +106,18 @@ def convert(
         OmsError: the source is not good.
     """
     to = format or format_of_name(target)
+    if to is None and (source.is_dir() or options.get("layout") is not None):
+        to = "mif-ld"
     if to not in FORMATS:
         raise SchemaError("which format is to be written", field="/format",
                           expected=", ".join(FORMATS))  # fmt: skip
-    refuse_existing(target, replace)
-    found = sniff_file(source)
+    if not (to == "mif-ld" and target.is_dir()):
+        refuse_existing(target, replace)
+    found = Sniffed("mif-ld", False) if source.is_dir() else sniff_file(source)
     if format is None and to == "mif2" and found.format == "mif1":
         to = "mif1"  # another layout of the same
+    if to != "mif-ld" and options.pop("layout", None) is not None:
+        raise SchemaError("only MIF in JSON-LD is asked for its layout", field="/layout")
     if encrypt and (to != "mif1" or passphrase is None):
         raise SchemaError("only MIF 1.0 is encrypted, and with a passphrase", field="/encrypt")
     secret = {} if passphrase is None else {"passphrase": passphrase}
@@ -236,6 +244,59 @@ def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
     return read, write
 
 
+def _read_mif_ld(path: Path, _: bool, __: dict[str, Any]) -> Found:
+    if path.is_dir():
+        found = corpus.load_directory(path)
+    else:
+        with path.open("rb") as source:
+            data = source.read(MIF_LIMITS.document + 1)
+        found = formats.load(data, format="mif-ld", shape=corpus.shape_of_name(path.name))
+    lost = [Loss(one.pointer, "record", f"it was left out: {one.rule}")
+            for one in found.problems]  # fmt: skip
+    return Found(found, lost)
+
+
+def _write_mif_ld(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
+    wanted = {name: value for name, value in options.items() if value is not None}
+    wanted.pop("producer", None)
+    layout = wanted.pop("layout", None) or _layout_of_name(path)
+    markdown = layout == "markdown" and not path.name.endswith(".md")
+    if layout == corpus.DIRECTORY or markdown:
+        return _write_directory(read, path, replace, markdown, wanted)
+    dumped = formats.dump(read, format="mif-ld", layout=layout, **wanted)
+    with NewFiles(replace=replace) as files:
+        files.add(path, [dumped.data])
+    return dumped.losses
+
+
+def _write_directory(
+    read: Import, path: Path, replace: bool, markdown: bool, options: dict[str, Any]
+) -> list[Loss]:
+    """Files of memories below a directory, which appear together."""
+    local, losses = bool(options.pop("local", False)), list[Loss]()
+    from omsgrain.formats.across.convert import is_foreign
+
+    if is_foreign(read.grains, "mif-ld"):
+        dumped = formats.dump(read, format="mif-ld", layout="array", local=local, **options)
+        read, losses = formats.load(dumped.data, format="mif-ld"), dumped.losses
+    with NewFiles(replace=replace) as files:
+
+        def write(name: PurePosixPath, data: bytes) -> None:
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            files.add(file, [data])
+
+        return losses + corpus.write_files(read.grains, write, markdown=markdown, local=local)
+
+
+def _layout_of_name(path: Path) -> str | None:
+    """How memories stand in a file that is called so; by default as they stood."""
+    if path.is_dir() or not path.suffix:
+        return corpus.DIRECTORY
+    ends = {".md": "markdown", ".ndjson": "lines", ".json": "document"}
+    return ends.get(path.suffix)
+
+
 def _layout(path: Path) -> str:
     named = (name for name, end in EXTENSIONS.items() if path.name.endswith(end))
     return next(named, "json")
@@ -246,5 +307,6 @@ FORMATS: dict[str, Handler] = {
     "aimem": Handler((".aimem.json", ".aimem.ndjson"), _read_aimem, _write_aimem),
     "mif2": Handler((EXTENSIONS["json"],), *_mif("mif2")),
     "mif1": Handler((EXTENSIONS["yaml"], EXTENSIONS["jsonl"]), *_mif("mif1")),
+    "mif-ld": Handler(corpus.SUFFIXES, _read_mif_ld, _write_mif_ld),
 }
 """All of them."""

@@ -23,11 +23,19 @@ _READERS: Final = {
     "aimem": "omsgrain.formats.aimem.records",
     "mif2": "omsgrain.formats.mif2.records",
     "mif1": "omsgrain.formats.mif1.records",
+    "mif-ld": "omsgrain.formats.mif_ld.records",
 }
 """Format -> the module that makes records of its grains again."""
 _INTERNAL: Final = "omsgrain:"
 _TEXTS: Final = ("content", "summary", "name")
-_TYPES: Final = ("memory_type", "type", "entity_type", "relation_type")
+_TYPES: Final = (
+    "memory_type",
+    "conceptType",
+    "memoryType",
+    "type",
+    "entity_type",
+    "relation_type",
+)
 
 
 def id_of(grain: Grain) -> str:

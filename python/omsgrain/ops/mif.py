@@ -31,10 +31,11 @@ __all__ = [
     "export_mif",
     "import_document",
     "import_mif",
+    "is_directory",
     "layout_of_name",
 ]
 
-FORMATS: Final = ("mif2", "mif1")
+FORMATS: Final = ("mif2", "mif1", "mif-ld")
 LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
 """How files are called, by layout."""
 _YAML: Final = ".mif.yml"
@@ -58,6 +59,11 @@ class ExportedMif:
     def to_dict(self) -> dict[str, Any]:
         """The file as JSON-ready values."""
         return {"path": os.fspath(self.path), "bytes": self.bytes, **self.report}
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a path is a directory that can have memories of MIF in JSON-LD: not a store."""
+    return path.is_dir() and not (path / DATA_FILE).exists()
 
 
 def layout_of_name(file: Path) -> str | None:
@@ -163,7 +169,7 @@ def import_mif(
 
     Args:
         store: where to.
-        file: the document.
+        file: the document; or a directory of memories of MIF in JSON-LD.
         user_id: whose memory it becomes; by default whose the document says it is.
         dry_run: change nothing; say what would become of each record.
         actor: who imports, for the audit trail.
@@ -178,10 +184,21 @@ def import_mif(
     from omsgrain.gateways.mif.reading import read
 
     limit = _MOST if most is None else most
-    with file.open("rb") as source:
-        data = source.read(limit + 1)  # one more, so that it is refused
-    known = {name: options.pop(name) for name in ("format", "passphrase") if name in options}
-    document = read(data, user_id=user_id, most=limit, **known)
+    known: dict[str, Any] = {
+        name: options.pop(name) for name in ("format", "passphrase") if name in options
+    }
+    if file.is_dir():
+        from omsgrain.formats.mif_ld.corpus import load_directory
+
+        document = load_directory(file, user_id=user_id)
+    else:
+        with file.open("rb") as source:
+            data = source.read(limit + 1)  # one more, so that it is refused
+        if file.name.endswith(".md"):
+            from omsgrain.formats.mif_ld.corpus import shape_of_name
+
+            known["shape"] = shape_of_name(file.name)
+        document = read(data, user_id=user_id, most=limit, **known)
     there = (store / DATA_FILE).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
         from omsgrain.gateways.mif.importing import import_document as take

@@ -11,12 +11,15 @@ from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
 from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS
 from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
+from omsgrain.formats.mif_ld.corpus import SUFFIXES as LD_SUFFIXES
+from omsgrain.formats.mif_ld.corpus import shape_of_name
+from omsgrain.formats.problems import MOST
 from omsgrain.ops.bundles import Document
 
 __all__ = ["FORMATS", "SUFFIXES", "verify_mif"]
 
-FORMATS: Final = ("mif1", "mif2")
-SUFFIXES: Final = tuple(EXTENSIONS.values())
+FORMATS: Final = ("mif1", "mif2", "mif-ld")
+SUFFIXES: Final = (*EXTENSIONS.values(), *(one for one in LD_SUFFIXES if one != ".md"))
 """How the files are called."""
 _ARRAYS: Final[dict[str, Mapping[str, str]]] = {"mif1": MIF1_ARRAYS, "mif2": MIF2_ARRAYS}
 
@@ -25,8 +28,8 @@ def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Docume
     """Say all that is wrong with a document, around its records and in them.
 
     Args:
-        file: of MIF 2.0, or of MIF 1.0 in any layout.
-        format: which of the two.
+        file: of MIF 2.0, of MIF 1.0 in any layout, or memories of MIF in JSON-LD.
+        format: which of them.
         passphrase: opens it, if it is encrypted.
 
     Raises:
@@ -36,10 +39,24 @@ def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Docume
     """
     with file.open("rb") as source:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
+    if format == "mif-ld":
+        return _memories(data, file)
     verdict = _verdict(data, format, passphrase)
     problems = (*verdict.faults, *verdict.problems)
     records = _counts(verdict.document, format)
     return Document(str(file), records, problems, verdict.total, verdict.warnings, format=format)
+
+
+def _memories(data: bytes, file: Path) -> Document:
+    """What is wrong with memories of MIF in JSON-LD."""
+    from omsgrain.formats.mif_ld import layouts
+    from omsgrain.formats.mif_ld.convert import taken
+
+    found = taken(layouts.read(data, shape=shape_of_name(file.name)), mode="extra")
+    records = {"memories": len(found.values)}
+    total = len(found.problems)
+    return Document(str(file), records, found.problems[:MOST], total, found.warnings[:MOST],
+                    format="mif-ld")  # fmt: skip
 
 
 def _verdict(data: bytes, format: str, passphrase: str | None) -> Any:

@@ -44,7 +44,10 @@ def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> N
         for array in made.arrays.values():
             for record, address in array:
                 if address in left:
-                    member: dict[str, Any] = {"address": address, "blob": _text(heap.grains[address])}
+                    member: dict[str, Any] = {
+                        "address": address,
+                        "blob": _text(heap.grains[address]),
+                    }
                     if to == MIF_LD:
                         if address in vectors and not _holds(heap.grains[address]):
                             model, data = vectors[address]

@@ -126,7 +126,8 @@ def dump(
     elif to == MIF_LD:
         from omsgrain.formats.mif_ld.convert import written
 
-        data, lost = written(document, own, layout, found.grains.__getitem__)
+        form: Any = layout
+        data, lost = written(document, own, form, found.grains.__getitem__)
         losses = [*losses, *lost]
     elif own is not None and to == MIF2:
         data = spelled(own, document, found.grains.__getitem__)

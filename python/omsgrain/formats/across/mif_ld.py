@@ -53,7 +53,9 @@ _SOURCES: Final = {
     "external_import": "imported",
 }
 """Where memories come from, by their names in the model."""
-_SAID_SO: Final = {own: name for name, own in _SOURCES.items()} | {"ai_generated": "agent_inferred"}
+_SAID_SO: Final = {own: name for name, own in _SOURCES.items()} | {
+    "ai_generated": "agent_inferred"
+}
 _ENTITIES: Final = {
     name: name.lower() for name in ("Person", "Organization", "Technology", "Concept", "File")
 }
@@ -237,8 +239,8 @@ def _urn_of(name: str, kind: str | None) -> str:
 
 def _embedding(record: Record) -> model.Embedding | None:
     said = _object(record, "embedding")
-    rest = {name: said[name] for name in ("modelVersion", "sourceText", "vectorUri")
-            if name in said}  # fmt: skip
+    others = ("modelVersion", "sourceText", "vectorUri")
+    rest: dict[str, Any] = {name: said[name] for name in others if name in said}
     dimensions, normalized = said.get("dimensions"), said.get("normalized")
     found = model.Embedding(
         model=_text(said, "model"),
@@ -253,7 +255,8 @@ def _origin(record: Record) -> model.Provenance | None:
     said = _object(record, "provenance")
     kind = _text(said, "sourceType")
     rest = {name: one for name, one in said.items()
-            if name not in ("sourceType", "agent") and (name, one) != ("@type", "prov:Entity")}  # fmt: skip
+            if name not in ("sourceType", "agent")
+            and (name, one) != ("@type", "prov:Entity")}  # fmt: skip
     found = model.Provenance(type=None if kind is None else _SOURCES.get(kind, kind),
                              agent=_text(said, "agent"), rest=rest)  # fmt: skip
     return None if found == model.Provenance() else found
@@ -314,7 +317,7 @@ def _relates(kind: str | None) -> str | None:
 
 
 def _document(envelope: Mapping[str, Any]) -> model.Document:
-    files = envelope.get("files") or ()
+    files: Any = envelope.get("files") or ()
     whole = files[0].get("corpus") if len(files) == 1 else None
     rest = dict(whole) if isinstance(whole, dict) else {}
     for name in ("@context", "@type", "records", "memories"):

@@ -16,7 +16,7 @@ from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
 from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
-from omsgrain.formats.across.gather import HUBS, Heap, heap, parts_of
+from omsgrain.formats.across.gather import Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.document import Import, Manifest, Vector, manifest
 from omsgrain.formats.packed import float32
@@ -65,25 +65,14 @@ def _all(
     heaped = heap(grains)
     try:
         vectors = _vectors(found, looked, heaped, None)
-        made = _made(heaped, looked, found.format, vectors)
+        made, _ = tree(heaped, found.format, vectors, Options())
     except SchemaError:
-        return None
+        return None  # without being told whose it is, say, none can be made
     return (
         replace(found, grains=grains, vectors=vectors)
         if _alike(made, document, found.format)
         else None
     )
-
-
-def _made(
-    heaped: Heap, looked: Heap, format: str, vectors: Mapping[str, Vector]
-) -> dict[str, Any]:
-    """What the grains make; if they do not say whose they are, the document does."""
-    try:
-        return tree(heaped, format, vectors, Options())[0]
-    except SchemaError:
-        user = HUBS[format].read([], looked.envelope(format)).document.user
-        return tree(heaped, format, vectors, Options(user=user))[0]
 
 
 def _some(

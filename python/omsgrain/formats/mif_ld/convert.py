@@ -310,9 +310,7 @@ def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
 def is_local(value: Any) -> bool:
     """Whether a memory is of the namespace that does not leave."""
     namespace = value.get("namespace") if isinstance(value, dict) else None
-    return isinstance(namespace, str) and (
-        namespace == LOCAL or namespace.startswith(f"{LOCAL}/")
-    )
+    return isinstance(namespace, str) and (namespace == LOCAL or namespace.startswith(f"{LOCAL}/"))
 
 
 def _without_embeddings(found: Owned, losses: list[Loss]) -> Owned:

@@ -28,8 +28,19 @@ from omsgrain.formats.mif_ld.shape import Shape, shape_of
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.source import same
 
-__all__ = ["CORPUS", "LAYOUTS", "Layout", "Sheet", "corpus", "entry", "layout_of", "read",
-           "shrunk", "tree", "write"]
+__all__ = [
+    "CORPUS",
+    "LAYOUTS",
+    "Layout",
+    "Sheet",
+    "corpus",
+    "entry",
+    "layout_of",
+    "read",
+    "shrunk",
+    "tree",
+    "write",
+]
 
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
@@ -117,7 +128,9 @@ def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
     raise FormatError("a file is not of these documents", rule="manifest")
 
 
-def write(entry: dict[str, Any], values: Sequence[Any]) -> tuple[bytes, list[tuple[str, str, str]]]:
+def write(
+    entry: dict[str, Any], values: Sequence[Any]
+) -> tuple[bytes, list[tuple[str, str, str]]]:
     """Write a file.
 
     Args:
@@ -187,7 +200,8 @@ def _array(tree: dict[str, Any]) -> str:
 
 
 def _corpus(tree: dict[str, Any]) -> Sheet:
-    values, places = [], []
+    values: list[Any] = []
+    places: list[tuple[str, int | None]] = []
     runs: list[list[Any]] = []
     array = _array(tree)
     for i, record in enumerate(tree[array]):

@@ -125,7 +125,7 @@ def _subject(record: Record) -> str:
 
 def _confidence(said: Record) -> float:
     given = said.get("confidence")
-    if type(given) in (int, float) and 0 <= given <= 1:
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1:
         return float(given) + 0.0
     return _CONFIDENCES.get(name(said.get("sourceType")) or "", 0.5)
 

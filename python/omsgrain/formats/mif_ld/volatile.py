@@ -18,6 +18,8 @@ from omsgrain.formats.source import Difference, apply, difference
 __all__ = ["Counters", "apart", "together"]
 
 _ID: Final = "@id"
+_TEMPORAL: Final = "temporal"
+"""All counters stand below it."""
 Counters: TypeAlias = "dict[str, list[Difference | None]]"
 
 
@@ -40,8 +42,17 @@ def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
         if without is not record:
             listed = counters.setdefault(id, [])
             listed += [None] * (at - len(listed))
-            listed.append(difference(without, record))
+            listed.append(_difference(without, record))
     return bare, counters
+
+
+def _difference(bare: Record, record: Record) -> Difference | None:
+    """As `difference`, but only where counters stand is looked."""
+    way = _TEMPORAL
+    if way not in bare:
+        return difference(bare, record)
+    inner = difference(bare[way], record[way])
+    return None if inner is None else {"~": {way: inner}}
 
 
 def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[Any]:
@@ -54,7 +65,7 @@ def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[An
     for record in records:
         id = record.get(_ID) if isinstance(record, dict) else None
         listed = counters.get(id) if isinstance(id, str) else None
-        if listed is None:
+        if not isinstance(id, str) or listed is None:
             yield record
             continue
         if not isinstance(listed, list):

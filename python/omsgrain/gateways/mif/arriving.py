@@ -19,7 +19,7 @@ from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.natives import hash_of
 from omsgrain.gateways.mif.report import RecordReport
-from omsgrain.gateways.mif.versions import Version, version
+from omsgrain.gateways.mif.versions import NAMES, Version, version
 from omsgrain.grain import Grain
 
 __all__ = ["NATIVE", "Arrived", "Document", "Place", "arrived", "rebuilt"]
@@ -151,7 +151,7 @@ def _manifest(
     version(read.format)  # or it is told here that it is no MIF document
     for grain in reversed(read.grains):
         manifest = open_manifest(grain, by_address.__getitem__)
-        if manifest is not None and manifest.format in ("mif1", "mif2"):
+        if manifest is not None and manifest.format in NAMES:
             return grain, manifest
     return None, None
 
@@ -201,7 +201,7 @@ def _one(
     vector = read.vectors.get(grain.address)
     kept = None if vector is None else (vector.model, vector.data)
     parts = tuple(by_address[address] for address in parts_of(grain) if address in by_address)
-    if source is None or source.format not in ("mif1", "mif2") or source.kind == KIND:
+    if source is None or source.format not in NAMES or source.kind == KIND:
         return Arrived(
             place, pointer, found.name, NATIVE, None, hash_of(grain), grain, parts, kept
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from omsgrain.formats import times
+from omsgrain.gateways.mif import linked
 from omsgrain.gateways.mif.arriving import Arrived, Document
 
 __all__ = ["reads_of"]
@@ -24,6 +25,11 @@ def reads_of(document: Document, one: Arrived) -> tuple[int, int | None] | None:
     if document.version.name == "mif1":
         record: Any = document.record_of(one)
         return _told(record.get("access_count"), record.get("accessed_at"))
+    if document.version.name == linked.FORMAT:
+        whole = linked.with_counters(document.manifest.envelope, document.record_of(one))
+        temporal = whole.get("temporal")
+        said: Any = temporal if isinstance(temporal, dict) else {}
+        return _told(said.get("accessCount"), said.get("lastAccessed"))
     told = document.manifest.envelope.get("vendor_extensions")
     for name in (_VENDOR, _MEMORIES, one.id):
         told = told.get(name) if isinstance(told, dict) else None

@@ -17,6 +17,7 @@ from omsgrain.errors import NotFoundError
 from omsgrain.formats.document import KIND, Dump, open_manifest
 from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
+from omsgrain.gateways.mif.versions import NAMES
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class KeptDocument:
 
     Attributes:
         id: by what it is known: that of the export, or else the hash of its bytes.
-        format: ``mif2`` or ``mif1``.
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
         created_at: when it was made, ms since 1970.
         seq: the number of the grain that lists it.
     """
@@ -53,7 +54,7 @@ def documents(store: GrainStore, user_id: str) -> list[KeptDocument]:
 
     def look(page: Page, seq: int, grain: Grain) -> None:
         source = Source.of(grain)
-        if source is not None and source.kind == KIND and source.format in ("mif1", "mif2"):
+        if source is not None and source.kind == KIND and source.format in NAMES:
             created_at = grain.get("created_at", 0)
             found.append(KeptDocument(source.id, source.format, created_at, seq))
 

@@ -19,6 +19,7 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats import times
 from omsgrain.formats.document import Dump, Loss, lift
 from omsgrain.formats.vendors import MEMBER
+from omsgrain.gateways.mif import linked
 from omsgrain.gateways.mif.choosing import Chosen, Wanted, choose
 from omsgrain.gateways.mif.finishing import finished
 from omsgrain.gateways.mif.foreign import FORMAT
@@ -82,6 +83,7 @@ def export_document(
     purpose: Purpose = "transfer",
     now: int | None = None,
     actor: str | None = None,
+    local: bool = False,
 ) -> tuple[Dump, ExportReport]:
     """Export a user's memory as one document.
 
@@ -90,7 +92,7 @@ def export_document(
     Args:
         store: where from.
         user_id: whose memory; nobody else's grains are read.
-        format: ``mif2`` or ``mif1``.
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
         layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``.
         include_embeddings: whether they leave; content can be guessed from them.
         include_graph: whether entities, and what relates them, leave.
@@ -102,6 +104,7 @@ def export_document(
         purpose: why, for the rules of presets and profiles, and of consents.
         now: ms since 1970, instead of the clock.
         actor: who exports, for the audit trail, if it is another than the store's.
+        local: with memories of MIF in JSON-LD that are of the namespace ``_local``.
 
     Raises:
         SchemaError: an argument.
@@ -131,6 +134,7 @@ def export_document(
         exported_at=times.spell(made),
         embeddings=include_embeddings,
         strict=strict or redact_pii,
+        local=local,
     )
     written, losses = _with_foreign(store, user_id, json.loads(dumped.data), format, chosen)
     losses = [*dumped.losses, *losses]
@@ -172,7 +176,8 @@ def _report(
     format: str, document: dict[str, Any], losses: list[Loss], chosen: Chosen
 ) -> ExportReport:
     report = ExportReport(format, passed_over=chosen.passed_over)
-    for pointer, kind in version(format).arrays.items():
+    arrays = {"/records": "memory"} if format == linked.FORMAT else version(format).arrays
+    for pointer, kind in arrays.items():
         array: Any = document
         for name in pointer.split("/")[1:]:
             array = array.get(name) if isinstance(array, dict) else None

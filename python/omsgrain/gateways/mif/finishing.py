@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 
 from omsgrain.formats import times
 from omsgrain.formats.document import fill, lift
+from omsgrain.gateways.mif import linked
 from omsgrain.gateways.mif.choosing import Chosen, Reads
 from omsgrain.gateways.mif.renaming import LIKE_UUID, References
 from omsgrain.gateways.mif.versions import Version, version
@@ -53,6 +54,8 @@ def finished(
     Returns:
         The document, and what was found if it was looked for.
     """
+    if format == linked.FORMAT:
+        return linked.finished(document, chosen.reads, redact=redact, detectors=detectors)
     found = version(format)
     envelope, arrays = lift(document, [at for at in found.arrays if at not in found.single])
     if format == "mif1":

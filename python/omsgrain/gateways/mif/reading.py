@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from omsgrain import formats
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.document import Import
+from omsgrain.gateways.mif.versions import NAMES
 
 __all__ = ["read"]
 
@@ -26,7 +28,7 @@ def read(
 
     Args:
         data: its bytes.
-        format: ``mif2``, ``mif1``, or ``auto``: told from the content.
+        format: ``mif2``, ``mif1``, ``mif-ld``, or ``auto``: told from the content.
         user_id: whose memory it becomes; by default whose the document says it is.
         most: bytes at the most; by default what the format takes.
         passphrase: what opens it, if it is encrypted.
@@ -39,8 +41,8 @@ def read(
     """
     if format == "auto":
         format = formats.sniff(data)
-        if format not in ("mif1", "mif2"):
-            raise UnsupportedError("no MIF document", expected="mif2, mif1", found=format)
+        if format not in NAMES:
+            raise UnsupportedError("no MIF document", expected=", ".join(NAMES), found=format)
     if format == "mif1":
         from omsgrain.formats.mif1.limits import LIMITS as LIMITS1
 
@@ -48,8 +50,9 @@ def read(
             options["passphrase"] = passphrase
         if most is not None:
             options["limits"] = replace(LIMITS1, document=most)
-    elif format == "mif2":
-        from omsgrain.formats.mif2.limits import LIMITS
+    elif format in NAMES:
+        limits = f"omsgrain.formats.{format.replace('-', '_')}.limits"
+        LIMITS = import_module(limits).LIMITS
 
         if passphrase is not None:
             expected = "only MIF 1.0 has an envelope"

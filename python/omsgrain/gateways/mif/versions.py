@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the two versions of MIF do not have in common, for imports and exports: one row each."""
+"""What the versions of MIF do not have in common, for imports and exports: one row each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from omsgrain.errors import SchemaError
 if TYPE_CHECKING:
     from omsgrain.formats.records import Table
 
-__all__ = ["ANY", "Version", "version"]
+__all__ = ["ANY", "NAMES", "Version", "version"]
+
+NAMES: Final = ("mif2", "mif1", "mif-ld")
+"""All of them."""
 
 ANY: Final = "*"
 """A reference to a record of any kind."""
@@ -130,4 +133,10 @@ def version(name: str) -> Version:
         }
         renamed = frozenset(("memory", "todo"))
         return Version(name, TABLE1, arrays, _MIF1, renamed, frozenset(("/consent",)))
-    raise SchemaError("not a version of MIF", field="/format", expected="mif2 or mif1")
+    if name == "mif-ld":
+        from omsgrain.formats.mif_ld.records import TABLE as TABLE_LD
+
+        # The URNs of memories are names: none of them is given another one.
+        return Version(name, TABLE_LD, {"/memories": "memory"}, {}, frozenset())
+    expected = "mif2, mif1 or mif-ld"
+    raise SchemaError("not a version of MIF", field="/format", expected=expected)

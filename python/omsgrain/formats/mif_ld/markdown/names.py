@@ -16,7 +16,7 @@ from omsgrain.formats.records import Record
 __all__ = ["FRONT_1_X", "KEBAB", "PASCAL", "URN", "camel", "id_of", "slug", "snake", "urn_of"]
 
 URN: Final = "urn:mif:"
-FRONT_1_X: Final = (
+FRONT_1_X: Final[tuple[str, ...]] = (
     "created", "modified", "namespace", "title", "summary", "properties", "compressedAt", "tags",
     "aliases", "temporal", "provenance", "embedding", "relationships", "citations", "documents",
     "entities", "ontology", "entity", "extensions",

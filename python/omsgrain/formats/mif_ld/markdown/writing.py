@@ -65,9 +65,7 @@ def _front(document: Record, shape: Shape) -> Record:
     else:
         front["type"] = document.get("memoryType", document.get("conceptType"))
         members = {
-            name: document[name]
-            for name in FRONT_1_X
-            if name in document and name not in _BEHIND
+            name: document[name] for name in FRONT_1_X if name in document and name not in _BEHIND
         }
     known = {*FRONT_1_X, *_NOT_WRITTEN, "memoryType", "id", "type"}
     members |= {name: value for name, value in document.items() if name not in known}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memories of MIF in JSON-LD into a store and out of it, by the library and the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from mif_imports import opened
+from mif_ld_documents import FULL, FULL_1X, MINIMAL, spelled
+from omsgrain.formats.mif_ld import markdown
+from omsgrain.gateways.mif.documents import documents, export_kept
+from omsgrain.gateways.mif.exporting import export_document
+from omsgrain.gateways.mif.importing import import_document
+from shell import Shell, exit_code
+
+USER = "user-1"
+
+
+@pytest.fixture
+def store() -> Iterator[og.GrainStore]:
+    with opened() as store:
+        yield store
+
+
+def fates(store: og.GrainStore, whole: Any, **options: Any) -> list[str]:
+    report = import_document(store, spelled(whole), user_id=USER, **options)
+    return [one.fate for one in report.records]
+
+
+def exported(store: og.GrainStore, **options: Any) -> list[dict[str, Any]]:
+    dump, _ = export_document(store, USER, format="mif-ld", **options)
+    return [one["payload"] for one in json.loads(dump.data)["records"]]
+
+
+def test_a_second_import_changes_nothing(store: og.GrainStore) -> None:
+    assert fates(store, [MINIMAL, FULL_1X]) == ["imported", "imported"]
+    assert fates(store, [MINIMAL, FULL_1X]) == ["unchanged", "unchanged"]
+
+
+def test_another_content_supersedes(store: og.GrainStore) -> None:
+    fates(store, MINIMAL)
+    newer = MINIMAL | {"content": "The garden is watered in the morning."}
+    assert fates(store, newer) == ["updated"]
+    assert [one["content"] for one in exported(store, strict=True)] == [newer["content"]]
+    counted = newer | {"temporal": {"accessCount": 9}}
+    assert fates(store, counted) == ["unchanged"]
+
+
+def test_the_same_text_under_two_names_is_two_memories(store: og.GrainStore) -> None:
+    assert fates(store, [MINIMAL, MINIMAL | {"@id": "urn:mif:other"}]) == ["imported"] * 2
+
+
+def test_a_document_is_given_back(store: og.GrainStore) -> None:
+    for whole in (FULL, [MINIMAL, FULL_1X]):
+        fates(store, whole)
+        kept = documents(store, USER)[-1]
+        assert kept.format == "mif-ld"
+        assert json.loads(export_kept(store, USER, kept.id).data) == whole
+
+
+def test_counters_go_on(store: og.GrainStore) -> None:
+    fates(store, FULL)
+    (memory,) = exported(store, strict=True)
+    assert memory["temporal"]["accessCount"] == FULL["temporal"]["accessCount"]
+    assert memory["temporal"]["lastAccessed"] == FULL["temporal"]["lastAccessed"]
+
+
+def test_a_memory_is_found_by_its_name(store: og.GrainStore) -> None:
+    fates(store, [MINIMAL, FULL_1X])
+    found = store.query(origin=FULL_1X["@id"]).results
+    assert [store.get(hit.content_address).type for hit in found] == ["workflow"]
+
+
+def test_local_memories_stay(store: og.GrainStore) -> None:
+    private = MINIMAL | {"@id": "urn:mif:private", "namespace": "_local/x"}
+    fates(store, [MINIMAL, private])
+    assert [one["@id"] for one in exported(store)] == [MINIMAL["@id"]]
+    assert len(exported(store, local=True)) == 2
+    other, report = export_document(store, USER, format="mif2")
+    assert b"urn:mif:private" not in other.data
+    assert report.lost >= 1
+
+
+def test_redacted(store: og.GrainStore) -> None:
+    fates(store, MINIMAL | {"content": "Write to ada@example.org.", "summary": "ada@example.org"})
+    (memory,) = exported(store, redact_pii=True)
+    assert "ada@example.org" not in json.dumps(memory)
+    assert memory["created"] == MINIMAL["created"]
+
+
+def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
+    store, files = tmp_path / "m.omsg", tmp_path / "files"
+    files.mkdir()
+    (files / "a.memory.json").write_bytes(spelled(MINIMAL))
+    (files / "b.memory.md").write_text(
+        markdown.write(MINIMAL | {"@id": "urn:mif:b"})[0], encoding="utf-8"
+    )
+    told = shell.json("import", store, files, "--user", USER)
+    assert (told["format"], told["memories_imported"]) == ("mif-ld", 2)
+    one = tmp_path / "one.jsonld"
+    one.write_bytes(spelled(FULL))
+    assert shell("import", store, one, "--user", USER) == 0
+    assert b"1 updated" in shell.out
+    out = tmp_path / "out.jsonld"
+    told = shell.json("export", store, out, "--user", USER)
+    assert (told["format"], told["memories_exported"]) == ("mif-ld", 2)
+    assert len(json.loads(out.read_bytes())["records"]) == 2
+    assert shell("verify", out, one, files) == 0
+    told = shell.json("convert", files, tmp_path / "all.mg")
+    assert (told["from"], told["to"]) == ("mif-ld", "mg")
+    back = tmp_path / "back"
+    assert shell("convert", tmp_path / "all.mg", back, "--layout", "directory") == 0
+    assert json.loads((back / "a.memory.json").read_bytes()) == MINIMAL
+
+
+def test_bad_memories_are_told(shell: Shell, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonld"
+    bad.write_bytes(spelled([MINIMAL, MINIMAL | {"created": "yesterday"}]))
+    assert shell("verify", bad) == exit_code("ERR_FORMAT")
+    assert b"/1/created" in shell.err
+    told = shell.json("import", tmp_path / "m.omsg", bad, "--user", USER)
+    assert (told["memories_imported"], len(told["errors"])) == (1, 1)
