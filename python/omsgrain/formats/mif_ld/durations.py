@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations, and the time that is one of them later. Spec: ISO 8601-1 §5.5.2
+"""Durations, and the time that is one of them later. Spec: ISO 8601-1 §5.5.2.
 
 Years and months are those of the calendar, so how long they last depends on where they begin.
 """

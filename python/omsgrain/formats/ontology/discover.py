@@ -97,7 +97,7 @@ def suggest(
     """
     data = None if text is None else text.encode(errors="replace")
     name = None if file_name is None else file_name.removeprefix("./").encode(errors="replace")
-    found = []
+    found: list[Suggestion] = []
     for pattern in known.patterns:
         if enabled_only and not pattern.enabled:
             continue
@@ -140,7 +140,7 @@ def patterns_of(ontology: Ontology, told: Faults) -> tuple[Pattern, ...]:
         UnsupportedError: there is no RE2.
     """
     left = PROGRAMS
-    made = []
+    made: list[Pattern] = []
     for group in ("patterns", "content_patterns", "file_patterns"):
         listed = ontology.discovery.get(group)
         for at, one in enumerate(listed if isinstance(listed, list) else ()):

@@ -15,7 +15,7 @@ from omsgrain.formats.ontology.graph import ordered, reached
 from omsgrain.formats.ontology.model import EntityType
 from omsgrain.formats.ontology.namespaces import choose_namespace, namespace_at
 from omsgrain.formats.ontology.rules import RULES, problem
-from omsgrain.formats.ontology.traits import MOST, Field, Traits, clashes
+from omsgrain.formats.ontology.traits import MOST, Field, Traits
 from omsgrain.formats.problems import Problem
 
 __all__ = ["ALWAYS", "ANY", "Faults", "integrity"]
@@ -89,8 +89,8 @@ def _traits(scope: Scope, traits: Traits, told: Faults) -> None:
         for at, upper in enumerate(trait.extends):
             if upper not in scope.parts.traits:
                 told.tell("ONT-TRAIT", f"{trait.pointer}/extends/{at}", repr(upper))
-        parts = [traits.of_trait(upper) for upper in trait.extends if upper in scope.parts.traits]
-        _conflicts(clashes(traits.of_trait(name), parts), f"{trait.pointer}/extends", told)
+        found = traits.clashes(traits.of_trait(name), trait.extends)
+        _conflicts(found, f"{trait.pointer}/extends", told)
 
 
 def _types(scope: Scope, traits: Traits, told: Faults) -> None:
@@ -107,17 +107,13 @@ def _types(scope: Scope, traits: Traits, told: Faults) -> None:
             if trait not in scope.parts.traits:
                 told.tell("ONT-TRAIT", f"{one.pointer}/traits/{at}", repr(trait))
         whole = traits.of_type(one)
-        parts = [traits.of_trait(name) for name in one.traits if name in scope.parts.traits]
-        _conflicts(clashes(whole, parts), f"{one.pointer}/traits", told)
+        _conflicts(traits.clashes(whole, one.traits), f"{one.pointer}/traits", told)
         if whole.fields or not one.traits:  # else a trait that is not known may define it
             for at, name in enumerate(one.required):
-                if name not in whole.fields and name not in whole.conflicts | _ALWAYS:
+                if name not in whole.fields and name not in ALWAYS and name not in whole.conflicts:
                     told.tell("ONT-REQUIRED", f"{one.pointer}/schema/required/{at}", repr(name))
     if traits.is_full:
         told.tell("ONT-LARGE", "/traits", expected=f"at most {MOST} fields, inherited ones too")
-
-
-_ALWAYS: Final = dict.fromkeys(ALWAYS, ())
 
 
 def _conflicts(found: Any, pointer: str, told: Faults) -> None:

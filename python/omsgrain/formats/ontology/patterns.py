@@ -48,7 +48,7 @@ def of_regex(source: str) -> Regex:
         UnsupportedError: there is no RE2.
     """
     try:
-        import re2
+        import re2  # type: ignore[import-untyped]
     except ImportError:
         raise UnsupportedError("google-re2 is not installed",
                                expected="omsgrain[formats]") from None  # fmt: skip

@@ -15,10 +15,10 @@ from omsgrain.formats.ontology.compose import Scope
 from omsgrain.formats.ontology.graph import ordered, reached
 from omsgrain.formats.ontology.model import EntityType
 
-__all__ = ["MOST", "Composed", "Field", "Traits", "clashes"]
+__all__ = ["MOST", "Composed", "Field", "Traits"]
 
-MOST: Final = 1_000_000
-"""Fields that all traits and types of an ontology may have, those that come down counted again."""
+MOST: Final = 300_000
+"""Fields that traits and types of an ontology may inherit, all together: each costs memory."""
 
 
 class Field(NamedTuple):
@@ -35,10 +35,6 @@ class Field(NamedTuple):
     trait: str | None
     ontology: str
     pointer: str
-
-
-Fields = Mapping[str, tuple[Field, ...]]
-"""Fields by name; one that has several definitions is in conflict."""
 
 
 class Composed(NamedTuple):
@@ -67,87 +63,111 @@ class Traits:
         self._traits = scope.parts.traits
         self._left = MOST
         self.is_full = False
-        self._fields: dict[str, Fields] = {}
-        self._requires: dict[str, dict[str, str]] = {}
-        self._merged: dict[tuple[str, ...], tuple[Fields, dict[str, str]]] = {}
-        order, self.cycles = ordered(self._traits, self._above)
+        self._of: dict[str, Composed] = {}
+        self._merged: dict[tuple[str, ...], Composed] = {}
+        self._types: dict[str, Composed] = {}
+        order, self.cycles = ordered(self._traits, self._uppers)
         for name in order:
             trait = self._traits[name]
-            fields, requires = self._merge(trait.extends)
-            own = {
-                key: (
-                    Field(schema, name, trait.ontology, f"{trait.pointer}/fields/{_token(key)}"),
-                )
-                for key, schema in trait.fields.items()
-            }
-            self._fields[name] = {**fields, **own}
-            self._requires[name] = {**requires, **dict.fromkeys(trait.requires, name)}
+            whole = self._below(
+                self._merge(trait.extends),
+                trait.fields,
+                name,
+                trait.ontology,
+                f"{trait.pointer}/fields",
+            )
+            if trait.requires:
+                requires = {**whole.requires, **dict.fromkeys(trait.requires, name)}
+                whole = whole._replace(requires=requires)
+            self._of[name] = whole
 
     def of_trait(self, name: str) -> Composed:
-        """What a trait comes to."""
-        return _composed(self._fields[name], self._requires[name])
+        """What a trait comes to; nothing, if it is not known."""
+        return self._of.get(name, _NOTHING)
 
     def of_type(self, one: EntityType) -> Composed:
         """What a type of entities comes to."""
-        fields, requires = self._merge(one.traits)
-        own = {
-            key: (
-                Field(
-                    schema, None, one.ontology, f"{one.pointer}/schema/properties/{_token(key)}"
-                ),
-            )
-            for key, schema in one.properties.items()
+        if one.name not in self._types:
+            whole, place = self._merge(one.traits), f"{one.pointer}/schema/properties"
+            self._types[one.name] = self._below(whole, one.properties, None, one.ontology, place)
+        return self._types[one.name]
+
+    def clashes(self, whole: Composed, names: Iterable[str]) -> Mapping[str, tuple[Field, ...]]:
+        """The conflicts that arise here, and not in one of the traits already."""
+        if not whole.conflicts:
+            return whole.conflicts
+        before = {key for name in names for key in self.of_trait(name).conflicts}
+        return {key: some for key, some in whole.conflicts.items() if key not in before}
+
+    def _below(
+        self,
+        above: Composed,
+        own: Mapping[str, Any],
+        trait: str | None,
+        ontology: str,
+        pointer: str,
+    ) -> Composed:
+        """The fields from above, and its own, which override them."""
+        if not own:
+            return above  # shared, for it may be large
+        above = above if self._can(above) else _NOTHING
+        made = {
+            key: Field(schema, trait, ontology, f"{pointer}/{_token(key)}")
+            for key, schema in own.items()
         }
-        return _composed({**fields, **own}, requires)
+        conflicts = {key: some for key, some in above.conflicts.items() if key not in own}
+        return Composed({**above.fields, **made}, conflicts, above.requires)
 
-    def _above(self, name: str) -> list[str]:
-        return [upper for upper in self._traits[name].extends if upper in self._traits]
-
-    def _merge(self, names: tuple[str, ...]) -> tuple[Fields, dict[str, str]]:
+    def _merge(self, names: tuple[str, ...]) -> Composed:
         """The fields of several traits, side by side."""
+        # One that is not known has none, and neither has one that leads back.
+        listed = [self._of[name] for name in names if name in self._of]
+        if len(listed) < 2:
+            return listed[0] if listed else _NOTHING
         if names in self._merged:
             return self._merged[names]
         found: dict[str, dict[tuple[str, str], Field]] = {}
         requires: dict[str, str] = {}
-        for name in names:
-            fields = self._fields.get(name, {})  # one that is not known, or leads back, has none
-            self._left -= len(fields)
-            if self._left < 0:
-                self.is_full = True
+        for one in listed:
+            if not self._can(one):
                 break
-            for key, listed in fields.items():
+            some = [*((key, (field,)) for key, field in one.fields.items()), *one.conflicts.items()]
+            for key, fields in some:
                 here = found.setdefault(key, {})
-                here.update({(one.ontology, one.pointer): one for one in listed})
-            requires = {**self._requires.get(name, {}), **requires}
-        merged = {key: self._settled(tuple(here.values())) for key, here in found.items()}
-        self._merged[names] = merged, requires
-        return merged, requires
+                here.update({(field.ontology, field.pointer): field for field in fields})
+            requires.update((key, by) for key, by in one.requires.items() if key not in requires)
+        settled = {key: self._settled(tuple(here.values())) for key, here in found.items()}
+        self._merged[names] = Composed(
+            {key: some[0] for key, some in settled.items() if len(some) == 1},
+            {key: some for key, some in settled.items() if len(some) > 1},
+            requires,
+        )
+        return self._merged[names]
+
+    def _can(self, one: Composed) -> bool:
+        """Whether there is room for all of it once more."""
+        self._left -= len(one.fields) + len(one.requires)
+        self._left -= sum(len(some) for some in one.conflicts.values())
+        self.is_full = self.is_full or self._left < 0
+        return self._left >= 0
 
     def _settled(self, listed: tuple[Field, ...]) -> tuple[Field, ...]:
         """One definition, if all are equal or one of them overrides the others."""
-        if len(listed) > 1:
-            over: set[str | None] = set()
-            for one in listed:
-                over.update(reached(one.trait or "", self._uppers)[1:])
-            # In a circle each is over the other; then none overrides.
-            listed = tuple(one for one in listed if one.trait not in over) or listed
-        if all(one.schema == listed[0].schema for one in listed):
-            return listed[:1]
-        return listed
+        if len(listed) == 1:
+            return listed
+        over: set[str | None] = set()
+        for one in listed:
+            over.update(reached(one.trait or "", self._uppers)[1:])
+        # In a circle each is over the other; then none overrides.
+        listed = tuple(one for one in listed if one.trait not in over) or listed
+        return listed[:1] if all(one.schema == listed[0].schema for one in listed) else listed
 
     def _uppers(self, name: str) -> list[str]:
-        return self._above(name) if name in self._traits else []
+        trait = self._traits.get(name)
+        return [] if trait is None else [up for up in trait.extends if up in self._traits]
 
 
-def _composed(fields: Fields, requires: Mapping[str, str]) -> Composed:
-    good = {key: listed[0] for key, listed in fields.items() if len(listed) == 1}
-    return Composed(good, {key: some for key, some in fields.items() if len(some) > 1}, requires)
-
-
-def clashes(whole: Composed, parts: Iterable[Composed]) -> Mapping[str, tuple[Field, ...]]:
-    """The conflicts that arise here, and not in one of the parts already."""
-    before = {key for part in parts for key in part.conflicts}
-    return {key: some for key, some in whole.conflicts.items() if key not in before}
+_NOTHING: Final = Composed({}, {}, {})
 
 
 def _token(key: str) -> str:
