@@ -170,6 +170,8 @@ WARNED: dict[str, tuple[dict[str, Any], Told]] = {
                [("ONT-SCHEMA", "/traits/t/fields/f")]),
     "far": (ontology(traits={"t": {"fields": {"a/b": {"$ref": "https://example.org/x"}}}}),
             [("ONT-SCHEMA", "/traits/t/fields/a~1b")]),
+    "round": (ontology(traits={"t": {"fields": {"f": {"allOf": [{"$ref": "#"}]}}}}),
+              [("ONT-SCHEMA", "/traits/t/fields/f")]),
     "nothing": (ontology(entity_types=[kind("a")], discovery={"patterns": [{"suggest_entity": "a"}]}),
                 [("ONT-PATTERN", "/discovery/patterns/0")]),
     "no suggestion": (ontology(discovery={"file_patterns": [{"pattern": "a"}]}),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemas of fields, which are strangers' JSON Schemas: compiled once, bounded, never fetched.
 
-Their patterns run in an engine whose time is linear. Spec: JSON Schema 2020-12
+Their patterns run in an engine whose time is linear. References are refused, even those inside:
+one that leads back to itself would never end, and a field needs none. Spec: JSON Schema 2020-12
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from typing import Any, Final
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.mif_ld.checks import FORMATS
 
-__all__ = ["SchemaFault", "breaches", "check"]
+__all__ = ["DEPTH", "SchemaFault", "breaches", "check"]
+
+DEPTH: Final = 128
+"""Objects and arrays inside one another, of a value. The validator goes by calls of its own."""
 
 _PROGRAM: Final = 256 << 10  # bytes of a compiled pattern
+_REFERENCES: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 
 
 class SchemaFault(ValueError):
@@ -30,7 +35,7 @@ def check(schema: Any) -> None:
         SchemaFault: it cannot.
         UnsupportedError: there is no jsonschema-rs.
     """
-    _validator(json.dumps(schema))
+    _validator(_text(schema))
 
 
 def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, str]]:
@@ -38,8 +43,11 @@ def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, st
 
     A schema that cannot be used finds nothing.
     """
+    if _is_deep(value):
+        yield [], "depth", f"at most {DEPTH} objects and arrays inside one another"
+        return
     try:
-        validator = _validator(json.dumps(schema))
+        validator = _validator(_text(schema))
     except SchemaFault:
         return
     try:
@@ -47,8 +55,37 @@ def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, st
             keyword = str(error.kind.name)
             rules = _at(schema, error.schema_path)
             yield list(error.instance_path), keyword, _asks(keyword, rules)
-    except (ValueError, RecursionError):  # values that no JSON can have, or too deep
+    except ValueError:  # what no JSON can have
         yield [], "type", "a value of JSON"
+
+
+def _text(schema: Any) -> str:
+    if _is_deep(schema):
+        raise SchemaFault
+    waiting = [schema]
+    for one in waiting:
+        if isinstance(one, dict):
+            if not _REFERENCES.isdisjoint(one):
+                raise SchemaFault
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return json.dumps(schema)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether values stand deeper than is taken; a level at a time, for calls could be too many."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)
