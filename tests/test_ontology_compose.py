@@ -127,7 +127,9 @@ def test_subtypes_reach_what_a_plain_closure_says(graph: dict[str, list[str]]) -
 
 
 @given(above)
-def test_an_order_has_each_name_once_and_after_what_it_extends(graph: dict[str, list[str]]) -> None:
+def test_an_order_has_each_name_once_and_after_what_it_extends(
+    graph: dict[str, list[str]],
+) -> None:
     order, cycles = ordered(NAMES, graph.__getitem__)
     assert sorted(order) == list(NAMES)
     if not cycles:

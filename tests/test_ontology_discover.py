@@ -127,8 +127,12 @@ def test_globs(glob: str, path: str, expected: bool) -> None:
 
 @given(
     st.text("ab*?.[]!-", min_size=1, max_size=6).filter(
-        lambda g: "**" not in g and not re.search(r"\[[^\]]*(?:\Z|-|\[)", g) and "[]" not in g
-        and "[!]" not in g
+        lambda g: (
+            "**" not in g
+            and not re.search(r"\[[^\]]*(?:\Z|-|\[)", g)
+            and "[]" not in g
+            and "[!]" not in g
+        )
     ),
     st.text("ab.!-", max_size=6),
 )

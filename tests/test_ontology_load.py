@@ -36,7 +36,9 @@ def test_a_broken_ontology_is_told_once(name: str) -> None:
         assert told(caught.value.problems) == BROKEN[name]
 
 
-@pytest.mark.parametrize("names", [["workshop.yaml"], ["levels.yaml"], ["garden.json", "base.yaml"]])
+@pytest.mark.parametrize(
+    "names", [["workshop.yaml"], ["levels.yaml"], ["garden.json", "base.yaml"]]
+)
 def test_a_good_ontology_has_nothing_to_tell(names: list[str]) -> None:
     for report in library(*names).reports:
         assert not report.problems and not report.warnings
@@ -136,9 +138,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "map": (ontology(entity_types={"tool": {"base": "semantic"}}), "/entity_types"),
     "hint": (ontology(namespaces={"a": {"type_hint": "facts"}}), "/namespaces/a/type_hint"),
     "child": (ontology(namespaces={"a": {"children": {"b": None}}}), "/namespaces/a/children/b"),
-    "field": (ontology(traits={"t": {"fields": {"f": {"type": "date"}}}}), "/traits/t/fields/f/type"),
+    "field": (
+        ontology(traits={"t": {"fields": {"f": {"type": "date"}}}}),
+        "/traits/t/fields/f/type",
+    ),
     "subtype": (ontology(entity_types=[kind("a", subtype_of=[])]), "/entity_types/0/subtype_of"),
-    "threshold": (ontology(discovery={"confidence_threshold": 2}), "/discovery/confidence_threshold"),
+    "threshold": (
+        ontology(discovery={"confidence_threshold": 2}),
+        "/discovery/confidence_threshold",
+    ),
     "regex": (ontology(discovery={"content_patterns": [{}]}), "/discovery/content_patterns/0"),
     "array": ([], ""),  # type: ignore[dict-item]
 }

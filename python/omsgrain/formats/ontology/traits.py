@@ -131,7 +131,10 @@ class Traits:
         for one in listed:
             if not self._can(one):
                 break
-            some = [*((key, (field,)) for key, field in one.fields.items()), *one.conflicts.items()]
+            some = [
+                *((key, (field,)) for key, field in one.fields.items()),
+                *one.conflicts.items(),
+            ]
             for key, fields in some:
                 here = found.setdefault(key, {})
                 here.update({(field.ontology, field.pointer): field for field in fields})
