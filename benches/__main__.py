@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ def main() -> int:
     """Run, print, write; 1 if a row could not be measured. A lost row is no failure."""
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
-    parser.add_argument("--rounds", type=int, default=7, help="samples of each side (7)")
+    parser.add_argument("--rounds", type=int, default=3, help="samples of each side a pass (3)")
+    parser.add_argument("--passes", type=int, default=3, help="times through all rows (3)")
     parser.add_argument("--scale", type=float, default=1.0, help="times as many grains (1)")
     parser.add_argument("--out", type=Path, help="write all files to this directory")
     parser.add_argument("--agree", nargs="+", type=Path, metavar="FILE", help="compare runs")
@@ -36,8 +38,8 @@ def main() -> int:
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     chosen = [ROWS[name] for name in ROWS if not options.rows or name in options.rows]
-    about = _about(options.rounds, options.scale)
-    results, failed = _measure(chosen, options.rounds, options.scale)
+    about = _about(options.rounds * options.passes, options.scale)
+    results, failed = _measure(chosen, options.rounds, options.passes, options.scale)
     full = not options.rows and options.scale == 1
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -49,21 +51,38 @@ def main() -> int:
     return int(failed)
 
 
-def _measure(rows: list[Row], rounds: int, scale: float) -> tuple[list[report.Result], bool]:
-    results, failed = [], False
+def _measure(
+    rows: list[Row], rounds: int, passes: int, scale: float
+) -> tuple[list[report.Result], bool]:
+    """Go through all rows several times: a machine is slow for minutes, not only for a sample."""
+    taken: dict[tuple[str, str, int], spawn.Samples] = {}
+    failed = False
+    for number in range(passes):
+        print(f"pass {number + 1} of {passes}", file=sys.stderr, flush=True)
+        for row, name, threads in _variants(rows):
+            key = (row.id, name, threads)
+            count = max(16, int((row.count or data.COUNTS.get(name, 1)) * scale))
+            try:
+                samples = spawn.run(row.id, name, count, rounds, threads)
+            except RuntimeError as error:
+                print(error, file=sys.stderr)
+                failed = True
+                continue
+            taken[key] = samples if key not in taken else taken[key].joined(samples)
+    results = []
+    for row, name, threads in _variants(rows):
+        if (row.id, name, threads) in taken:
+            results.append(report.judge(row, name, threads, taken[row.id, name, threads]))
+            print(" | ".join(report.line(results[-1])))
+    return results, failed
+
+
+def _variants(rows: list[Row]) -> Iterator[tuple[Row, str, int]]:
+    """Each row on each of its sets, with each number of threads."""
     for row in rows:
         for name in row.sets:
             for threads in row.threads:
-                count = max(16, int((row.count or data.COUNTS.get(name, 1)) * scale))
-                try:
-                    samples = spawn.run(row.id, name, count, rounds, threads)
-                except RuntimeError as error:
-                    print(error, file=sys.stderr)
-                    failed = True
-                    continue
-                results.append(report.judge(row, name, threads, samples))
-                print(" | ".join(report.line(results[-1])), flush=True)
-    return results, failed
+                yield row, name, threads
 
 
 def _about(rounds: int, scale: float) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do several runs say the same? `python -m benches --agree A.json B.json C.json`.
 
-A row's winner is who was faster; besides, a goal was reached or not. Each row is shown with the
-least and the greatest figure of the runs and their spread, and those that differ are named.
+A row's winner is who was faster; besides, a goal was reached or not. Within a tenth of even, or of
+the goal, a run says neither: the machine varies by more. Each row is shown with the figures of the
+runs and their spread, and those that contradict each other are named.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from benches.page import table
 
 Key = tuple[str, str, int]
 
+EVEN = 1.1
+"""Figures so near to a line stand on neither side of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -27,8 +31,9 @@ class Agreement:
         set: on which grains.
         threads: size of the thread pool; 0: as many as there are cores.
         figures: of each run; a row that a run lacks is shorter.
-        winners: who was faster (``ours`` or ``peer``), or whether a difference was small enough.
-        goals: whether the goal was reached; empty without one.
+        winners: who was faster (``ours`` or ``peer``), or whether a difference was small enough;
+            of the runs in which that is clear.
+        goals: whether the goal was reached, of the runs in which that is clear.
     """
 
     row: str
@@ -66,17 +71,30 @@ def compare(runs: Sequence[dict[str, Any]]) -> list[Agreement]:
         Agreement(
             *key,
             figures=tuple(float(r["figure"]) for r in results),
-            winners=frozenset(map(_winner, results)),
-            goals=frozenset(bool(r["won"]) for r in results if r["won"] is not None),
+            winners=frozenset(who for r in results if (who := _winner(r)) is not None),
+            goals=frozenset(won for r in results if (won := _goal(r)) is not None),
         )
         for key, results in found.items()
     ]
 
 
-def _winner(result: dict[str, Any]) -> str:
+def _winner(result: dict[str, Any]) -> str | None:
     if result["kind"] == "ratio":
-        return "ours" if result["figure"] >= 1 else "peer"
-    return "ours" if result["won"] is not False else "peer"
+        if _near(result["figure"], 1):
+            return None
+        return "ours" if result["figure"] > 1 else "peer"
+    goal = _goal(result)
+    return None if goal is None else "ours" if goal else "peer"
+
+
+def _goal(result: dict[str, Any]) -> bool | None:
+    if result["won"] is None or _near(result["figure"], result["goal"]):
+        return None
+    return bool(result["won"])
+
+
+def _near(figure: float, line: float) -> bool:
+    return line / EVEN <= figure <= line * EVEN
 
 
 def main(files: Sequence[Path]) -> int:
@@ -90,7 +108,7 @@ def main(files: Sequence[Path]) -> int:
             str(row.threads or "all"),
             " ".join(f"{figure:.2f}" for figure in row.figures),
             f"{row.spread:.0%}",
-            " or ".join(sorted(row.winners)),
+            " or ".join(sorted(row.winners)) or "even",
             " or ".join("reached" if goal else "missed" for goal in sorted(row.goals)),
             f"**{row.differs}**" if row.differs else "",
         )

@@ -36,7 +36,7 @@ class Plan:
     Attributes:
         set: name of a set of grains.
         count: how many of them.
-        rounds: how often each side is measured; before that each runs once to warm up.
+        rounds: how often each side is measured in a pass; before that each runs once to warm up.
         directory: an empty directory, on a disk.
     """
 

@@ -25,6 +25,11 @@ class Samples:
     items: int
     peer_items: int
 
+    def joined(self, later: Samples) -> Samples:
+        """These, and those of a later pass over the same work."""
+        ours, peer = self.ours + later.ours, self.peer + later.peer
+        return Samples(ours, peer, self.items, self.peer_items)
+
 
 def as_installed() -> dict[str, str]:
     """The environment of a child whose start is timed: compiled modules are kept, as for users."""

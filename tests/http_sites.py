@@ -20,9 +20,9 @@ from omsgrain.ops import tokens
 from omsgrain.ops.opening import using
 from omsgrain.ops.serving import open_stores
 from omsgrain.services.http.application import application
-from omsgrain.services.http.log import Log
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.work import Service
+from omsgrain.services.log import Log
 
 ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 ALL = ("import", "export", "admin")

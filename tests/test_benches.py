@@ -48,7 +48,7 @@ def test_a_lost_row_says_by_how_much_and_why(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rows_that_nothing_measures_are_named() -> None:
-    assert [name for name, _ in reasons.not_built(["E1"])] == ["F1", "S8"]
+    assert [name for name, _ in reasons.not_built(["E1"])] == ["S8"]
     assert [name for name, _ in reasons.not_built(["S8", "F1"])] == []
 
 
@@ -68,11 +68,25 @@ def test_runs_that_agree_and_one_that_does_not(
 
 
 def test_agreement() -> None:
-    one, two = agree.compare([run_of(result(1.0, 1.9), result(1.0, 4.0, name="X2")),
-                              run_of(result(1.0, 2.1), result(1.0, 5.0, name="X2"))])  # fmt: skip
+    one, two = agree.compare([run_of(result(1.0, 1.7), result(1.0, 4.0, name="X2")),
+                              run_of(result(1.0, 2.3), result(1.0, 5.0, name="X2"))])  # fmt: skip
     assert (set(one.winners), set(one.goals)) == ({"ours"}, {True, False})
     assert one.differs == "the goal"
     assert (two.differs, two.figures, two.spread) == ("", (4.0, 5.0), 0.25)
+
+
+def test_figures_near_a_line_do_not_contradict_each_other() -> None:
+    near_one, near_goal = agree.compare(
+        [run_of(result(1.0, 0.95), result(1.0, 1.9, name="X2")),
+         run_of(result(1.0, 1.2), result(1.0, 2.5, name="X2"))]
+    )  # fmt: skip
+    assert (near_one.differs, set(near_one.winners)) == ("", {"ours"})
+    assert (near_goal.differs, set(near_goal.goals)) == ("", {True})
+
+
+def test_samples_of_several_passes_are_one_sample() -> None:
+    joined = Samples([1.0], [2.0], 10, 5).joined(Samples([3.0], [4.0], 10, 5))
+    assert joined == Samples([1.0, 3.0], [2.0, 4.0], 10, 5)
 
 
 def test_a_row_that_a_run_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from omsgrain.cli import formats, output
+from omsgrain.cli import formats, mif, output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.opening import keys_option, trust_options
@@ -21,6 +21,7 @@ SHOWN = 10  # refused grains printed one by one; the rest are counted
 @click.argument("file", type=click.Path(path_type=Path))
 @filter_options
 @formats.export_options
+@mif.export_options
 @click.option(
     "--codec",
     type=click.Choice(["none", "zstd", "lz4"]),
@@ -59,6 +60,9 @@ def export_mg(
     FILE.aimem.json is an AIMEM bundle instead: the memory of one --tenant. Chunks of another
     producer keep their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
 
+    FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is one of
+    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl.
+
     All grains without a filter, in order of arrival; with filters, the oldest first. Each is
     hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
     disk, or not at all. What one file cannot hold (4 GiB) becomes NAME-0001.mg and so on.
@@ -67,12 +71,22 @@ def export_mg(
     from omsgrain.ops.convert import format_of_name
 
     bundle = {name: given.pop(name) for name in formats.EXPORT}
-    if (format or format_of_name(file)) == "aimem":
-        formats.refuse_given(formats.BUNDLES, *given, "codec", "sort")
+    own = {name: given.pop(name) for name in mif.EXPORT}
+    named = format or format_of_name(file) or mif.format_of_name(file)
+    if named in ("mif1", "mif2"):
+        user = given.pop("user_id")
+        others = [name for name in formats.EXPORT if name not in mif.SHARED]
+        formats.refuse_given(mif.DOCUMENTS, *given, *others, "codec", "sort")
+        own |= {name: bundle[name] for name in mif.SHARED} | {"user": user, "format": named}
+        own |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
+        mif.export_document(store, file, as_json, **own)
+        return
+    if named == "aimem":
+        formats.refuse_given(formats.BUNDLES, *given, *own, "codec", "sort")
         bundle |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
         formats.export_bundle(store, file, as_json, **bundle)
         return
-    formats.refuse_given(formats.CONTAINERS, *formats.EXPORT)
+    formats.refuse_given(formats.CONTAINERS, *formats.EXPORT, *own)
     written = ops.export_mg(
         store,
         file,
@@ -110,12 +124,13 @@ def export_mg(
 @click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
 @click.option(
     "--format",
-    type=click.Choice(["auto", "mg", "aimem"]),
+    type=click.Choice(["auto", "mg", "aimem", "mif2", "mif1"]),
     default="auto",
     show_default=True,
     help="What FILE is; auto looks into it.",
 )
 @formats.import_options
+@mif.import_options
 @actor_option
 @trust_options
 @output.json_option
@@ -135,19 +150,31 @@ def import_mg(
     or refused with all that is wrong with it; chunks that are in conflict with what is there stay
     out, and are listed. Its signature lies beside it, FILE.sig; with --trust it is checked.
 
+    A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
+    is. A record that is not good, or that the store refuses, is reported; the others are taken.
+
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
     Grains that are there already stay as they are, so an import can be run again. With --errors
     collect, the exit code is that of the first grain refused.
     """
     from omsgrain import ops
-    from omsgrain.ops.bundles import is_bundle
+    from omsgrain.ops.bundles import sniffed
 
-    if format == "aimem" or (format == "auto" and is_bundle(file)):
-        formats.refuse_given(formats.BUNDLES, "errors")
+    found = sniffed(file) if format == "auto" else None
+    named = format if found is None else found.format
+    own = {name: given.pop(name) for name in mif.IMPORT}
+    if named in ("mif1", "mif2") or own["passphrase_file"] is not None:
+        others = [name for name in formats.IMPORT if name != "dry_run"]
+        formats.refuse_given(mif.DOCUMENTS, "errors", *others)
+        own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
+        own["dry_run"] = given["dry_run"]
+        return mif.import_document(store, file, as_json, **own)
+    if named == "aimem":
+        formats.refuse_given(formats.BUNDLES, "errors", *own)
         given |= {"allow_erased": allow_erased, "actor": actor}
         return formats.import_bundle(store, file, as_json, **given)
-    formats.refuse_given(formats.CONTAINERS, *formats.IMPORT)
+    formats.refuse_given(formats.CONTAINERS, *formats.IMPORT, *own)
     report = ops.import_mg(store, file, errors=errors, allow_erased=allow_erased, actor=actor)
     if as_json:
         output.emit(

@@ -88,7 +88,7 @@ def export_options(command: F) -> F:
         click.option("--stream", "lines", is_flag=True,
                      help="By lines, for memories of any size; so is a FILE.ndjson."),
         click.option("--tenant", metavar="ID", help="Whose memory."),
-        click.option("--format", type=click.Choice(["mg", "aimem"]),
+        click.option("--format", type=click.Choice(["mg", "aimem", "mif2", "mif1"]),
                      help="By default told by the name of FILE."),
     ):  # fmt: skip
         command = option(command)

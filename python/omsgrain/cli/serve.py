@@ -142,9 +142,9 @@ def serve(
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
     listening.check()
     try:
-        from omsgrain.services.http.log import Log
         from omsgrain.services.http.options import Options
         from omsgrain.services.http.server import run
+        from omsgrain.services.log import Log
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise

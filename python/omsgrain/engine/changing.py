@@ -8,7 +8,7 @@ out of "current and trusted" asks the same policy check first.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from omsgrain import _core
@@ -151,11 +151,39 @@ class Changing(Bringing):
 
         Spec: OMS §28
         """
-        digest = _core.parse_address(address)
+        self.delete_many((address,), reason=reason, approvals=approvals)
+
+    def delete_many(
+        self,
+        addresses: Iterable[str],
+        *,
+        reason: str | None = None,
+        approvals: Collection[str] = (),
+        erased: str | None = None,
+    ) -> None:
+        """Take several grains out in one step: all of them, or none.
+
+        Args:
+            addresses: the grains; at most a thousand.
+            reason: why; some policies ask for it.
+            approvals: as ``delete``.
+            erased: remember also what they were, under this word for the reason: no import brings
+                them back then, unless it is allowed to. Without it they may come again.
+
+        Raises:
+            NotFoundError, InvalidationDeniedError, StoreError: as ``delete``; nothing was done.
+        """
+        from omsgrain.engine.rights import removal
+
+        digests = list(dict.fromkeys(map(_core.parse_address, addresses)))
 
         def work(writer: Writer) -> None:
-            about = [stored_digest(writer, digest)]
-            acts.delete(writer, self._settings, digest, reason, approvals)
+            about = [stored_digest(writer, digest) for digest in digests]
+            for digest in digests:
+                names = removal.names_of(writer, seq_of(writer, digest))
+                if erased is not None and names is not None:
+                    removal.remember(writer, names, self._settings.clock(), erased)
+                acts.delete(writer, self._settings, digest, reason, approvals)
             self._note(writer, "delete", about, note=reason)
 
         self._store.write(work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
@@ -19,10 +19,16 @@ if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
     from omsgrain.privacy import Purpose
 
-__all__ = ["check", "told", "under_rules", "whole"]
+__all__ = ["SHARING", "check", "told", "under_rules", "whole"]
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
+
+SHARING: Final = "x_sharing"
+"""The field of a grain that came under a consent that says whether it may be shared."""
+_SHARED = ("transfer", "sale")
+_UNDER_CONSENT = "mif1"
+"""The namespace of the grains that can have it."""
 
 _PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
 _SIGNED = 1
@@ -40,6 +46,8 @@ def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tup
     from omsgrain.index import policy
 
     rule = policy.check_export(grain, held, sale=purpose == "sale")
+    if rule is None and purpose in _SHARED and grain.get(SHARING) is False:
+        rule = "consent:sharing"
     if rule is not None:
         raise UnsupportedError("a rule keeps a grain in the store", found=grain.address, rule=rule)
     if settings.preset is None:
@@ -58,11 +66,13 @@ def told(state: State) -> dict[str, Any]:
 
 
 def under_rules(reader: Reader) -> set[int]:
-    """The numbers of the grains that declare a profile with such rules."""
+    """The numbers of the grains that declare a profile with rules, or came under a consent."""
+    terms = [_core.term("tag", f"profile:{name}") for name in _PROFILES]
+    terms.append(_core.term("namespace", _UNDER_CONSENT))
     return {
         int.from_bytes(place[12:], "big")
-        for name in _PROFILES
-        for place in reader.places(_core.term("tag", f"profile:{name}"), None, False)
+        for term in terms
+        for place in reader.places(term, None, False)
     }
 
 

@@ -4,6 +4,9 @@
 A record that comes again with one tag more is another grain under another address. What tells it
 is its id, and whose it is: two tenants may have a record of the same id.
 
+A record that is known by its text is remembered by that as well: under another id it is the same
+memory.
+
 A grain of a user that never was a record may have left as one, named by the first digits of its
 address. So these are remembered as well, and what is named so does not come back either.
 """
@@ -14,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Final
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
@@ -21,7 +25,10 @@ from omsgrain.formats.source import KEY, Source
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer, stored
 
-__all__ = ["erased", "lift", "refused", "remember"]
+__all__ = ["TEXT", "erased", "lift", "refused", "remember"]
+
+TEXT: Final = "text"
+"""Instead of a kind: the name is SHA-256 of a text, in hex, and the format does not matter."""
 
 _MARK = KEY.encode()
 _COMPRESSED = 4  # bit of the second header byte
@@ -38,7 +45,8 @@ def erased(
     Args:
         reader: a snapshot or a transaction.
         user_id: whose they are.
-        records: the kind and the id of each, such as ``("chunk", "urn:aimem:p:1")``.
+        records: the kind and the id of each, such as ``("chunk", "urn:aimem:p:1")``; or TEXT, and
+            the hash.
         format: of the records.
     """
     shared = tombstones.export_key(reader)
@@ -96,10 +104,13 @@ def _of_blob(blob: bytes) -> tuple[str, ...]:
         return ()
     if source is None or not isinstance(user_id, str):
         return ()
-    return _names(source.format, source.kind, source.id, user_id)
+    names = _names(source.format, source.kind, source.id, user_id)
+    return names if source.hash is None else (*names, _name(TEXT, source.hash, user_id))
 
 
 def _names(format: str, kind: str, name: str, user_id: str) -> tuple[str, ...]:
+    if kind == TEXT:
+        return (_name(TEXT, name, user_id),)
     own, digits = _name(format, kind, name, user_id), name.rpartition(":")[2]
     if _ADDRESS.fullmatch(digits) is None:
         return (own,)

@@ -20,9 +20,13 @@ from omsgrain.engine.world import seq_of
 from omsgrain.errors import NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.intake import Intake, intakes
+from omsgrain.store import due
 from omsgrain.store.base import Writer
+from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE
 
 __all__ = ["Outcome", "Recording", "Step"]
+
+_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +35,32 @@ class Step:
 
     Attributes:
         id: its origin.
-        seen: the addresses that were found under it when this was decided.
+        seen: the addresses that were found under it, and under ``also``, when this was decided;
+            None: it does not matter what is there.
+        also: more origins by which it was decided, such as the hash of its content.
         grain: what is put; None if only a vector is given to what is there.
         parts: the grains that it names, and that come with it or not at all.
         replaces: the address of the grain that it supersedes.
         justification: why, for policies that ask.
         about: without a grain, the address of the one that the vector is of.
         vector: a model, and float32 in little-endian order.
+        wave: steps of a higher one come after all of a lower one, and may replace what these put.
+        reads: how often it was read elsewhere, and when last, in ms since 1970.
+        until: when it must be gone, ms since 1970.
     """
 
     id: str
-    seen: tuple[str, ...] = ()
+    seen: tuple[str, ...] | None = ()
     grain: Grain | None = None
     parts: tuple[Grain, ...] = ()
     replaces: str | None = None
     justification: str | None = None
     about: str | None = None
     vector: tuple[str, bytes] | None = None
+    also: tuple[str, ...] = ()
+    wave: int = 0
+    reads: tuple[int, int | None] | None = None
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,14 @@ class Outcome:
     unkept: OmsError | None = None
 
 
+class _Undone(Exception):
+    """A transaction that is taken back: one of its steps could not be done."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
+
+
 class Recording(Putting, Sources):
     """The part of a GrainStore that takes in records with their past."""
 
@@ -76,15 +97,17 @@ class Recording(Putting, Sources):
         since: int,
         allow_erased: bool = False,
         actor: str | None = None,
+        together: bool = False,
     ) -> list[Outcome]:
         """Do what was decided of some records of one user: one transaction, all of it or nothing.
 
         Args:
-            steps: no two about the same record.
+            steps: no two of one wave about the same record.
             user_id: whose they are.
             since: ``seq`` of the snapshot by which it was decided.
             allow_erased: store those, too, that were erased before.
             actor: who acts, if it is another than the handle's.
+            together: do nothing at all where one of the steps cannot be done.
 
         Returns:
             One for each step.
@@ -105,11 +128,17 @@ class Recording(Putting, Sources):
                     refused[n] = Outcome(error=errors[i])
 
         def work(writer: Writer, given: Incoming) -> list[Outcome]:
-            return _Turn(self, writer, given, places, actor, allow_erased).run(
+            done = _Turn(self, writer, given, places, actor, allow_erased).run(
                 steps, dict(refused), user_id, since
             )
+            if together and any(one.moved or one.error is not None for one in done):
+                raise _Undone(done)
+            return done
 
-        return self._bring(intake, work, allow_erased=allow_erased)
+        try:
+            return self._bring(intake, work, allow_erased=allow_erased)
+        except _Undone as undone:
+            return undone.outcomes
 
     def note_import(
         self, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
@@ -152,22 +181,36 @@ class _Turn:
         self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str, since: int
     ) -> list[Outcome]:
         if self._writer.last_seq() != since:
-            now = Snapshot(self._writer, user_id).find(step.id for step in steps)
-            for n, step in enumerate(steps):
-                if sorted(one.address for one in now.get(step.id, ())) != sorted(step.seen):
-                    found[n] = Outcome(moved=True)
-        for n, step in enumerate(steps):
+            self._look_again(steps, found, user_id)
+        for wave in sorted({step.wave for step in steps}):
+            self._wave({n: step for n, step in enumerate(steps) if step.wave == wave}, found)
+        return [found.get(n, Outcome()) for n in range(len(steps))]
+
+    def _look_again(self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str) -> None:
+        """Find the steps that were decided by what is not there any more."""
+        watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
+        names = (name for _, step in watched for name in (step.id, *step.also))
+        now = Snapshot(self._writer, user_id).find(names)
+        for n, step in watched:
+            there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
+            if there != set(step.seen or ()):
+                found[n] = Outcome(moved=True)
+
+    def _wave(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:
+        for n, step in steps.items():
             if n not in found and (step.parts or step.replaces is not None):
                 self._try(n, step, found)
         plain = {
             i: n
-            for n, step in enumerate(steps)
+            for n in steps
             if n not in found
             for i in self._places[n][: -1 if n in self._stands else None]
         }
         self._put(plain, found)
         self._vectors(steps, found)
-        return [found.get(n, Outcome()) for n in range(len(steps))]
+        for n, step in steps.items():
+            if n not in found and (step.reads is not None or step.until is not None):
+                self._tell(n, step)
 
     def _try(self, n: int, step: Step, found: dict[int, Outcome]) -> None:
         """Supersede what a step replaces; look whether the parts of a record may come in."""
@@ -208,11 +251,27 @@ class _Turn:
             elif i == self._places[n][-1]:
                 self._stands[n] = outcome.digests[at]
 
-    def _vectors(self, steps: Sequence[Step], found: dict[int, Outcome]) -> None:
+    def _tell(self, n: int, step: Step) -> None:
+        """Keep beside the grains of a step how often they were read, and how long they may be."""
+        writer = self._writer
+        if step.reads is not None and n in self._stands:
+            key = SEQUENCE.pack(seq_of(writer, self._stands[n]))
+            row = writer.row(COUNTERS, key)
+            count, last = (0, 0) if row is None else COUNTER.unpack(row)
+            reads, at = step.reads
+            told = COUNTER.pack(min(max(count, reads), _MOST), min(max(last, at or 0), _MOST))
+            writer.set_row(COUNTERS, key, told)
+        if step.until is not None:
+            digests = [self._given.pairs[i][0] for i in self._places[n]]
+            for seq in writer.find(digests):
+                if seq is not None:
+                    due.add(writer, step.until, {"kind": due.RETENTION, "seq": seq})
+
+    def _vectors(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:
         from omsgrain.search import vectors
 
         writer, given = self._writer, []
-        for n, step in enumerate(steps):
+        for n, step in steps.items():
             if step.vector is None or n in found:
                 continue
             model, data = step.vector

@@ -21,7 +21,8 @@ from omsgrain.grain import Grain
 from omsgrain.index.origin import origins as names_of
 from omsgrain.store.base import Reader
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN
-from omsgrain.store.tables import BLIND, KEYED
+from omsgrain.store.state import RESTRICTED, RETRACTED
+from omsgrain.store.tables import BLIND, KEYED, SEQUENCE, STATES
 from omsgrain.store.unsealing import SealedReader
 
 if TYPE_CHECKING:
@@ -161,10 +162,19 @@ class Snapshot:
         """Tell of records of the user whether they were erased.
 
         Args:
-            records: the kind and the id of each.
+            records: the kind and the id of each; or TEXT, and SHA-256 of the text, in hex.
             format: of the records.
         """
         return origins.erased(self._plain, self._user_id, records, format=format)
+
+    def is_withdrawn(self, found: Found) -> bool:
+        """Tell of a grain that does not count whether it was retracted or restricted.
+
+        If not, another one has superseded it.
+        """
+        (seq,) = self._reader.find([_core.parse_address(found.address)])
+        row = None if seq is None else self._plain.row(STATES, SEQUENCE.pack(seq))
+        return row is not None and bool(row[0] & (RETRACTED | RESTRICTED))
 
     def _own(self, seq: int) -> Found | None:
         grain = self._reader.grain(seq)

@@ -17,6 +17,7 @@ across      from one format to another
 aimem       AIMEM bundles
 mif1        MIF 1.0 documents, in JSON, YAML and JSON lines
 mif2        MIF 2.0 documents
+mif_ld      MIF in JSON-LD: memories, corpora of them, and in Markdown
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def dump(
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
         **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
-            ``user_id`` and ``exported_at``.
+            ``user_id`` and ``exported_at``. With ``local`` memories leave that are of the namespace
+            ``_local``.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -105,10 +107,19 @@ def dump(
     from omsgrain.formats.across import convert
     from omsgrain.formats.across.aimem import tenant_of
 
-    if convert.is_foreign(listed, format):
+    stay: list[Loss] = []
+    local = options.pop("local", False)
+    foreign = convert.is_foreign(listed, format)
+    if not foreign and format == "mif-ld":
+        options["local"] = local
+    elif not local:
+        from omsgrain.formats.mif_ld.staying import without_local
+
+        listed, stay = without_local(listed)
+    if foreign:
         if "tenant_id" in options:  # what AIMEM calls a user
             options["user_id"] = options.pop("tenant_id")
-        return convert.dump(listed, vectors or {}, format, **options)
+        return _with(convert.dump(listed, vectors or {}, format, **options), stay)
     if format == "aimem":
         users = {grain.get("user_id") for grain in listed}
         only = users.pop() if len(users) == 1 else None
@@ -120,17 +131,23 @@ def dump(
     else:
         options.pop("strict", None)  # a document of its own format has nothing besides
     written: Dump = own.dump(listed, dict(vectors or {}), **options)
-    return written
+    return _with(written, stay)
+
+
+def _with(written: Dump, more: list[Loss]) -> Dump:
+    return Dump(written.data, [*more, *written.losses]) if more else written
 
 
 def _format(name: str) -> ModuleType:
     """Where a format is read and written."""
     if name not in FORMATS:
         raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
-    return import_module(f"omsgrain.formats.{name}.convert")
+    return import_module(f"omsgrain.formats.{name.replace('-', '_')}.convert")
 
 
 def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
     """Whether grains may have gone along in a document; of a sealed one nothing is seen."""
     sealed = options.get("passphrase") is not None or options.get("key") is not None
-    return sealed or b"x_omsgrain" in data or (b'"omsgrain"' in data and b'"grains"' in data)
+    if sealed or b"x_omsgrain" in data:
+        return True
+    return b"omsgrain" in data and (b"grains" in data or b"blob" in data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from omsgrain.formats.source import difference, same
@@ -17,7 +17,7 @@ _SIMPLE: Final = frozenset((str, int, bool, bytes))  # equal if they are of one 
 Fields = dict[str, Any]
 
 
-def is_like(read: Fields, given: Fields, ordered: bool) -> bool:
+def is_like(read: Mapping[str, Any], given: Fields, ordered: bool) -> bool:
     """Whether fields came back from a grain as they were given."""
     if read != given:
         return False

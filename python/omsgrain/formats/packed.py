@@ -81,7 +81,7 @@ def packing(name: str, vector: str = "vector") -> tuple[Apart, Whole]:
         if packed is None:
             return record, None
         # A null keeps its place among the other members.
-        return {**record, name: {**inner, vector: None}}, packed
+        return {**record, name: {**record[name], vector: None}}, packed
 
     def whole(record: Record, packed: str) -> Record:
         inner = record.get(name)

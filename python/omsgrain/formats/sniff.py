@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which format a document is of, by its content: names of files say little.
 
-A document says what it is in a member of its own, which nearly always stands at its beginning,
-else at its end. So only these are looked at; the whole is parsed where neither tells. A document
-that is cut short, or else broken, still says what it was to be.
+A document says what it is in a member of its own, which nearly always stands at its beginning, so
+nothing is parsed for that. One that is cut short, or else broken, still says what it was to be.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+from omsgrain import _core
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.formats.aimem.checksum import MEMBER, of_document
@@ -22,21 +21,28 @@ from omsgrain.formats.aimem.limits import LIMITS
 from omsgrain.formats.mif1.fields import SCHEMA
 from omsgrain.formats.mif1.layouts import layout_of, looks_like_yaml
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
+from omsgrain.formats.mif_ld.markdown.front import is_markdown
 
 __all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
 
-FORMATS: Final = ("aimem", "mif1", "mif2")
+FORMATS: Final = ("aimem", "mif1", "mif2", "mif-ld")
 """Documents of other formats."""
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
 
 _HEAD: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]|[^\s"{}\[\],:]+', re.DOTALL)
-# As bytes in a text, its quotes would be escaped; so what fits is a member, if maybe of an inner
-# object.
-_LAST = re.compile(rb'(?<!\\)"(?:format|mif_version)"\s*:\s*(?:"[^"\\]*"|[0-9.]+)')
-_TELLING: Final = frozenset(("format", "mif_version", "$schema", "export_meta"))
+_VERSION: Final = "mif_version"
+_SCHEMA: Final = ("$schema", SCHEMA)
+_ONE = re.compile(r"1(?:\.|$)")
+# What a memory of MIF in JSON-LD says of itself, wherever it stands in an array or by lines.
+_LD: Final = "mif-ld"
+_LD_MEMBERS: Final = ["@type", "@id", "memoryType", "conceptType"]
+_LD_SAID = re.compile(
+    rb'"(?:memoryType|conceptType|citationType)"[ \t\r\n]*:|"@id"[ \t\r\n]*:[ \t\r\n]*"urn:mif:'
+    rb'|"@type"[ \t\r\n]*:[ \t\r\n]*(?:\[[^\]]{0,200})?'
+    rb'"(?:MemoryCorpus|Memory|Concept|Citation|EntityReference)"'
+)
 
 
 class Sniffed(NamedTuple):
@@ -57,16 +63,14 @@ def sniff(data: bytes) -> str:
     Raises:
         UnsupportedError: none that is known.
     """
-    told = _told(data[:_HEAD], data[-_HEAD:])
-    if told is None and _is_object(data) and len(data) <= MIF_LIMITS.document:
-        told = _format(_json(data))
+    told = _told(data)
     if told is None:
         raise _unknown()
     return told
 
 
 def sniff_file(path: Path) -> Sniffed:
-    """Say what a file is; nearly always its beginning and its end are enough.
+    """Say what a file is; of what says so at its beginning only that is read.
 
     Raises:
         UnsupportedError: nothing that is known.
@@ -76,12 +80,9 @@ def sniff_file(path: Path) -> Sniffed:
         head = file.read(_HEAD)
         if head.startswith(MAGIC):
             return Sniffed(CONTAINER, False)
-        size = file.seek(0, 2)
-        file.seek(max(size - _HEAD, 0))
-        told = _told(head, file.read())
-        if told is None and _is_object(head) and size <= MIF_LIMITS.document:
-            file.seek(0)
-            told = _format(_json(file.read()))
+        told = _told(head)
+        if told is None and _is_object(head):
+            told = _told(head + file.read(MIF_LIMITS.document))
         if told is None:
             raise _unknown()
         if told != "aimem":
@@ -89,8 +90,8 @@ def sniff_file(path: Path) -> Sniffed:
         file.seek(0)
         first = file.readline(LIMITS.line + 1)
         document = _json(first)
-        is_aimem = isinstance(document, dict) and _format(document) == "aimem"
-        return Sniffed(told, is_aimem and _by_lines(first, document, file))
+        alone = not isinstance(document, dict) or _of(document.get("format"), None) is None
+        return Sniffed(told, not alone and _by_lines(first, document, file))
 
 
 def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
@@ -107,86 +108,46 @@ def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
         return False
 
 
-def _told(head: bytes, tail: bytes) -> str | None:
-    """What the beginning of a document says of it, or else its end."""
-    if not _is_object(head):
-        return "mif1" if looks_like_yaml(head) else None
-    members: dict[str, Any] = {}
-    for name, value in _members(head):
-        if name in _TELLING and name not in members:
-            members[name] = value
-            if name in ("format", "mif_version") and (told := _format(members)):
-                return told
-    for found in reversed([*_LAST.finditer(tail)]):
-        if _is_outermost(tail[found.end() :]):
-            name, _, value = found[0].decode("utf-8", "replace").partition(":")
-            members[name.strip('" \t\r\n')] = value.strip('" \t\r\n')
-            break
-    return _format(members)
-
-
-def _members(head: bytes) -> Iterator[tuple[str, Any]]:
-    """The members of the outermost object, as far as its beginning goes; of an array, nothing."""
-    depth, name = 0, None
-    for found in _TOKEN.finditer(head.removeprefix(_BOM)):
-        token = found[0]
-        if token in (b"{", b"["):
-            if depth == 1 and name is not None:
-                yield name, {}
-                name = None
-            depth += 1
-        elif token in (b"}", b"]"):
-            depth -= 1
-            if depth == 0:
-                return
-        elif depth == 1 and token != b",":
-            if name is None:
-                name = _string(token)
-            else:
-                yield name, _string(token)
-                name = None
-
-
-def _is_outermost(rest: bytes) -> bool:
-    """Whether what follows a member ends the object that it is of, and nothing around that."""
-    depth = 0
-    for found in _TOKEN.finditer(rest):
-        if found[0] in (b"{", b"["):
-            depth += 1
-        elif found[0] in (b"}", b"]"):
-            depth -= 1
-            if depth < -1:
-                return False
-    return depth == -1
-
-
-def _string(token: bytes) -> str | None:
-    try:
-        value = json.loads(token)
-    except ValueError:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    return str(value)
-
-
-def _format(members: Any) -> str | None:
-    """What the members of a document say of it."""
-    if not isinstance(members, dict):
-        return None
-    if members.get("format") in (FORMAT, LEGACY_FORMAT):
-        return "aimem"
-    version = members.get("mif_version")
-    if isinstance(version, str | int | float) and not isinstance(version, bool):
-        # A version that nobody reads is for the format to refuse.
-        return "mif1" if re.match(r"1(?:\.|$)", str(version)) else "mif2"
-    if members.get("$schema") == SCHEMA:
+def _told(data: bytes) -> str | None:
+    """What a document says of itself, or its beginning."""
+    if not _is_object(data[:_HEAD]):
+        if is_markdown(data) or (_is_array(data[:_HEAD]) and _LD_SAID.search(data)):
+            return _LD
+        return "mif1" if looks_like_yaml(data) else None
+    text = data.removeprefix(_BOM)
+    name, value = _core.json_member(text, ["format", _VERSION]) or ("", None)
+    if name == "format" and (told := _of(value, None)) is not None:
+        return told
+    if name != _VERSION:
+        name, value = _core.json_member(text, [_VERSION]) or ("", None)
+    if value is None and name:
+        document = _json(text)  # a number, say
+        value = document.get(_VERSION) if isinstance(document, dict) else None
+    if (told := _of(None, value)) is not None:
+        return told
+    # An envelope as the SEP draws it says nothing else.
+    sealed = _core.json_member(text, ["encryption"]) == ("encryption", None)
+    if sealed or _core.json_member(text, ["$schema"]) == _SCHEMA:
         return "mif1"
-    return "mif2" if isinstance(members.get("export_meta"), dict) else None
+    alike = _core.json_member(text, _LD_MEMBERS) is not None
+    return _LD if alike and _LD_SAID.search(text) else None
+
+
+def _of(format: Any, version: Any) -> str | None:
+    """The format by its own name, or by its version: one that nobody reads is for it to refuse."""
+    if format in (FORMAT, LEGACY_FORMAT):
+        return "aimem"
+    if isinstance(version, bool) or not isinstance(version, str | int | float):
+        return None
+    return "mif1" if _ONE.match(str(version)) else "mif2"
 
 
 def _is_object(head: bytes) -> bool:
     return head.removeprefix(_BOM).lstrip().startswith(b"{")
+
+
+def _is_array(head: bytes) -> bool:
+    return head.lstrip().startswith(b"[")
 
 
 def _json(data: bytes) -> Any:

@@ -14,12 +14,12 @@ from typing import Any
 import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.urn import is_producer
-from omsgrain.ops.opening import keys_in_use, memory_in_use, resolver_in_use
+from omsgrain.ops.opening import keys_in_use, memory_in_use, open_store, resolver_in_use
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.opening import prepare
 from omsgrain.store.tokens import Tokens
 
-__all__ = ["Listening", "Stores", "check_producer", "open_stores"]
+__all__ = ["Listening", "Stores", "check_producer", "open_one", "open_stores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,16 @@ def open_stores(path: Path, *, actor: str | None = None) -> Stores:
     prepare(path, readonly=True)  # or an empty directory would become a store
     opener = partial(_open, path, keys_in_use(), resolver_in_use(), memory_in_use(), actor)
     return Stores(path, opener)
+
+
+def open_one(path: Path, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
+    """Open a store that is there for a server with one user, with the keys that are in use.
+
+    Raises:
+        StoreError: there is no store at the path, or it cannot be written.
+    """
+    prepare(path, readonly=True)  # or an empty directory would become a store
+    return open_store(path, readonly=readonly, actor=actor)
 
 
 def check_producer(producer: str) -> None:

@@ -23,10 +23,12 @@ from omsgrain.store.tables import DUE
 if TYPE_CHECKING:
     from omsgrain.store.base import Reader, Writer
 
-__all__ = ["CONSENT", "KEY", "Due", "add", "done", "drop", "due"]
+__all__ = ["CONSENT", "KEY", "RETENTION", "Due", "add", "done", "drop", "due"]
 
 CONSENT: Final = "consent"
 """The kind of a grain that goes because a consent was withdrawn; "consent" is its number."""
+RETENTION: Final = "retention"
+"""The kind of a grain that the terms it came under let nobody keep longer."""
 
 KEY = struct.Struct(">QQ")
 
@@ -111,6 +113,7 @@ def _read(key: bytes, row: bytes) -> Due:
         sound = isinstance(kind, str) and (seq is None or type(seq) is int)
         if kind == CONSENT:  # one that lacks its consent would pass for one that was withdrawn
             sound = sound and seq is not None and type(what.get("consent")) is int
+        sound = sound and not (kind == RETENTION and seq is None)
     except (
         struct.error,
         KeyError,

@@ -49,7 +49,7 @@ from omsgrain.store.tables import (
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
-__all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remove_grains"]
+__all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remember", "remove_grains"]
 
 _ENCRYPTED = 2  # bit of the second header byte
 _DIGEST = 32
@@ -137,9 +137,7 @@ def remove_grains(
         if names.plain is None:
             continue
         if tombstone:
-            tombstones.add(writer, "address", names.plain, now, reason_code)
-            if names.said is not None:
-                origins.remember(writer, names.said, names.stored, now, reason_code)
+            remember(writer, names, now, reason_code)
         # Another grain may stand in the clear under what this one was before it was sealed.
         if not names.sealed or below.find([names.plain])[0] is None:
             marks[names.plain] = tombstones.mark(key, "address", names.plain)
@@ -153,6 +151,21 @@ def remove_grains(
         writer.event(DELETED, seq, marks.get(names.stored, names.stored))
     due.drop(writer, found.keys())
     return len(found)
+
+
+def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
+    """Remember what a grain was, so that it does not come back unnoticed.
+
+    Args:
+        writer: the transaction.
+        names: the grain's.
+        at: when it goes, ms since 1970.
+        reason_code: a word for the reason.
+    """
+    if names.plain is not None:
+        tombstones.add(writer, "address", names.plain, at, reason_code)
+    if names.said is not None:
+        origins.remember(writer, names.said, names.stored, at, reason_code)
 
 
 def forget_talk(

@@ -25,6 +25,8 @@ from omsgrain.store.tables import DUE, HOLDS, SEQUENCE
 __all__ = ["DueErasure", "DueReport", "Running"]
 
 _PAGE = 1_000  # grains a transaction: as many as an entry of the audit trail can name
+_CODES = {due.CONSENT: "consent_withdrawn", due.RETENTION: "retention_over"}
+"""The kinds that are about grains, and the word for the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class DueErasure:
 
     Attributes:
         deadline: when it must have been done, ms since 1970.
-        kind: ``consent``: a consent was withdrawn; other kinds are parts of erasing a person.
+        kind: ``consent``: a consent was withdrawn; ``retention``: the terms that it was imported
+            under end; other kinds are parts of erasing a person.
         address: the grain, if it is about one.
         overdue: the deadline is over.
     """
@@ -50,7 +53,8 @@ class DueReport:
 
     Attributes:
         erased: how many grains are gone because a consent was withdrawn.
-        expired: how many are gone because a preset keeps them no longer.
+        expired: how many are gone because a preset, or the terms that they were imported under,
+            keep them no longer.
         dropped: entries that had nothing to erase any more: the grain was gone, or the consent
             stands again.
         finished: entries of other kinds that were done.
@@ -100,7 +104,7 @@ class Running(Base):
         return (address for _, address in self._expired(_time(self, now)))
 
     def run_due_erasures(self, *, now: int | None = None, everything: bool = False) -> DueReport:
-        """Erase what is due: what withdrawn consents allowed, and what the preset lets expire.
+        """Erase what is due: what withdrawn consents allowed, and what may be kept no longer.
 
         What a hold or a minimum retention keeps stays in the queue, restricted, and is named in
         the report. Call it once a day or so; what has crashed half way goes on with the next call.
@@ -120,26 +124,33 @@ class Running(Base):
             entries = list(due.due(reader, None if everything else at))
         counts = {"erased": 0, "dropped": 0, "finished": 0, "waiting": 0}
         kept: list[tuple[str, str]] = []
-        grains = [entry for entry in entries if entry.kind == due.CONSENT]
-        for start in range(0, len(grains), _PAGE):
-            page = grains[start : start + _PAGE]
-            gone, dropped, stay = self._store.write(partial(self._erase, page=page, now=at))
-            counts["erased"] += gone
-            counts["dropped"] += dropped
-            kept += stay
+        expired = 0
+        for kind in _CODES:
+            grains = [entry for entry in entries if entry.kind == kind]
+            for start in range(0, len(grains), _PAGE):
+                page = grains[start : start + _PAGE]
+                gone, dropped, stay = self._store.write(
+                    partial(self._erase, page=page, now=at, code=_CODES[kind])
+                )
+                if kind == due.CONSENT:
+                    counts["erased"] += gone
+                else:
+                    expired += gone
+                counts["dropped"] += dropped
+                kept += stay
         for entry in entries:
-            if entry.kind != due.CONSENT:
+            if entry.kind not in _CODES:
                 counts["finished" if self._run(entry, at) else "waiting"] += 1
-        return DueReport(**counts, expired=self._expire(at), kept=tuple(kept))
+        return DueReport(**counts, expired=expired + self._expire(at), kept=tuple(kept))
 
     def _run(self, entry: due.Due, now: int) -> bool:
         """Do an entry of another kind, and take it out; False if it must wait."""
         return False
 
     def _erase(
-        self, writer: Writer, page: Sequence[due.Due], now: int
+        self, writer: Writer, page: Sequence[due.Due], now: int, code: str
     ) -> tuple[int, int, list[tuple[str, str]]]:
-        """Erase what a consent allowed: how many, how many entries were void, and what stays."""
+        """Erase what is due: how many, how many entries were void, and what stays."""
         gone: dict[int, bytes] = {}
         kept: list[tuple[str, str]] = []
         restricted: list[bytes] = []
@@ -149,10 +160,11 @@ class Running(Base):
             if entry.seq is None or writer.row(DUE, entry.key) is None:
                 continue  # somebody else has done it
             address = _address(writer, entry.seq)
-            given: int = entry.what["consent"]
-            if given not in stands:
+            given: int | None = entry.what.get("consent")
+            if given is not None and given not in stands:
                 stands[given] = self._stands(writer, given)
-            if address is None or destroyed(writer, entry.seq) or stands[given]:
+            back = given is not None and stands[given]
+            if address is None or destroyed(writer, entry.seq) or back:
                 dropped += 1
                 due.done(writer, entry.key)
                 continue
@@ -164,7 +176,6 @@ class Running(Base):
             kept.append((address, rule))
             if (digest := acts.restrict(writer, entry.seq, True)) is not None:
                 restricted.append(digest)
-        code = "consent_withdrawn"
         if gone:
             self._remove(writer, gone, code)
             self._note(writer, "erase", list(gone.values()), reason_code=code)

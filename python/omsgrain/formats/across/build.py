@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import model
-from omsgrain.formats.across import aimem, names
+from omsgrain.formats.across import aimem, mif_ld, names
 from omsgrain.formats.across.bare import NOT_ASKED
 from omsgrain.formats.across.content import Content, Found, Written
 from omsgrain.formats.across.gather import HUBS, NATIVE, Heap, Held
 from omsgrain.formats.across.losses import Told, lost
-from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, PRODUCER, Names
+from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD, PRODUCER, Names
 from omsgrain.formats.across.renaming import Renamed, export_id, kind_of, renamed
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.aimem.fields import ARRAYS as AIMEM_ARRAYS
@@ -36,11 +36,12 @@ ARRAYS: Final[dict[str, Mapping[str, str]]] = {
     AIMEM: AIMEM_ARRAYS,
     MIF2: MIF2_ARRAYS,
     MIF1: {**MIF1_ARRAYS, CONSENT: "consent"},
+    MIF_LD: {mif_ld.ARRAY: "memory"},
 }
 """The kinds of the records in each array, by format."""
 
 _NATIVE: Final = Told({})
-_EXPORTS: Final = {AIMEM: "id", MIF2: "export_meta/id", MIF1: "export/id"}
+_EXPORTS: Final = {AIMEM: "id", MIF2: "export_meta/id", MIF1: "export/id", MIF_LD: "id"}
 """Where the id of an export stands."""
 
 
@@ -148,7 +149,7 @@ def _document(
     user = options.user or around.user or (users.pop() if len(users) == 1 else None)
     newest = max((grain["created_at"] for grain in heap.grains.values()), default=0)
     id, kept = export_id(to, around.id)
-    if not id and to != AIMEM:
+    if not id and to not in (AIMEM, MIF_LD):
         mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
         id = export_id(to, names.of_address(mark))[0]
     if to == AIMEM:

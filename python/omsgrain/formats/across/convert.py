@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.across import mif_ld
 from omsgrain.formats.across.bare import NOT_ASKED, bare
 from omsgrain.formats.across.build import ARRAYS, Made, Options, build
 from omsgrain.formats.across.carry import load_up
 from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
-from omsgrain.formats.across.names import AIMEM, MIF1, MIF2
+from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem import bundle, embedding
 from omsgrain.formats.document import (
     KIND,
@@ -90,7 +91,8 @@ def dump(
         user_id: whose it is, if nothing says so, or something else does.
         exported_at: when it was made.
         exact: refuse to write it in another spelling than it had.
-        layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``.
+        layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``; of MIF in JSON-LD ``document``,
+            ``array``, ``lines``, ``corpus`` or ``markdown``.
         passphrase: of MIF 1.0: encrypt it, so that this opens it.
         key: instead, 32 bytes as they are.
 
@@ -99,8 +101,10 @@ def dump(
             option is of no use for the format.
         FormatError: a grain is not what it must be.
     """
-    if to != MIF1 and (layout, passphrase, key) != (None, None, None):
-        raise SchemaError("only MIF 1.0 has layouts and encryption", field="/format", found=to)
+    if to not in (MIF1, MIF_LD) and layout is not None:
+        raise SchemaError("only MIF 1.0 and JSON-LD have layouts", field="/format", found=to)
+    if to != MIF1 and (passphrase, key) != (None, None):
+        raise SchemaError("only MIF 1.0 has encryption", field="/format", found=to)
     if to != AIMEM and producer is not None:
         raise SchemaError("only AIMEM has producers", field="/producer", found=to)
     given = Options(to != AIMEM if embeddings is None else embeddings, strict,
@@ -119,6 +123,11 @@ def dump(
             from omsgrain.formats.mif1.envelope import seal_document
 
             data = seal_document(data, passphrase, key=key)
+    elif to == MIF_LD:
+        from omsgrain.formats.mif_ld.convert import written
+
+        data, lost = written(document, own, layout, found.grains.__getitem__)
+        losses = [*losses, *lost]
     elif own is not None and to == MIF2:
         data = spelled(own, document, found.grains.__getitem__)
     else:
@@ -163,7 +172,7 @@ def remade(
                                            exported_at=document.exported_at))  # fmt: skip
     made = build(found, to, vectors, options)
     if not options.strict:
-        load_up(made, found, to)
+        load_up(made, found, to, vectors if options.embeddings else {})
     return made
 
 
@@ -229,6 +238,8 @@ def _assembled(envelope: dict[str, Any], arrays: Records, to: str) -> dict[str, 
     """A document of ours, with its checksum."""
     if to == AIMEM:
         return _together(envelope, arrays, to)
+    if to == MIF_LD:
+        return _together(envelope, arrays, to)
     for pointer in arrays:
         envelope = _with_room(envelope, pointer)
     if to == MIF2:
@@ -248,6 +259,8 @@ def _together(envelope: dict[str, Any], arrays: Records, to: str) -> dict[str, A
         return document
     if to == MIF2:
         return fill(envelope, arrays)
+    if to == MIF_LD:
+        return mif_ld.tree(envelope, arrays)
     from omsgrain.formats.mif1.document import together
 
     return together(envelope, arrays)

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import model, raw
-from omsgrain.formats.across import aimem, mif1, mif2, native
+from omsgrain.formats.across import aimem, mif1, mif2, mif_ld, native
 from omsgrain.formats.across.content import Content
-from omsgrain.formats.across.names import AIMEM, MIF1, MIF2
+from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem.records import from_grain as _aimem
 from omsgrain.formats.document import Manifest, Vector, open_manifest
 from omsgrain.formats.records import Record
@@ -23,7 +23,9 @@ __all__ = ["HUBS", "NATIVE", "Born", "Heap", "Held", "born", "heap", "parts_of"]
 
 NATIVE: Final = "omsgrain"
 """The format of what never was a record."""
-HUBS: Final[dict[str, ModuleType]] = {AIMEM: aimem, MIF2: mif2, MIF1: mif1}
+HUBS: Final[dict[str, ModuleType]] = {
+    AIMEM: aimem, MIF2: mif2, MIF1: mif1, MIF_LD: mif_ld,
+}  # fmt: skip
 _OURS: Final = "omsgrain:"
 
 
@@ -182,8 +184,15 @@ def _of_mif1(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
     return from_grain(grain, get)
 
 
+def _of_mif_ld(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
+    from omsgrain.formats.mif_ld.records import TABLE
+
+    return TABLE.from_grain(grain, get)
+
+
 _READERS: Final[dict[str, Callable[[Grain, raw.Get], tuple[str, Record] | None]]] = {
     AIMEM: _aimem,
     MIF2: _of_mif2,
     MIF1: _of_mif1,
+    MIF_LD: _of_mif_ld,
 }

@@ -15,11 +15,13 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.model import Kind
 
-__all__ = ["AIMEM", "MIF1", "MIF2", "PRODUCER", "Names", "id_in", "of_address", "uuid_of"]
+__all__ = ["AIMEM", "MIF1", "MIF2", "MIF_LD", "PRODUCER", "Names", "id_in", "of_address",
+           "uuid_of"]  # fmt: skip
 
 AIMEM: Final = "aimem"
 MIF2: Final = "mif2"
 MIF1: Final = "mif1"
+MIF_LD: Final = "mif-ld"
 PRODUCER: Final = "omsgrain"
 """The producer namespace of ids that were none of AIMEM's."""
 _SPACE: Final = uuid5(NAMESPACE_OID, PRODUCER)
@@ -27,10 +29,13 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 _HEX = re.compile(r"[0-9A-Fa-f-]+")
 _PREFIX: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
 _NODE: Final = "entity:"
+_URN: Final = "urn:mif:"
 _SPACES: Final[dict[tuple[str, Kind], Kind]] = {
     (AIMEM, "todo"): "memory",
     (AIMEM, "reminder"): "memory",
     (MIF1, "reminder"): "todo",
+    (MIF_LD, "todo"): "memory",
+    (MIF_LD, "reminder"): "memory",
 }
 """What becomes a record of another kind has its id among theirs."""
 
@@ -75,6 +80,8 @@ def id_in(
             return external
         named = urn.urn(producer, id)
         return named if urn.parse(named) else urn.urn(producer, uuid_of(kind, id))
+    if format == MIF_LD:
+        return _urn(kind, id, external)
     if format == MIF2 and kind == "entity" and _ours(id) != id:
         return _ours(id)  # which may be any text there
     if format == MIF2 or kind == "relation":
@@ -93,8 +100,23 @@ def id_in(
 
 def _ours(id: str) -> str:
     """An id without the namespace that we gave it."""
+    return _local(id).removeprefix(_URN)
+
+
+def _local(id: str) -> str:
     found = urn.parse(id)
     return found.local if found is not None and found.producer == PRODUCER else id
+
+
+def _urn(kind: Kind, id: str, external: str | None) -> str:
+    """What an id is called in MIF in JSON-LD: itself, behind the prefix."""
+    if kind == "relation":
+        return id
+    if external and external.startswith(_URN) and uuid_of(kind, external) == id:
+        return external
+    prefix = _URN + _NODE if kind == "entity" else _URN
+    local = _local(id)
+    return local if local.startswith(_URN) else prefix + local
 
 
 class Names:

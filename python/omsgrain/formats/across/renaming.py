@@ -10,7 +10,7 @@ from uuid import UUID
 
 from omsgrain.formats import model
 from omsgrain.formats.across.gather import NATIVE, Held
-from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, Names, id_in, uuid_of
+from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD, Names, id_in, uuid_of
 
 __all__ = ["Renamed", "export_id", "kind_of", "renamed"]
 
@@ -83,7 +83,7 @@ def _renamed(one: Held, id: str, names: Names) -> Renamed:
         more["source"] = names.of(item.source_kind, item.source)
         more["target"] = names.of(item.target_kind, item.target)
     external = getattr(item, "external", None)
-    if names.format == AIMEM and external == id:
+    if names.format in (AIMEM, MIF_LD) and external == id:
         more["external"] = None  # which it is now
     elif names.format == MIF2 and isinstance(item, model.Memory | model.Todo):
         if one.format != NATIVE and external is None and not _returns(one, id, names, None):
@@ -106,7 +106,7 @@ def _returns(one: Held, id: str, names: Names, external: str | None) -> bool:
 
 def export_id(format: str, id: str) -> tuple[str, bool]:
     """The id of an export in another format, and whether it can be told from it again."""
-    if not id or format == AIMEM:
+    if not id or format in (AIMEM, MIF_LD):
         return "", not id
     if format == MIF1:
         if id.startswith(_EXPORT):

@@ -14,9 +14,9 @@ from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
-from omsgrain.formats.across.carry import MEMBER, carried
+from omsgrain.formats.across.carry import carried, member_of, vector_of
 from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
-from omsgrain.formats.across.gather import Heap, heap, parts_of
+from omsgrain.formats.across.gather import HUBS, Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.document import Import, Manifest, Vector, manifest
 from omsgrain.formats.packed import float32
@@ -51,7 +51,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     try:
         document, _ = tree(looked, found.format, found.vectors, Options())
         # How a document is spelled stands in its manifest.
-        plain = own.style is None and not own.text and own.layout in (None, "json")
+        plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
         alone = plain and not found.problems
         whole = _all(found, looked, document, grains) if alone else None
         return whole or _some(found, looked, own, document, grains)
@@ -65,14 +65,25 @@ def _all(
     heaped = heap(grains)
     try:
         vectors = _vectors(found, looked, heaped, None)
-        made, _ = tree(heaped, found.format, vectors, Options())
+        made = _made(heaped, looked, found.format, vectors)
     except SchemaError:
-        return None  # without being told whose it is, say, none can be made
+        return None
     return (
         replace(found, grains=grains, vectors=vectors)
         if _alike(made, document, found.format)
         else None
     )
+
+
+def _made(
+    heaped: Heap, looked: Heap, format: str, vectors: Mapping[str, Vector]
+) -> dict[str, Any]:
+    """What the grains make; if they do not say whose they are, the document does."""
+    try:
+        return tree(heaped, format, vectors, Options())[0]
+    except SchemaError:
+        user = HUBS[format].read([], looked.envelope(format)).document.user
+        return tree(heaped, format, vectors, Options(user=user))[0]
 
 
 def _some(
@@ -136,6 +147,8 @@ def _vectors(found: Import, looked: Heap, heaped: Heap, own: Manifest | None) ->
 
 def _vector(record: Mapping[str, Any]) -> Vector | None:
     """The embedding that stands in a record itself."""
+    if (beside := vector_of(record)) is not None:
+        return beside
     said = next((record[name] for name in _EMBEDDINGS if name in record), None)
     if not isinstance(said, dict) or not isinstance(said.get("model"), str):
         return None
@@ -150,8 +163,10 @@ def _by_name(made: Made) -> dict[Any, tuple[dict[str, Any], str]]:
 
 def _name(record: Mapping[str, Any]) -> Any:
     """By what a record is found: the grain that goes along in it, or its id."""
-    member = record.get(MEMBER)
-    return member.get("address") if isinstance(member, dict) else record.get("id")
+    member = member_of(record)
+    if isinstance(member, dict):
+        return member.get("address")
+    return record.get("id", record.get("@id"))
 
 
 def _alike(one: Any, other: Any, format: str) -> bool:

@@ -40,13 +40,16 @@ CHUNK_TYPES: Final = {name: name for name in AIMEM_TYPES} | {
 }
 """AIMEM's kinds of memory by their names in the model."""
 _CHUNKS: Final = {name: own for own, name in CHUNK_TYPES.items()}
-_FACTS: Final = frozenset((None, "", "fact", "learning", "discovery", "pattern", "context"))
+_FACTS: Final = frozenset(
+    (None, "", "fact", "learning", "discovery", "pattern", "context", "semantic")
+)
 
 NEAREST_PASCAL: Final = {
     "preference": "Pattern",
     "pitfall": "Error",
     "procedure": "Learning",
     "episodic": "Conversation",
+    "procedural": "Learning",
 }
 """What MIF 1.0 has no word for, by what comes nearest; all else is an Observation."""
 
@@ -64,6 +67,8 @@ _SHOWN: Final = {"critical": 0.9, "important": 0.6, "standard": 0.3}
 
 def aimem_memory(name: str | None) -> str:
     """The kind of memory that AIMEM has for one of the model."""
+    if name == "procedural":
+        return "procedure"
     return _CHUNKS.get(name or "") or ("fact" if name in _FACTS else "episodic")
 
 

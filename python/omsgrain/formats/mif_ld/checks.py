@@ -13,10 +13,12 @@ from typing import Final
 
 __all__ = ["FORMATS", "date", "date_time", "duration", "pattern", "uri"]
 
-_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DAY: Final = r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TO_23: Final = r"([01][0-9]|2[0-3])"
+_TO_59: Final = r"([0-5][0-9])"
+_DATE: Final = re.compile(_DAY)
 _TIME: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?"
-    r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+    rf"{_DAY}[Tt]{_TO_23}:{_TO_59}:([0-5][0-9]|60)(?:\.[0-9]+)?(?:[Zz]|([+-]){_TO_23}:{_TO_59})"
 )
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _COUNT: Final = r"[0-9]+(?:[.,][0-9]+)?"
@@ -56,28 +58,25 @@ _AS_PYTHON: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\d": "[0-9]"}
 def date(text: str) -> bool:
     """Whether it is a day: ``2026-01-26``."""
     found = _DATE.fullmatch(text)
-    return found is not None and _is_day(found)
+    return found is not None and (found[3] < "29" or _is_day(found))
 
 
 def date_time(text: str) -> bool:
     """Whether it is a time with its offset: ``2026-01-26T00:00:00Z``. A space is no ``T``."""
     found = _TIME.fullmatch(text)
-    if found is None or not _is_day(found):
+    if found is None or (found[3] > "28" and not _is_day(found)):
         return False
-    hour, minute, second = int(found[4]), int(found[5]), int(found[6])
-    ahead = int(found[8] or 0) * 60 + int(found[9] or 0)
-    if hour > 23 or minute > 59 or int(found[8] or 0) > 23 or int(found[9] or 0) > 59:
-        return False
-    if second < 60:
+    if found[6] != "60":
         return True
     # A leap second is the last one of a day in UTC.
-    utc = hour * 60 + minute + (ahead if found[7] == "-" else -ahead)
-    return second == 60 and utc % 1440 == 1439
+    ahead = int(found[8] or 0) * 60 + int(found[9] or 0)
+    utc = int(found[4]) * 60 + int(found[5]) + (ahead if found[7] == "-" else -ahead)
+    return utc % 1440 == 1439
 
 
 def _is_day(found: re.Match[str]) -> bool:
     year, month, day = int(found[1]), int(found[2]), int(found[3])
-    if not 1 <= month <= 12 or not 1 <= day <= _DAYS[month - 1]:
+    if day > _DAYS[month - 1]:
         return False
     return day < 29 or month != 2 or (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
 

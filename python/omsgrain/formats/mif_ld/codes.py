@@ -31,7 +31,7 @@ class Code(NamedTuple):
 CODES: Final[dict[str, Code]] = {
     # the document
     "MIF-KIND": Code(
-        "nothing that is known", "Say with --kind what it is to be, or give it an @type."
+        "nothing that is known", "Give it an @type, or say what kind it is to be."
     ),
     "MIF-SHAPE": Code(
         "members of shape 0.1 beside those of 1.x", "Write the whole document in one shape."
@@ -175,8 +175,8 @@ def phrase(keyword: str, argument: Any) -> str:
 
 def _phrase(keyword: str, argument: Any) -> str:
     if keyword == "anyOf":
-        parts = [_phrase(*_telling(branch)) for branch in argument]
-        return " or ".join(dict.fromkeys(parts))
+        parts = dict.fromkeys(_phrase(*_telling(branch)) for branch in argument)
+        return " or ".join(parts).replace(" or be ", " or ")
     if keyword == "type":
         return "be " + (argument if isinstance(argument, str) else " or ".join(argument))
     if keyword == "contains":
@@ -200,7 +200,7 @@ def _phrase(keyword: str, argument: Any) -> str:
 
 def _telling(branch: dict[str, Any]) -> tuple[str, Any]:
     """The keyword that says most of a branch."""
-    for keyword in ("enum", "pattern", "const"):
+    for keyword in ("enum", "pattern", "format"):
         if keyword in branch:
             return keyword, branch[keyword]
     if "required" in branch:

@@ -163,14 +163,14 @@ def _version(owner: dict[str, Any], way: Way) -> _Warnings:
 
 def _ontology(ontology: dict[str, Any]) -> _Warnings:
     if "ontology" not in ontology:
-        yield _warn("MIF-MISSING", (), "must have required property 'ontology'", ontology,
+        yield _warn("MIF-MISSING", (), "must have required property 'ontology'", None,
                     "Add ontology with id and version.")  # fmt: skip
     yield from _version(_object(ontology.get("ontology")), ("ontology", "version"))
     listed = _object(ontology.get("discovery")).get("patterns")
     for at, one in _objects(listed):
         if "suggest_entity" not in one:
             says = "must have required property 'suggest_entity'"
-            yield _warn("MIF-MISSING", ("discovery", "patterns", at), says, one,
+            yield _warn("MIF-MISSING", ("discovery", "patterns", at), says, None,
                         "Add suggest_entity.")  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from omsgrain.formats.mif_ld.codes import CODES
+from omsgrain.formats.mif_ld.defects import Defect
 from omsgrain.formats.mif_ld.shape import Shape
-from omsgrain.formats.mif_ld.walk import Defect
 
 __all__ = ["ENTITIES", "RELATIONS", "hint_of", "meant"]
 

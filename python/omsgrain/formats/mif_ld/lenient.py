@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from omsgrain.formats.mif_ld.defects import Defect, Defects
 from omsgrain.formats.mif_ld.finding import Finding, Way
 from omsgrain.formats.mif_ld.shape import Kind
-from omsgrain.formats.mif_ld.walk import Defect, Defects, checker
+from omsgrain.formats.mif_ld.walk import checker
 
 __all__ = ["DROP", "Act", "act_of", "left_out", "mended", "told"]
 

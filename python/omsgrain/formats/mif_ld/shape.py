@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-__all__ = ["KINDS", "MEMORY_TYPES", "SHAPES", "Kind", "Shape", "foreign", "kind_of", "shape_of"]
+__all__ = ["KINDS", "MEMORY_TYPES", "SHAPES", "Kind", "Shape", "kind_of", "shape_of", "telling"]
 
 Shape = Literal["0.1", "1.x"]
 Kind = Literal["memory", "citation", "entity-reference", "ontology", "corpus"]
@@ -56,19 +56,13 @@ def _is_entity(value: Any) -> bool:
 
 def shape_of(document: dict[str, Any]) -> Shape:
     """The shape of a memory; of one with members of both, what the first of them says."""
-    told = next(_telling(document), None)
-    if told is not None:
-        return told[0]
+    for told, _ in telling(document):
+        return told
     return "1.x" if "conceptType" in document else "0.1"
 
 
-def foreign(document: dict[str, Any], shape: Shape) -> list[tuple[str | int, ...]]:
-    """Where members stand that only the other shape can have, as ways of keys."""
-    return [way for told, way in _telling(document) if told != shape]
-
-
-def _telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, ...]]]:
-    """The members of which only one shape is possible."""
+def telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, ...]]]:
+    """The members that only one shape can have: that, and where they stand, as ways of keys."""
     old, new = "memoryType" in document, "conceptType" in document
     if old != new:
         yield ("0.1", ("memoryType",)) if old else ("1.x", ("conceptType",))

@@ -13,10 +13,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats.mif_ld import extra, lenient
 from omsgrain.formats.mif_ld.codes import phrase
+from omsgrain.formats.mif_ld.defects import Defect, Defects
 from omsgrain.formats.mif_ld.finding import Finding, Verdict, Way, finding, pointer_to
 from omsgrain.formats.mif_ld.hints import hint_of, meant
-from omsgrain.formats.mif_ld.shape import Kind, Shape, foreign, kind_of, shape_of
-from omsgrain.formats.mif_ld.walk import Defect, Defects, checker
+from omsgrain.formats.mif_ld.shape import Kind, Shape, kind_of, shape_of, telling
+from omsgrain.formats.mif_ld.walk import checker
 from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.reading import RULES
 
@@ -34,6 +35,7 @@ _SCHEMAS: Final[dict[str, str]] = {
 }
 _ARRAYS: Final = ("records", "memories")
 """Where the records of a corpus stand."""
+_GOOD: Final = Verdict()
 _TYPES: Final = {"memoryType": "conceptType", "conceptType": "memoryType"}
 
 
@@ -99,7 +101,7 @@ class _Shaped(NamedTuple):
 def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
     kind = kind or kind_of(document)
     if kind is None:
-        told = finding("MIF-KIND", (), "is no document that is known", document)
+        told = finding("MIF-KIND", (), "is nothing that is known", document)
         return Verdict((told,), total=1)
     if kind == "corpus":
         return _corpus(document, asked)
@@ -109,7 +111,11 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
         file = _SCHEMAS[shaped.shape]
         if shaped.shape == "0.1" and asked.published:
             file = "memory-0.1-published.json"
-    bad = checker(file)(document) or Defects()
+    bad = checker(file)(document)
+    if bad is None:
+        if asked.mode != "extra" and (shaped is None or shaped.finding is None):
+            return _GOOD
+        bad = Defects()
     defects = [(tuple(reversed(one.way)), one) for one in bad.found]
     out = lenient.left_out(defects, kind)
     shape = shaped.shape if shaped else None
@@ -118,7 +124,8 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
     dropped: list[Finding] = []
     for way, defect in _once(defects, shaped.silent if shaped else ()):
         says = phrase(defect.keyword, defect.argument)
-        told = finding(defect.code, way, says, defect.value, hint_of(defect, shape))
+        value = None if defect.keyword == "required" else defect.value
+        told = finding(defect.code, way, says, value, hint_of(defect, shape))
         act = lenient.act_of(way, defect, kind, out) if asked.mode == "lenient" else None
         if act is None:
             errors.append(told)
@@ -126,7 +133,9 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
             into = dropped if act == lenient.DROP else warnings
             into.append(lenient.told(told, act))
     if asked.mode == "extra":
-        warnings += extra.warnings(document, kind, shape)
+        wrong = {one.pointer for one in errors}
+        said = extra.warnings(document, kind, shape)
+        warnings += (one for one in said if one.pointer not in wrong)
     total = len(errors) + bad.more
     return Verdict(_sorted(errors), _sorted(warnings), total, _sorted(dropped))
 
@@ -134,15 +143,16 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
 def _shaped(document: Any, asked: Shape | None) -> _Shaped:
     if not isinstance(document, dict):
         return _Shaped(asked or "0.1")
-    own = shape_of(document)
-    ways = foreign(document, asked or own)
-    if not ways:
-        return _Shaped(asked or own)
-    if asked not in (None, own) and not foreign(document, own):
-        hint = f"It is judged as {own}; write all of it in shape {asked} if it is to be that."
-        says = f"is of shape {own}, not {asked}"
-        return _Shaped(own, finding("MIF-SHAPE", (), says, None, hint))
+    told = list(telling(document))
+    own = told[0][0] if told else shape_of(document)
     shape = asked or own
+    ways = [way for one, way in told if one != shape]
+    if not ways:
+        return _Shaped(shape)
+    if len(ways) == len(told) and shape != own:
+        hint = f"It is judged as {own}; write all of it in shape {shape} if it is to be that."
+        says = f"is of shape {own}, not {shape}"
+        return _Shaped(own, finding("MIF-SHAPE", (), says, None, hint))
     says = f"is of shape {'1.x' if shape == '0.1' else '0.1'} in a memory of shape {shape}"
     return _Shaped(shape, finding("MIF-SHAPE", ways[0], says, None), tuple(ways))
 
@@ -171,7 +181,7 @@ def _corpus(document: Any, asked: _Asked) -> Verdict:
         told = finding("MIF-VALUE", (), "must be object", document)
         return Verdict((told,), total=1)
     if not any(name in document for name in _ARRAYS):
-        told = finding("MIF-MISSING", (), "must have required property 'records'", document)
+        told = finding("MIF-MISSING", (), "must have required property 'records'", None)
         return Verdict((told,), total=1)
     wrong = [
         finding("MIF-VALUE", (name,), "must be array", document[name])

@@ -9,16 +9,16 @@ that our schemas use; others are refused when a schema is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.mif_ld.checks import FORMATS, pattern
 from omsgrain.formats.mif_ld.codes import code_of
+from omsgrain.formats.mif_ld.defects import Defect, Defects
 from omsgrain.formats.mif_ld.schemas import load
-from omsgrain.formats.problems import MOST
 
-__all__ = ["Check", "Defect", "Defects", "checker"]
+__all__ = ["Check", "checker"]
 
 _KINDS: Final[dict[type, tuple[str, ...]]] = {
     dict: ("object",),
@@ -33,46 +33,6 @@ _SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "descriptio
 _OF_OBJECTS: Final = ("required", "properties", "additionalProperties")
 _RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
 """What has itself among its parts."""
-
-
-class Defect:
-    """Something that the schema does not allow.
-
-    Attributes:
-        code: of which kind it is.
-        keyword: of the schema, that found it.
-        argument: what the schema gives the keyword; of a closed object, its members.
-        value: what stands there; of a key that cannot be, the key.
-        way: the keys that lead there, the last first.
-    """
-
-    __slots__ = ("argument", "code", "keyword", "value", "way")
-
-    def __init__(self, code: str, keyword: str, argument: Any, value: Any) -> None:
-        self.code = code
-        self.keyword = keyword
-        self.argument = argument
-        self.value = value
-        self.way: list[str | int] = []
-
-
-class Defects:
-    """Some defects; a thousand are held, the rest counted, or a document could fill the memory."""
-
-    __slots__ = ("found", "more")
-
-    def __init__(self, found: Iterable[Defect] = ()) -> None:
-        self.found = list(found)
-        self.more = 0
-
-    def take(self, others: Defects, key: str | int | None = None) -> None:
-        """Take those of a part in as well, which stands under the key."""
-        if key is not None:
-            for one in others.found:
-                one.way.append(key)
-        room = MOST - len(self.found)
-        self.found += others.found[:room]
-        self.more += others.more + max(len(others.found) - room, 0)
 
 
 Check = Callable[[Any], "Defects | None"]
@@ -100,12 +60,12 @@ def _compile(node: Mapping[str, Any], file: str) -> Check:
     """One node of a schema as a function."""
     own = node.get("x-code")
     rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
-    tests: list[Check] = []  # where one fails, the others say nothing more
+    tests = []
     for keyword in _TESTS:
         if keyword in rest:
             argument = rest.pop(keyword)
             code = code_of(keyword, argument, own)
-            tests.append(_scalar(_TESTS[keyword](argument), code, keyword, argument))
+            tests.append(_Test(_TESTS[keyword](argument), code, keyword, argument))
     parts: list[Check] = []
     if "$ref" in rest:
         parts.append(_reference(rest.pop("$ref"), file))
@@ -116,23 +76,50 @@ def _compile(node: Mapping[str, Any], file: str) -> Check:
     parts += [_ARRAYS[keyword](rest.pop(keyword), file) for keyword in _ARRAYS if keyword in rest]
     if rest:
         raise ValueError(f"keywords that are not read: {', '.join(rest)}")
-    return _joined(_first(tests), _each(parts))
+    return _guarded(tests, _each(parts))
 
 
-def _joined(test: Check | None, part: Check | None) -> Check:
-    """Nearly every value is good, so that the way there is to be short."""
-    if test is None:
+class _Test(NamedTuple):
+    """What one keyword asks of a value."""
+
+    good: Callable[[Any], bool]
+    code: str
+    keyword: str
+    argument: Any
+
+
+def _guarded(tests: list[_Test], part: Check | None) -> Check:
+    """The tests of a value itself, then what is asked of its parts.
+
+    Where one test fails, the others say nothing more. Nearly every value is good, and of one type
+    with at most one other test: there, no call is made that can be spared.
+    """
+    if not tests:
         return part or (lambda value: None)
-    return test if part is None else lambda value: test(value) or part(value)
+
+    def tell(value: Any) -> Defects | None:
+        for good, code, keyword, argument in tests:
+            if not good(value):
+                return Defects([Defect(code, keyword, argument, value)])
+        return None if part is None else part(value)
+
+    kind = _only_type(tests[0])
+    if kind is None or len(tests) > 2:
+        return tell
+    if len(tests) == 1:
+        if part is None:
+            return lambda value: None if type(value) is kind else tell(value)
+        return lambda value: part(value) if type(value) is kind else tell(value)
+    if part is None:
+        second = tests[1].good
+        return lambda value: None if type(value) is kind and second(value) else tell(value)
+    return tell
 
 
-def _first(tests: list[Check]) -> Check | None:
-    """What the first that finds something finds."""
-    if len(tests) < 2:
-        return tests[0] if tests else None
-    test, others = tests[0], _first(tests[1:])
-    assert others is not None
-    return lambda value: test(value) or others(value)
+def _only_type(test: _Test) -> type | None:
+    """The Python type of the values, if they can only be of one."""
+    kinds = [kind for kind, names in _KINDS.items() if test.argument == names[0]]
+    return kinds[0] if test.keyword == "type" and kinds and kinds[0] not in (int, float) else None
 
 
 def _each(parts: list[Check]) -> Check | None:
@@ -149,10 +136,6 @@ def _each(parts: list[Check]) -> Check | None:
         return found
 
     return check
-
-
-def _scalar(good: Callable[[Any], bool], code: str, keyword: str, argument: Any) -> Check:
-    return lambda value: None if good(value) else Defects([Defect(code, keyword, argument, value)])
 
 
 def _of_type(names: str | list[str]) -> Callable[[Any], bool]:
@@ -236,7 +219,6 @@ def _object(node: dict[str, Any], file: str) -> Check:
     others = node.pop("additionalProperties", True)
     closed, names = others is False, tuple(members)
     other = None if isinstance(others, bool) else _compile(others, file)
-
     look_up = members.get
 
     def check(value: Any) -> Defects | None:
@@ -278,26 +260,29 @@ def _items(node: dict[str, Any], file: str) -> Check:
 
 def _contains(node: dict[str, Any], file: str) -> Check:
     word = node["const"]
-    return _scalar(
-        lambda value: not isinstance(value, list) or word in value, "MIF-CLASS", "contains", node
-    )
+    return _of_arrays(lambda value: word in value, "contains", node)
 
 
 def _least(count: int, file: str) -> Check:
-    return _scalar(
-        lambda value: not isinstance(value, list) or len(value) >= count,
-        "MIF-EMPTY", "minItems", count,
-    )  # fmt: skip
+    return _of_arrays(lambda value: len(value) >= count, "minItems", count)
 
 
 def _unique(asked: bool, file: str) -> Check:
     """Of texts only, since nothing else may stand in the array that asks for it."""
 
-    def good(value: Any) -> bool:
-        texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    def good(value: list[Any]) -> bool:
+        texts = [one for one in value if isinstance(one, str)]
         return len(set(texts)) == len(texts)
 
-    return _scalar(good, "MIF-DUPLICATE", "uniqueItems", asked)
+    return _of_arrays(good, "uniqueItems", asked)
+
+
+def _of_arrays(good: Callable[[list[Any]], bool], keyword: str, argument: Any) -> Check:
+    test = _Test(
+        lambda value: not isinstance(value, list) or good(value),
+        code_of(keyword, argument, None), keyword, argument,
+    )  # fmt: skip
+    return _guarded([test], None)
 
 
 _ARRAYS: Final[dict[str, Callable[[Any, str], Check]]] = {

@@ -27,8 +27,8 @@ from omsgrain.formats.aimem.native import native
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.formats.document import Loss
 from omsgrain.gateways.aimem.columns import Index, Rows
-from omsgrain.gateways.aimem.memory import Memory, Page
 from omsgrain.gateways.aimem.scopes import Wanted
+from omsgrain.gateways.memory import Memory, Page
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model
 from omsgrain.store.base import stored

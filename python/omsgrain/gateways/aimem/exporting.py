@@ -20,8 +20,8 @@ from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.gateways.aimem.choosing import Asked, ExportReport, Part, choose, said
-from omsgrain.gateways.aimem.memory import Memory, Page
 from omsgrain.gateways.aimem.scopes import wanted
+from omsgrain.gateways.memory import Memory, Page
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ class Export:
     ) -> tuple[dict[str, Any], bytes | None]:
         settings = self._store._settings
         # Profiles are declared by tags: without any only a preset can have a rule.
-        if first and (settings.preset is not None or "structural_tags" in grain.fields):
+        ruled = "structural_tags" in grain.fields or leaving.SHARING in grain.fields
+        if first and (settings.preset is not None or ruled):
             held = page.held(seq)
             self._rules.update(leaving.check(settings, grain, held, self._purpose))
         is_chunk = kind == "chunk"

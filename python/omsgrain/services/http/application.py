@@ -19,11 +19,12 @@ from omsgrain.errors import OmsError
 from omsgrain.services.http import access, parameters
 from omsgrain.services.http.body import Gone, drain, media_of
 from omsgrain.services.http.call import Call
-from omsgrain.services.http.log import ROUTE, AccessLog, Log
+from omsgrain.services.http.log import ROUTE, AccessLog
 from omsgrain.services.http.media import BUNDLE, VERSION
 from omsgrain.services.http.problems import Refusal, answer, refusal_of
 from omsgrain.services.http.routes import ROUTES, Route
 from omsgrain.services.http.work import Service, Stopped
+from omsgrain.services.log import Log
 
 __all__ = ["application"]
 

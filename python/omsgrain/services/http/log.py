@@ -2,71 +2,27 @@
 """The access log: a line a request, without content, tokens, tenants or query strings.
 
 A path is told as its template, since addresses and whatever a client wrongly puts there are
-somebody's. What the server does not expect is told by its class and its place in our code: its
-text could have content in it.
+somebody's.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from secrets import token_hex
-from typing import Any, Literal, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omsgrain.services.http.problems import Refusal, answer
+from omsgrain.services.log import Log
 
-__all__ = ["ROUTE", "AccessLog", "Format", "Log"]
+__all__ = ["ROUTE", "AccessLog"]
 
-Format = Literal["text", "json"]
 ROUTE = "omsgrain.route"
 """Where in the scope of a request the template of its path stands."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _ABORTED = "aborted"
-
-
-class Log:
-    """Writes the lines.
-
-    Args:
-        form: ``text`` or ``json``.
-        stream: where to; stderr by default.
-    """
-
-    def __init__(self, form: Format = "text", stream: TextIO | None = None) -> None:
-        self._json = form == "json"
-        self._stream = stream
-
-    def write(self, event: str, **values: Any) -> None:
-        """Write a line."""
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        if self._json:
-            line = json.dumps({"time": now, "event": event, **values})
-        else:
-            told = (f"{k}={v}" for k, v in values.items() if v is not None)
-            line = " ".join([now, event, *told])
-        stream = self._stream or sys.stderr
-        try:
-            stream.write(line + "\n")
-            stream.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads the log any more: no reason to stop serving
-
-    def defect(self, error: BaseException, request: str) -> None:
-        """Tell of something that was not expected."""
-        frames = traceback.extract_tb(error.__traceback__)
-        ours = [f for f in frames if "omsgrain" in f.filename] or list(frames)
-        place = None
-        if ours:
-            name = ours[-1].filename.replace("\\", "/").rpartition("omsgrain/")[2]
-            place = f"{name}:{ours[-1].lineno}"
-        self.write("defect", request=request, error=type(error).__name__, place=place)
 
 
 @dataclass(slots=True)

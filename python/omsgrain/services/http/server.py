@@ -16,9 +16,9 @@ import uvicorn
 from omsgrain.errors import StoreError
 from omsgrain.ops.serving import Listening, Stores
 from omsgrain.services.http.application import application
-from omsgrain.services.http.log import Log
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.work import Service
+from omsgrain.services.log import Log
 
 __all__ = ["run"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of one tenant as it was at one moment, read by pages.
+"""The memory of one user as it was at one moment, read by pages.
 
 What was current then is known by its numbers, 8 bytes each. Grains never change, so whoever reads
 them later reads what was there; only removing, erasing and restricting take them away, and then
@@ -31,7 +31,16 @@ from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.sealing import NUMBER, seqs_of
 from omsgrain.store.state import RESTRICTED
-from omsgrain.store.tables import HOLDS, KEYED, SEQUENCE, STATES, VECTORS, VEILED
+from omsgrain.store.tables import (
+    COUNTER,
+    COUNTERS,
+    HOLDS,
+    KEYED,
+    SEQUENCE,
+    STATES,
+    VECTORS,
+    VEILED,
+)
 from omsgrain.store.unsealing import SealedReader
 
 if TYPE_CHECKING:
@@ -74,6 +83,22 @@ class Page:
     def held(self, seq: int) -> bool:
         """Whether somebody holds a grain."""
         return self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
+
+    def state_at(self, address: str) -> tuple[bool, bool]:
+        """Whether somebody holds the grain at an address, and whether it is restricted."""
+        (seq,) = self._reader.find([_core.parse_address(address)])
+        if seq is None:
+            return False, False
+        row = self._reader.row(STATES, SEQUENCE.pack(seq))
+        return self.held(seq), bool(row and row[0] & RESTRICTED)
+
+    def reads(self, seq: int) -> tuple[int, int | None]:
+        """How often a grain was read, and when last in ms since 1970."""
+        row = self._reader.row(COUNTERS, SEQUENCE.pack(seq))
+        if row is None:
+            return 0, None
+        count, last = COUNTER.unpack(row)
+        return count, last or None
 
     def has_vector(self, seq: int, model: Model) -> bool:
         """Whether a grain has a vector of a model."""

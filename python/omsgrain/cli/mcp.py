@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain mcp``: the memory of one user for agents, over MCP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.cli.opening import trust_options
+from omsgrain.cli.serve import Size
+
+EXAMPLES = r"""
+What an agent starts, with ada's memory, and documents in one directory:
+    omsgrain mcp memory.omsg --user ada --root ~/memories
+"""
+_directory = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command(short_help="Give a user's memory to agents over MCP.", epilog="\b" + EXAMPLES)
+@click.argument("store", type=_directory)
+@click.option("--user", required=True, metavar="ID", help="Whose memory; nothing else is there.")
+@click.option(
+    "--root",
+    type=_directory,
+    help="Read and write documents below this directory. Without it no path is taken.",
+)
+@click.option("--readonly", is_flag=True, help="Change nothing: no store, and no file.")
+@click.option(
+    "--document-limit",
+    type=Size(),
+    default="100MB",
+    show_default=True,
+    help="The largest document that is imported.",
+)
+@click.option(
+    "--answer-limit",
+    type=Size(),
+    default="16MB",
+    show_default=True,
+    help="The largest document that is given back as text.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Of the log, on stderr.",
+)
+@actor_option
+@trust_options
+@output.json_option
+def mcp(
+    store: Path,
+    user: str,
+    root: Path | None,
+    readonly: bool,
+    document_limit: int,
+    answer_limit: int,
+    log_format: Any,
+    actor: str | None,
+    as_json: bool,
+) -> None:
+    """Give the memory of one user in STORE to agents: MCP over stdin and stdout.
+
+    Tools: remember, recall, forget, history, MIF documents in and out. It ends when stdin does,
+    or with SIGTERM. What it logs is on stderr, and has no content.
+    """
+    from omsgrain.errors import UnsupportedError
+    from omsgrain.ops.serving import open_one
+
+    if not user.strip():
+        raise click.UsageError("--user is a name")
+    try:
+        from omsgrain.services.log import Log
+        from omsgrain.services.mcp.options import Options
+        from omsgrain.services.mcp.server import run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "anyio"):
+            raise
+        text = "MCP needs more packages: pip install omsgrain[mcp]"
+        raise UnsupportedError(text) from None
+    options = Options(
+        user=normalize("NFC", user),
+        root=root,
+        readonly=readonly,
+        document=document_limit,
+        answer=answer_limit,
+        line=2 * document_limit + (1 << 20),
+    )
+    opened = open_one(store, readonly=readonly, actor=actor or "mcp")
+    run(opened, options, Log(log_format))

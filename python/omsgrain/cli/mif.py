@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF documents on the command line: for ``import`` and ``export``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omsgrain.cli import output
+
+if TYPE_CHECKING:
+    from omsgrain.gateways.mif.report import MifReport
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SHOWN = 10  # records and warnings printed one by one; the rest are counted
+DOCUMENTS = "a MIF document"
+STRATEGIES = ("skip_duplicates", "overwrite", "rename")
+IMPORT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user")
+EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file")
+"""The options that only these documents have."""
+SHARED = ("since", "include_embeddings", "strict")
+"""Those that bundles have as well."""
+
+_passphrase = click.option(
+    "--passphrase-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The first line of this file opens, or seals, the document (MIF 1.0).",
+)
+
+
+def import_options(command: F) -> F:
+    """What only the import of such a document is told."""
+    for option in (
+        _passphrase,
+        click.option("--keep/--no-keep", "keep_document", default=True, show_default=True,
+                     help="Keep what stood around the records, to give the document back."),
+        click.option("--atomic", is_flag=True, help="All records, or none of them."),
+        click.option("--merge-strategy", type=click.Choice(STRATEGIES),
+                     default=STRATEGIES[0], show_default=True,
+                     help="What becomes of a record whose id or text is stored already."),
+        click.option("--user", metavar="ID", help="Whose memory a MIF document becomes."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def export_options(command: F) -> F:
+    """What only the export of such a document is told."""
+    for option in (
+        _passphrase,
+        click.option("--document", metavar="ID",
+                     help="Give this document back, as it was imported."),
+        click.option("--redact", "redact_pii", is_flag=True,
+                     help="Without secrets and personal data."),
+        click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
+                     help="With entities, and what relates them."),
+        click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
+                     help="Of MIF 1.0; by default told by the name of FILE."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def format_of_name(file: Path) -> str | None:
+    """The version that a file is called by; None if it is called by none."""
+    from omsgrain.ops.mif import layout_of_name
+
+    layout = layout_of_name(file)
+    return None if layout is None else "mif2" if layout == "json" else "mif1"
+
+
+def passphrase(file: Path | None) -> str | None:
+    """The first line of a file, without its end."""
+    if file is None:
+        return None
+    with file.open(encoding="utf-8") as source:
+        return source.readline().rstrip("\r\n")
+
+
+def import_document(store: Path, file: Path, as_json: bool, **given: Any) -> int:
+    """Take a document in, and tell what became of its records."""
+    from omsgrain.ops import mif
+
+    secret = passphrase(given.pop("passphrase_file"))
+    if secret is not None:
+        given |= {"passphrase": secret, "format": "mif1"}
+    with output.progress(None, "records", as_json):
+        report = mif.import_mif(store, file, user_id=given.pop("user"), **given)
+    if as_json:
+        output.emit(report.to_dict())
+    else:
+        _tell(report)
+    return _code(report)
+
+
+def _code(report: MifReport) -> int:
+    """Of an import that is all or nothing, and was nothing: that of an invalid document."""
+    from omsgrain.errors import FormatError
+
+    return FormatError.exit_code if report.failed else 0
+
+
+def _tell(report: MifReport) -> None:
+    told = report.to_dict()
+    for one in told["errors"][:SHOWN]:
+        where, why = one["pointer"] or f"line {one.get('line', '?')}", one["message"]
+        code = one.get("rule") or one.get("code")
+        rule = "" if code is None else f"; {code}"
+        click.echo(output.safe(f"{one['fate']}: {where}: {why}{rule}"), err=True)
+    if len(told["errors"]) > SHOWN:
+        click.echo(f"… and {len(told['errors']) - SHOWN} more errors", err=True)
+    warnings = Counter((one["rule"], one["message"]) for one in told["warnings"])
+    for (rule, message), number in warnings.most_common(SHOWN):
+        times = "" if number == 1 else f", {number} times"
+        click.echo(output.safe(f"warning: {rule}{times}: {message}"), err=True)
+    counts = Counter(one.fate for one in report.records)
+    names = ("imported", "updated", "renamed", "unchanged", "duplicate", "refused", "erased")
+    line = ", ".join(f"{counts[name]} {name}" for name in names)  # type: ignore[index]
+    click.echo(line + ("" if report.stored else " (nothing was stored)"))
+
+
+def export_document(store: Path, file: Path, as_json: bool, **given: Any) -> None:
+    """Write a user's memory as a document."""
+    from omsgrain.cli.formats import tell_losses
+    from omsgrain.formats.document import Loss
+    from omsgrain.ops import mif
+
+    user = given.pop("user")
+    if user is None:
+        raise click.UsageError("--user says whose memory is exported")
+    given["passphrase"] = passphrase(given.pop("passphrase_file"))
+    with output.progress(None, "records", as_json):
+        done = mif.export_mif(store, file, user_id=user, **given)
+    if as_json:
+        output.emit(done.to_dict())
+        return
+    tell_losses([Loss(**one) for one in done.report["losses"]], done.report["lost"])
+    ends = "_exported"
+    counts = {k.removesuffix(ends): v for k, v in done.report.items() if k.endswith(ends)}
+    said = ", ".join(f"{number} {name}" for name, number in counts.items())
+    click.echo(output.safe(f"{done.path}: {said or f'{done.bytes} bytes'}"))

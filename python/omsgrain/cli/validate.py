@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain validate``: what is wrong with documents, and how it is mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omsgrain.cli import output
+
+if TYPE_CHECKING:
+    from omsgrain.formats.problems import Problem
+    from omsgrain.ops.validate import Checked
+
+
+@click.command(short_help="Say what is wrong with documents, and how it is mended.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...",
+                type=click.Path(exists=True, dir_okay=False, readable=True,
+                                path_type=Path))  # fmt: skip
+@click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
+              show_default=True, help="As strict as the schemas; lenient with citations; or with "
+              "warnings of what the schemas let pass.")  # fmt: skip
+@click.option("--kind", type=click.Choice(
+                  ("memory", "citation", "entity-reference", "ontology", "corpus")
+              ), help="What FILE is of MIF in JSON-LD; by default its content tells.")  # fmt: skip
+@click.option("--shape", type=click.Choice(("0.1", "1.x")),
+              help="The shape of memories; by default their content tells.")  # fmt: skip
+@click.option("--published", is_flag=True,
+              help="Of shape 0.1, the schema as it was published.")  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
+@output.json_option
+def validate(
+    files: tuple[Path, ...], published: bool, quiet: bool, as_json: bool, **given: Any
+) -> int:
+    """Say what is wrong with documents: where, what stands there, and how it is mended.
+
+    Of MIF in JSON-LD: memories of shape 0.1 and 1.x, citations, references to entities,
+    ontologies, also in YAML; one in a file, several in an array, by lines or in a corpus, and
+    memories in Markdown. Documents of other formats are judged by their own rules, as verify does.
+
+    Each defect is told once, with a code that does not change. In mode lenient, a citation that
+    cannot be mended is an error, and the memory stands without it.
+
+    The exit code is that of the first file with an error; one that is nothing known is one.
+    """
+    from omsgrain.ops.validate import validate as validate_file
+
+    found = []
+    with output.progress(len(files), "files", as_json or quiet) as advance:
+        for file in files:
+            found.append(validate_file(file, strict_published=published, **given))
+            advance(1)
+    if as_json:
+        output.emit({"files": [one.to_dict() for one in found]})
+    else:
+        for one in found:
+            _tell(one, quiet)
+        if not quiet:
+            bad = sum(one.exit_code != 0 for one in found)
+            click.echo(f"{len(found) - bad} good, {bad} bad")
+    return next((one.exit_code for one in found if one.exit_code), 0)
+
+
+def _tell(checked: Checked, quiet: bool) -> None:
+    for problem in checked.errors:
+        click.echo(output.safe(line(checked.name, problem)), err=True)
+    if checked.total > len(checked.errors):
+        click.echo(f"… and {checked.total - len(checked.errors)} more errors", err=True)
+    for problem in checked.warnings:
+        click.echo(output.safe(f"warning: {line(checked.name, problem)}"), err=True)
+    if not quiet and not checked.exit_code:
+        many = "" if checked.documents == 1 else f", {checked.documents} documents"
+        click.echo(output.safe(f"{checked.name}: {checked.format}{many}, good"))
+
+
+def line(name: str, problem: Problem) -> str:
+    """A problem on one line, with what stands there."""
+    where = f"{name}, line {problem.line}" if problem.line is not None else name
+    if problem.pointer:
+        where += f":{problem.pointer}"
+    value = getattr(problem, "value", None)
+    got = f" (got {value})" if value is not None else ""
+    if value is None and problem.expected is not None:
+        got = f" (expected {problem.expected})"
+    hint = getattr(problem, "hint", "")
+    return f"{where}: {problem.message}{got}.{' ' if hint else ''}{hint} [{problem.rule}]"

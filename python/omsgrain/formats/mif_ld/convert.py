@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of memories as grains, and grains as a file, without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.formats.document import (
+    Dump,
+    Import,
+    Loss,
+    Manifest,
+    Vector,
+    manifest,
+    open_manifest,
+    spelled,
+)
+from omsgrain.formats.exact import style_of
+from omsgrain.formats.mif_ld import layouts
+from omsgrain.formats.mif_ld.fields import FORMAT, LOCAL
+from omsgrain.formats.mif_ld.layouts import Layout, Sheet
+from omsgrain.formats.mif_ld.lenient import mended
+from omsgrain.formats.mif_ld.limits import LIMITS, Limits
+from omsgrain.formats.mif_ld.records import TABLE, is_memory
+from omsgrain.formats.mif_ld.shape import Shape
+from omsgrain.formats.mif_ld.staying import STAYS
+from omsgrain.formats.mif_ld.validate import Mode, judge
+from omsgrain.formats.mif_ld.volatile import apart, together
+from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.raw import Get
+from omsgrain.formats.records import Record
+from omsgrain.grain import Grain
+
+__all__ = ["ARRAY", "Taken", "dump", "files_of", "imported", "is_local", "load", "own",
+           "taken", "written"]  # fmt: skip
+
+ARRAY: Final = "/memories"
+"""The one array of a manifest: all documents, file after file."""
+_FILES: Final = "files"
+_COUNTERS: Final = "volatile"
+_OF_ONE: Final = 100  # findings of a document that are told
+
+
+class Taken(NamedTuple):
+    """The documents of a file that are good.
+
+    Attributes:
+        entry: what the manifest says of the file.
+        values: the documents.
+        warnings: what was taken although it looks wrong.
+        problems: the documents that were not taken, and why.
+    """
+
+    entry: dict[str, Any]
+    values: list[Any]
+    warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def load(
+    data: bytes,
+    *,
+    mode: Mode = "schema",
+    user_id: str | None = None,
+    layout: Layout | None = None,
+    shape: Shape | None = None,
+    exact: bool = False,
+    strict_published: bool = False,
+    limits: Limits = LIMITS,
+) -> Import:
+    """Make grains of a file of memories, of either shape.
+
+    Of an array, of lines or of a corpus a bad document is left out, and told in ``problems``.
+
+    Args:
+        data: the file: a memory, an array of them, one a line, a MemoryCorpus, or Markdown.
+        mode: how strict documents are judged: ``schema``, ``lenient`` or ``extra``.
+        user_id: whose memories they are; the format does not say it.
+        layout: how they stand in the file; by default that is told from the content.
+        shape: of a memory in Markdown that does not tell it; by default 0.1.
+        exact: keep how the file is spelled too, so that it can be given back to the byte.
+        strict_published: of shape 0.1, the schema as it was published.
+        limits: what is taken.
+
+    Raises:
+        DocumentError: it is none, or the only document in it is not good.
+    """
+    sheet = layouts.read(data, layout, limits, shape)
+    found = taken(sheet, mode=mode, strict_published=strict_published)
+    if found.problems and sheet.entry["layout"] in ("document", "markdown"):
+        raise DocumentError(list(found.problems))
+    text = style = None
+    if exact and found.entry["layout"] == "lines":
+        found.entry["text"] = data.decode()
+    elif exact and sheet.tree is not None:
+        style = style_of(data, sheet.tree)
+        text = data if style is None else None
+    known = f"sha256:{sha256(data).hexdigest()}"
+    whole = Manifest(FORMAT, known, {}, {}, style, layout=found.entry["layout"])
+    return imported([found], whole, user_id=user_id, text=text)
+
+
+def dump(
+    grains: Iterable[Grain],
+    vectors: Mapping[str, Vector] | None = None,
+    *,
+    embeddings: bool = True,
+    exact: bool = False,
+    layout: Layout | None = None,
+    local: bool = False,
+) -> Dump:
+    """Make a file of grains that were one; it comes back as it was.
+
+    Args:
+        grains: what ``load`` gave; the manifest must be among them.
+        vectors: not asked: memories only name where their vectors are.
+        embeddings: whether what names them leaves.
+        exact: refuse to write it in another spelling than it had.
+        layout: another than it had.
+        local: whether memories of the namespace ``_local`` leave.
+
+    Raises:
+        SchemaError: no file is among the grains, or several; how it was spelled was not kept; or
+            all there is does not leave.
+        FormatError: a grain is not what it must be.
+        NotFoundError: a grain that the file is made of is not among these.
+    """
+    found, get = own(grains)
+    losses: list[Loss] = []
+    if not embeddings:
+        found = _without_embeddings(found, losses)
+    files = list(files_of(found, local, losses))
+    values = [value for file in files for value in file.values]
+    alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
+    if alone and not values:
+        raise SchemaError(STAYS, field="/local", expected="local=True")
+    entry = files[0].entry if len(files) == 1 else layouts.corpus(len(values))
+    if layout in ("document", "markdown") and len(values) != 1:
+        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+    if layout is not None and layout != entry["layout"]:
+        entry = layouts.entry(layout, len(values))
+    elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
+        raise SchemaError("how the file was spelled was not kept when it was loaded")
+    if entry["layout"] in ("lines", "markdown"):
+        data, lost = layouts.write(entry, values)
+        return Dump(data, losses + [Loss(*one) for one in lost])
+    whole = layouts.tree(entry, values)
+    if layout is not None and layout != found.manifest.layout:
+        return Dump(layouts.write(entry, values)[0], losses)
+    return Dump(spelled(found.manifest, whole, get), losses)
+
+
+def written(
+    made: Mapping[str, Any], found: Manifest | None, layout: Layout | None, get: Get
+) -> tuple[bytes, list[Loss]]:
+    """Write a file that was made of grains of other formats.
+
+    Args:
+        made: its entry, and the documents in it.
+        found: the manifest of a file that was here before.
+        layout: another than that had.
+        get: gives the grains that the manifest names.
+
+    Raises:
+        SchemaError: the layout has one memory in a file, and there are not so many.
+    """
+    values, files = made["memories"], made["files"]
+    entry = files[0] if len(files) == 1 else layouts.corpus(len(values))
+    if layout in ("document", "markdown") and len(values) != 1:
+        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+    if layout is not None and layout != entry["layout"]:
+        entry = layouts.entry(layout, len(values))
+    elif found is not None and entry["layout"] not in ("lines", "markdown"):
+        return spelled(found, layouts.tree(entry, values), get), []
+    data, lost = layouts.write(entry, values)
+    return data, [Loss(*one) for one in lost]
+
+
+# -- grains ---------------------------------------------------------------------------------------
+
+
+def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
+    """Judge the documents of a file.
+
+    Args:
+        sheet: as it was read.
+        mode: as for `load`.
+        strict_published: as for `load`.
+    """
+    values, good = [], []
+    warnings, problems = list(sheet.warnings), list(sheet.problems)
+    for value, (place, line) in zip(sheet.values, sheet.places, strict=True):
+        if sheet.entry["layout"] == "corpus" and _is_of_another_kind(value):
+            values.append(value)
+            good.append(True)
+            continue
+        verdict = judge(value, mode=mode, strict_published=strict_published)
+        told = _placed(verdict.findings[:_OF_ONE], place, line)
+        warnings += _placed((*verdict.warnings, *verdict.dropped), place, line)
+        problems += told
+        good.append(not told)
+        if not told:
+            values.append(mended(value) if mode == "lenient" else value)
+    problems.sort(key=lambda one: one.line or 0)  # those of lines come in two parts
+    entry = sheet.entry
+    if not all(good):
+        entry = layouts.shrunk(entry, good)
+    return Taken(entry, values, tuple(warnings), tuple(problems))
+
+
+def imported(
+    files: Sequence[Taken], whole: Manifest, *, user_id: str | None, text: bytes | None = None
+) -> Import:
+    """Make grains of the documents of files, and of what stands around them.
+
+    Args:
+        files: as they were judged.
+        whole: the manifest, whose envelope and arrays are still empty.
+        user_id: whose they are.
+        text: all of the file, to be kept as it is.
+    """
+    bare, counters = apart(value for file in files for value in file.values)
+    given = [("memory", one) if is_memory(one) else ("other", {"value": one}) for one in bare]
+    built = TABLE.to_grains(given, owner=user_id)
+    grains: dict[str, Grain] = {}
+    for one in built:
+        grains.update((part.address, part) for part in one.parts)
+        grains[one.grain.address] = one.grain
+    envelope: dict[str, Any] = {_FILES: [file.entry for file in files]}
+    if counters:
+        envelope[_COUNTERS] = counters
+    whole = replace(whole, envelope=envelope, arrays={ARRAY: [one.grain.address for one in built]})
+    made = max((one.grain["created_at"] for one in built), default=0)
+    more = manifest(whole, created_at=made, user_id=user_id, text=text)
+    warnings = tuple(one for file in files for one in file.warnings)
+    problems = tuple(one for file in files for one in file.problems)
+    return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems)
+
+
+class Owned(NamedTuple):
+    """A manifest, and the documents that it lists, with their counters."""
+
+    manifest: Manifest
+    values: list[Any]
+
+
+def own(grains: Iterable[Grain]) -> tuple[Owned, Any]:
+    """The one file, or directory, that is among grains.
+
+    Returns:
+        It, and what gives the grains by address.
+
+    Raises:
+        SchemaError: there is none, or there are several.
+        FormatError: a grain is not what it must be.
+        NotFoundError: a grain that it is made of is not among these.
+    """
+    by_address = {grain.address: grain for grain in grains}
+
+    def get(address: str) -> Grain:
+        if address not in by_address:
+            raise NotFoundError("a grain of the document is missing", field=f"/{address}")
+        return by_address[address]
+
+    opened = (open_manifest(grain, get) for grain in by_address.values())
+    found = [one for one in opened if one is not None and one.format == FORMAT]
+    if len(found) != 1:
+        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
+    values = []
+    for address in found[0].arrays.get(ARRAY, ()):
+        born = TABLE.from_grain(get(address), get)
+        if born is None:
+            raise SchemaError("a record of the document is none", field=f"/{address}")
+        kind, record = born
+        values.append(record if kind == "memory" else record["value"])
+    counters = found[0].envelope.get(_COUNTERS) or {}
+    return Owned(found[0], list(together(values, counters))), get
+
+
+def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
+    """The files of a manifest, each with its documents.
+
+    Args:
+        found: the manifest.
+        local: whether memories of the namespace ``_local`` leave.
+        losses: those that do not are told here.
+
+    Raises:
+        SchemaError: the manifest is not one of these documents.
+    """
+    at = 0
+    for entry in found.manifest.envelope.get(_FILES, ()):
+        values = found.values[at : at + entry["count"]]
+        at += entry["count"]
+        stays = [not local and is_local(value) for value in values]
+        if any(stays):
+            losses += [Loss(str(value.get("@id")), "memory", STAYS)
+                       for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
+            entry = layouts.shrunk(entry, [not one for one in stays])
+            values = [value for value, one in zip(values, stays, strict=True) if not one]
+        yield Taken(entry, values)
+    if at != len(found.values):
+        raise SchemaError("a manifest is not of these documents", found=f"{at} of them")
+
+
+def is_local(value: Any) -> bool:
+    """Whether a memory is of the namespace that does not leave."""
+    namespace = value.get("namespace") if isinstance(value, dict) else None
+    return isinstance(namespace, str) and (
+        namespace == LOCAL or namespace.startswith(f"{LOCAL}/")
+    )
+
+
+def _without_embeddings(found: Owned, losses: list[Loss]) -> Owned:
+    values = []
+    for value in found.values:
+        if is_memory(value) and "embedding" in value:
+            losses.append(Loss(value["@id"], "embedding", "embeddings were not asked for"))
+            value = {key: one for key, one in value.items() if key != "embedding"}
+        values.append(value)
+    return found._replace(values=values)
+
+
+def _is_of_another_kind(value: Record) -> bool:
+    """Whether a record of a corpus is of a kind that is not judged: a source document, say."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind not in (None, "memory") and not is_memory(value)
+
+
+def _is_kept(whole: Manifest, entry: Mapping[str, Any]) -> bool:
+    return bool(whole.text) or "text" in entry or entry["layout"] == "markdown"
+
+
+def _placed(found: Iterable[Problem], place: str, line: int | None) -> list[Problem]:
+    if not place and line is None:
+        return list(found)
+    return [replace(one, pointer=place + one.pointer, line=line or one.line) for one in found]

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How memories stand in a file, and a file again.
+
+    document    one memory, or one of what goes with memories
+    array       a JSON array of them
+    lines       a line each (NDJSON)
+    corpus      a MemoryCorpus, whose records have a kind and a payload
+    markdown    one memory: front matter, and its content
+
+A file in a manifest is an object: its ``layout``, how many documents it has (``count``), what
+stands around them, and its ``path`` if there are several files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+
+from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats import reading
+from omsgrain.formats.exact import COMPACT, spell
+from omsgrain.formats.mif_ld import markdown
+from omsgrain.formats.mif_ld.fields import CONTEXT
+from omsgrain.formats.mif_ld.limits import LIMITS, Limits
+from omsgrain.formats.mif_ld.shape import Shape, shape_of
+from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.source import same
+
+__all__ = ["CORPUS", "LAYOUTS", "Layout", "Sheet", "corpus", "entry", "layout_of", "read",
+           "shrunk", "tree", "write"]
+
+Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
+LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
+CORPUS: Final = "MemoryCorpus"
+_RECORDS: Final = "records"
+_ARRAYS: Final = (_RECORDS, "memories")
+_PAYLOAD: Final = "payload"
+_LINE = re.compile(rb"\n[ \t\r]*[{]")
+
+
+class Sheet(NamedTuple):
+    """A file that was read.
+
+    Attributes:
+        entry: what the manifest says of it.
+        values: the documents.
+        places: of each its pointer in the file, and its line if they come by lines.
+        tree: all of the file as JSON; None if it is none.
+        problems: what could not be read of a file by lines.
+        warnings: what was read although it looks wrong.
+    """
+
+    entry: dict[str, Any]
+    values: list[Any]
+    places: list[tuple[str, int | None]]
+    tree: Any = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def layout_of(data: bytes) -> Layout:
+    """Tell the layout of a file by its content, as far as its beginning tells it."""
+    if markdown.is_markdown(data):
+        return "markdown"
+    if data.lstrip().startswith(b"["):
+        return "array"
+    return "lines" if _is_lines(data) else "document"
+
+
+def read(
+    data: bytes,
+    layout: Layout | None = None,
+    limits: Limits = LIMITS,
+    shape: Shape | None = None,
+) -> Sheet:
+    """Read a file.
+
+    Args:
+        data: its bytes.
+        layout: how memories stand in it; by default that is told from the content.
+        limits: how large it may be.
+        shape: of a memory in Markdown that does not tell it.
+
+    Raises:
+        DocumentError: it is too large, or cannot be read.
+        UnsupportedError: it is Markdown, and there is no PyYAML.
+    """
+    layout = layout or layout_of(data)
+    if layout == "markdown":
+        return _markdown(data, limits, shape)
+    if layout == "lines":
+        return _lines(data, limits)
+    tree = reading.parse(data, most=limits.document, depth=limits.depth)
+    if isinstance(tree, list):
+        entry = {"layout": "array", "count": len(tree)}
+        return Sheet(entry, tree, [(f"/{i}", None) for i in range(len(tree))], tree)
+    if isinstance(tree, dict) and _is_corpus(tree):
+        return _corpus(tree)
+    return Sheet({"layout": "document", "count": 1}, [tree], [("", None)], tree)
+
+
+def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
+    """What a file of one JSON value says.
+
+    Raises:
+        FormatError: the entry is not one of these documents.
+    """
+    layout = entry.get("layout")
+    if layout == "document" and len(values) == 1:
+        return values[0]
+    if layout == "array":
+        return list(values)
+    if layout == "corpus" and isinstance(entry.get("corpus"), dict):
+        return entry["corpus"] | {_array(entry["corpus"]): list(_wrapped(entry, values))}
+    raise FormatError("a file is not of these documents", rule="manifest")
+
+
+def write(entry: dict[str, Any], values: Sequence[Any]) -> tuple[bytes, list[tuple[str, str, str]]]:
+    """Write a file.
+
+    Args:
+        entry: what the manifest says of it.
+        values: its documents.
+
+    Returns:
+        Its bytes, and what it does not hold, each by the id of the memory, its field, and why.
+
+    Raises:
+        SchemaError: Markdown has one memory in a file.
+        FormatError: the entry is not one of these documents.
+    """
+    layout = entry.get("layout")
+    if layout == "lines":
+        text = entry.get("text")
+        if isinstance(text, str) and same([json.loads(x) for x in _said(text)], list(values)):
+            return text.encode(), []
+        return b"".join(spell(value) + b"\n" for value in values), []
+    if layout != "markdown":
+        return spell(tree(entry, values), COMPACT), []
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise SchemaError("a file of Markdown is one memory", found=f"{len(values)} documents")
+    text, shape = entry.get("text"), shape_of(values[0])
+    if isinstance(text, str) and same(markdown.read(text, entry.get("shape"))[0], values[0]):
+        return text.encode(), []
+    written, losses = markdown.write(values[0], shape)
+    return written.encode(), losses
+
+
+def corpus(count: int) -> dict[str, Any]:
+    """The entry of a corpus of our own."""
+    whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
+    wrapper = {"kind": "memory", _PAYLOAD: None}
+    return {"layout": "corpus", "count": count, "corpus": whole,
+            "runs": [[count, wrapper]] if count else []}  # fmt: skip
+
+
+def entry(layout: Layout, count: int) -> dict[str, Any]:
+    """The entry of a file of our own."""
+    return corpus(count) if layout == "corpus" else {"layout": layout, "count": count}
+
+
+def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
+    """The entry of a file without some of its documents."""
+    smaller = {key: value for key, value in entry.items() if key != "text"}
+    smaller["count"] = sum(stay)
+    if "runs" in entry:
+        at, runs = 0, []
+        for count, wrapper in entry["runs"]:
+            left = sum(stay[at : at + count])
+            runs += [[left, wrapper]] if left else []
+            at += count
+        smaller["runs"] = runs
+    return smaller
+
+
+def _is_corpus(tree: dict[str, Any]) -> bool:
+    kinds = tree.get("@type")
+    named = CORPUS in kinds if isinstance(kinds, list) else kinds == CORPUS
+    return named and isinstance(tree.get(_array(tree)), list)
+
+
+def _array(tree: dict[str, Any]) -> str:
+    """Where the records of a corpus stand."""
+    return next((name for name in _ARRAYS if isinstance(tree.get(name), list)), _RECORDS)
+
+
+def _corpus(tree: dict[str, Any]) -> Sheet:
+    values, places = [], []
+    runs: list[list[Any]] = []
+    array = _array(tree)
+    for i, record in enumerate(tree[array]):
+        wrapper = None
+        value, place = record, f"/{array}/{i}"
+        if isinstance(record, dict) and record.get("kind") == "memory" and _PAYLOAD in record:
+            wrapper = record | {_PAYLOAD: None}
+            value, place = record[_PAYLOAD], f"{place}/{_PAYLOAD}"
+        values.append(value)
+        places.append((place, None))
+        if runs and same(runs[-1][1], wrapper):
+            runs[-1][0] += 1
+        else:
+            runs.append([1, wrapper])
+    whole = tree | {array: []}
+    entry = {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
+    return Sheet(entry, values, places, tree)
+
+
+def _wrapped(entry: dict[str, Any], values: Sequence[Any]) -> Iterator[Any]:
+    at = 0
+    for count, wrapper in entry.get("runs", ()):
+        for value in values[at : at + count]:
+            yield value if wrapper is None else wrapper | {_PAYLOAD: value}
+        at += count
+    for value in values[at:]:
+        yield {"kind": "memory", _PAYLOAD: value}
+
+
+# -- by lines, and Markdown -----------------------------------------------------------------------
+
+
+def _is_lines(data: bytes) -> bool:
+    """Whether an object stands in the first line alone, and others behind it."""
+    if _LINE.search(data) is None:
+        return False
+    first, _, _ = data.lstrip().partition(b"\n")
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _said(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _lines(data: bytes, limits: Limits) -> Sheet:
+    if len(data) > limits.document:
+        most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
+        raise DocumentError([Problem("too_large", "", reading.RULES["too_large"], most, size)])
+    values, places, problems = [], [], []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = reading.parse(line, most=limits.document, depth=limits.depth)
+        except DocumentError as error:
+            one = error.problems[0]
+            problems.append(
+                Problem(one.rule, one.pointer, one.message, one.expected, one.found, number)
+            )
+            continue
+        values.append(value)
+        places.append(("", number))
+    entry = {"layout": "lines", "count": len(values)}
+    return Sheet(entry, values, cast("Any", places), problems=tuple(problems))
+
+
+def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:
+    document, shape, warnings = markdown.read_bytes(data, limits, shape)
+    text = data.decode()
+    entry: dict[str, Any] = {"layout": "markdown", "count": 1, "shape": shape}
+    try:
+        again = markdown.write(document, shape)[0]
+    except (DocumentError, KeyError, TypeError):
+        again = ""  # of a memory that will be refused
+    return Sheet(
+        entry if again == text else entry | {"text": text},
+        [document],
+        [("", None)],
+        warnings=warnings,
+    )

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memories as grains: what of them is found by queries, and the memory again.
+
+What is told here is for queries. Whatever a grain's fields do not say, the table of records keeps
+beside them, so nothing here must be complete. Relationships stay URNs, in the side channel: two
+memories may name each other, and addresses cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from omsgrain.formats import times
+from omsgrain.formats.mif2.values import instant, name, text
+from omsgrain.formats.mif_ld.fields import CONTEXT, FORMAT, ORDER, TYPES
+from omsgrain.formats.records import Fields, Record, Shape, Table
+
+__all__ = ["NAMESPACE", "OTHER", "TABLE", "is_memory", "type_of"]
+
+NAMESPACE: Final = "shared"
+"""Of a memory that names none."""
+OTHER: Final = "omsgrain:other"
+_SHAPE: Final = "mif:shape"
+_TITLE: Final = "mif:title"
+_SUMMARY: Final = "mif:summary"
+_1_X: Final = "1.x"
+_PROCEDURE: Final = "mif:procedural"
+_PREFERENCES: Final = "preferences"
+_MOST: Final = 64  # citations and documents that stand in fields; all of them are kept
+
+_KINDS: Final = {grain: kind for kind, grain in TYPES.items()}
+_SOURCES: Final = {"external_import": "imported", "system_generated": "system"}
+_CONFIDENCES: Final = {
+    "user_explicit": 0.95,
+    "user_implicit": 0.8,
+    "agent_inferred": 0.6,
+    "external_import": 0.5,
+    "system_generated": 0.35,
+}
+"""In the middle of the ranges that the format gives for each."""
+_ROLES: Final = {
+    "supports": "supports",
+    "refutes": "refutes",
+    "contradicts": "refutes",
+    "extends": "extends",
+}
+_MODALITIES: Final = ("image", "audio", "video")
+
+
+def is_memory(value: Any) -> bool:
+    """Whether a document is a memory that can be a grain of its own."""
+    return (
+        isinstance(value, dict)
+        and type_of(value) is not None
+        and all(isinstance(value.get(key), str) for key in ("@id", "content", "created"))
+    )
+
+
+def type_of(record: Mapping[str, Any]) -> str | None:
+    """The type of a memory; of two names that disagree that of shape 1.x counts."""
+    for key in ("conceptType", "memoryType"):
+        kind = record.get(key)
+        if isinstance(kind, str) and kind in TYPES:
+            return kind
+    return None
+
+
+# -- to fields ------------------------------------------------------------------------------------
+
+
+def _to_fields(record: Record, owner: str | None) -> Fields:
+    kind = TYPES[type_of(record) or "semantic"]
+    content, namespace = text(record["content"]), name(record.get("namespace"))
+    fields: Fields = {
+        "type": kind,
+        "created_at": times.of_grain(instant(record["created"])),
+        "namespace": namespace or NAMESPACE,
+    }
+    if owner is not None:
+        fields["user_id"] = owner
+    said = _object(record, "provenance")
+    if kind == "belief":
+        prefers = (namespace or "").rsplit("/", 1)[-1] == _PREFERENCES
+        fields["subject"] = _subject(record)
+        fields["relation"] = "mg:prefers" if prefers else "mg:knows"
+        fields["object"] = content
+        fields["confidence"] = _confidence(said)
+    elif kind == "event":
+        fields["content"] = content
+    else:
+        fields["steps"] = [content]
+        last = (namespace or "").rsplit("/", 1)[-1]
+        fields["trigger"] = name(record.get("title")) or last or _PROCEDURE
+    if tags := record.get("tags"):
+        fields["structural_tags"] = tags
+    if context := _context(record):
+        fields["context"] = context
+    if source := name(said.get("sourceType")):
+        fields["source_type"] = _SOURCES.get(source, source)
+    return fields | _times(_object(record, "temporal")) | _references(record)
+
+
+def _context(record: Record) -> dict[str, str]:
+    context = {}
+    if "conceptType" in record:
+        context[_SHAPE] = _1_X
+    for key, member in ((_TITLE, "title"), (_SUMMARY, "summary")):
+        if isinstance(said := record.get(member), str) and said:
+            context[key] = text(said)
+    return context
+
+
+def _subject(record: Record) -> str:
+    """Whom or what a belief is about: the entity that is said to be, else the first one."""
+    entities = record.get("entities")
+    named = [
+        (one.get("role"), urn)
+        for one in (entities if isinstance(entities, list) else ())
+        if isinstance(one, dict) and (urn := name(_object(one, "entity").get("@id")))
+    ]
+    said = (urn for role, urn in named if role == "subject")
+    return next(said, named[0][1] if named else text(record["@id"])) or "-"
+
+
+def _confidence(said: Record) -> float:
+    given = said.get("confidence")
+    if type(given) in (int, float) and 0 <= given <= 1:
+        return float(given) + 0.0
+    return _CONFIDENCES.get(name(said.get("sourceType")) or "", 0.5)
+
+
+def _times(temporal: Record) -> Fields:
+    """When a memory is true, and when it was recorded; never computed from its ttl."""
+    names = (("validFrom", "valid_from"), ("validUntil", "valid_to"),
+             ("recordedAt", "system_valid_from"))  # fmt: skip
+    fields: Fields = {}
+    for member, field in names:
+        said = temporal.get(member)
+        found = instant(said) if isinstance(said, str) else None
+        if found is not None:
+            fields[field] = found.millis
+    if fields.get("valid_from", 0) > fields.get("valid_to", fields.get("valid_from", 0)):
+        del fields["valid_to"]  # told as a warning; no query could find it
+    return fields
+
+
+def _references(record: Record) -> Fields:
+    fields: Fields = {}
+    if refs := [*_cited(record), *_attached(record)][:_MOST]:
+        fields["content_refs"] = refs
+    vector = _object(record, "embedding")
+    uri, model, dimensions = name(vector.get("vectorUri")), name(vector.get("model")), None
+    if type(vector.get("dimensions")) is int and 0 < vector["dimensions"] < 1 << 31:
+        dimensions = vector["dimensions"]
+    if uri and model and dimensions:
+        fields["embedding_refs"] = [
+            {"vector_id": uri, "model": model, "dimensions": dimensions, "modality_source": "text"}
+        ]
+    return fields
+
+
+def _cited(record: Record) -> Iterator[Fields]:
+    for one in _objects(record, "citations"):
+        if (url := name(one.get("url"))) is None:
+            continue
+        ref: Fields = {
+            "uri": url, "modality": "document", "citation_type": "url", "identifier": url
+        }  # fmt: skip
+        said = one.get("accessed")
+        at = times.parse(said, floating=True) if isinstance(said, str) else None
+        if at is not None:
+            ref["retrieved_at"] = at.millis
+        if (role := _ROLES.get(name(one.get("citationRole")) or "")) is not None:
+            ref["citation_role"] = role
+        yield ref
+
+
+def _attached(record: Record) -> Iterator[Fields]:
+    for one in _objects(record, "documents"):
+        uri = name(one.get("url")) or name(one.get("id"))
+        if uri is None:
+            continue
+        kind = one.get("documentType")
+        ref: Fields = {"uri": uri, "modality": kind if kind in _MODALITIES else "document"}
+        if mime := name(one.get("contentType")):
+            ref["mime_type"] = mime
+        size = one.get("byteLength")
+        if type(size) is int and 0 <= size < 1 << 53:
+            ref["size_bytes"] = size
+        hash_ = _object(one, "hash")
+        if hash_.get("algorithm") == "sha256" and name(hash_.get("value")):
+            ref["checksum"] = f"sha256:{hash_['value']}"
+        yield ref
+
+
+def _object(record: Mapping[str, Any], member: str) -> Record:
+    value = record.get(member)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(record: Mapping[str, Any], member: str) -> list[Record]:
+    value = record.get(member)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+# -- to memories ----------------------------------------------------------------------------------
+
+
+def _from_fields(fields: Mapping[str, Any], id: str) -> Record:
+    """The memory again, as far as fields say it that were not made up."""
+    kind, context = fields["type"], fields.get("context", {})
+    later = context.get(_SHAPE) == _1_X
+    record: Record = {"@context": CONTEXT, "@type": "Concept" if later else "Memory", "@id": id}
+    record["conceptType" if later else "memoryType"] = _KINDS[kind]
+    if kind == "belief":
+        record["content"] = fields["object"]
+    else:
+        record["content"] = fields["content"] if kind == "event" else fields["steps"][0]
+    record["created"] = times.spell(fields["created_at"])
+    if (namespace := fields.get("namespace", NAMESPACE)) != NAMESPACE:
+        record["namespace"] = namespace
+    if "structural_tags" in fields:
+        record["tags"] = fields["structural_tags"]
+    for key, member in ((_TITLE, "title"), (_SUMMARY, "summary")):
+        if key in context:
+            record[member] = context[key]
+    return record
+
+
+def _id(record: Record) -> str:
+    return str(record["@id"])
+
+
+# -- what is no memory ----------------------------------------------------------------------------
+
+
+def _of_other(record: Record, owner: str | None) -> Fields:
+    fields: Fields = {"type": "state", "created_at": 0, "namespace": OTHER,
+                      "context": {"kind": OTHER}}  # fmt: skip
+    return fields if owner is None else fields | {"user_id": owner}
+
+
+def _to_other(fields: Mapping[str, Any], id: str) -> Record:
+    return {}
+
+
+def _other_id(record: Record) -> str:
+    value = record.get("value")
+    id = value.get("@id") if isinstance(value, dict) else None
+    return id if isinstance(id, str) else ""
+
+
+TABLE: Final = Table(
+    FORMAT,
+    {
+        "memory": Shape(_to_fields, _from_fields, _id, order=ORDER),
+        "other": Shape(_of_other, _to_other, _other_id),
+    },
+    ordered=True,
+)
+"""Memories; any other value is ``{"value": value}`` here."""

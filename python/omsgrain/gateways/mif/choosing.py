@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of a user's grains leave, and what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from omsgrain.engine import leaving
+from omsgrain.formats import times
+from omsgrain.formats.document import Vector
+from omsgrain.formats.source import Source
+from omsgrain.gateways.memory import Memory, Page
+from omsgrain.grain import Grain
+
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+    from omsgrain.privacy import Purpose
+
+__all__ = ["Chosen", "Reads", "Wanted", "choose"]
+
+_OURS: Final = "omsgrain:"
+_GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
+"""Kinds of records that are no memory and nothing to be done."""
+
+
+class Wanted(NamedTuple):
+    """What is wanted of a user's memory; ``export_document`` says what it means."""
+
+    embeddings: bool
+    graph: bool
+    since: times.Instant | None
+
+
+class Reads(NamedTuple):
+    """How often a record was read, and when last in ms since 1970."""
+
+    times: int
+    last: int | None
+
+
+@dataclass(slots=True)
+class Chosen:
+    """What leaves.
+
+    Attributes:
+        memory: it is of; asked again before anything leaves.
+        grains: in the order of their arrival, opened, with what belongs to them.
+        vectors: their embeddings, by plain address.
+        reads: of records that were read, by kind and id.
+        rules: by which somebody should look at it.
+        passed_over: how many grains are no memory of their own.
+    """
+
+    memory: Memory
+    grains: list[Grain] = field(default_factory=list)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    reads: dict[str, Reads] = field(default_factory=dict)
+    rules: set[str] = field(default_factory=set)
+    passed_over: int = 0
+
+
+def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) -> Chosen:
+    """Read what leaves, and refuse what may not.
+
+    Raises:
+        UnsupportedError: a rule keeps a grain here.
+        KeyMissingError, ErasedError, StoreError: as ``export_document``.
+    """
+    memory = Memory(store, user_id)
+    chosen = Chosen(memory)
+    settings = store._settings
+
+    def look(page: Page, seq: int, grain: Grain) -> None:
+        if _is_beside(grain):
+            chosen.passed_over += 1
+            return
+        source = Source.of(grain)
+        if not _is_wanted(grain, source, wanted):
+            return
+        chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
+        # A sealed grain stands under an address of its own; it leaves as what it says.
+        plain = Grain(grain.blob)
+        chosen.grains.append(plain)
+        if source is not None:
+            for address in source.parts:
+                chosen.grains.append(Grain(page.get(address).blob))
+            count, last = page.reads(seq)
+            if count or last:
+                chosen.reads[source.id] = Reads(count, last)
+        if wanted.embeddings:
+            for model in page.models.values():
+                data = page.vector(seq, model)
+                if data is not None:
+                    chosen.vectors[plain.address] = Vector(model.name, data)
+
+    for _ in memory.each(memory.seqs, look, strict=False):
+        pass
+    return chosen
+
+
+def _is_wanted(grain: Grain, source: Source | None, wanted: Wanted) -> bool:
+    if source is not None and source.kind in _GRAPH and not wanted.graph:
+        return False
+    if wanted.since is None:
+        return True
+    return _created(grain) >= wanted.since.millis
+
+
+def _created(grain: Grain) -> int:
+    created = grain.get("created_at", 0)
+    return created if type(created) is int else 0
+
+
+def _is_beside(grain: Grain) -> bool:
+    """Whether a grain is part of a record, a duplicate, or a list of what was in a document."""
+    if grain.type != "state":
+        return False
+    context = grain.get("context")
+    kind = context.get("kind") if isinstance(context, Mapping) else None
+    return isinstance(kind, str) and kind.startswith(_OURS) and kind != "omsgrain:record"

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of a user as a MIF document of either version, written afresh.
+
+What was a record leaves as it was; what never was one, through what the formats have in common.
+What the document says of itself, such as counts, times and checksums, is made anew. What was
+superseded, retracted or restricted stays here, and so does all that is being erased.
+Spec: MIF 2.0 §1, §8; MIF 1.0 §2, §6
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain import formats
+from omsgrain.errors import SchemaError
+from omsgrain.formats import times
+from omsgrain.formats.document import Dump, Loss
+from omsgrain.gateways.mif.choosing import Chosen, Wanted, choose
+from omsgrain.gateways.mif.finishing import finished
+from omsgrain.gateways.mif.report import PLURALS
+from omsgrain.gateways.mif.versions import version
+from omsgrain.gateways.mif.written import spell
+
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+    from omsgrain.privacy import Purpose
+    from omsgrain.privacy.detect import Detector
+
+__all__ = ["ExportReport", "export_document"]
+
+MOST: Final = 1_000
+"""Losses that are listed; all are counted."""
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What became of an export.
+
+    Attributes:
+        format: ``mif2`` or ``mif1``.
+        counts: how many records of each kind left.
+        losses: what the format cannot hold of what left; the first thousand.
+        lost: how many there are.
+        passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
+        privacy: what was found and taken out, if it was looked for.
+    """
+
+    format: str
+    counts: dict[str, int] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    lost: int = 0
+    passed_over: int = 0
+    privacy: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        told: dict[str, Any] = {"format": self.format}
+        for kind, number in self.counts.items():
+            told[f"{PLURALS.get(kind, kind)}_exported"] = number
+        told["losses"] = [asdict(one) for one in self.losses]
+        told["lost"] = self.lost
+        return told if self.privacy is None else told | {"privacy": self.privacy}
+
+
+def export_document(
+    store: GrainStore,
+    user_id: str,
+    *,
+    format: str = "mif2",
+    layout: str = "json",
+    include_embeddings: bool = False,
+    include_graph: bool = True,
+    since: str | None = None,
+    redact_pii: bool = False,
+    detectors: Sequence[Detector] | None = None,
+    strict: bool = False,
+    purpose: Purpose = "transfer",
+    now: int | None = None,
+    actor: str | None = None,
+) -> tuple[Dump, ExportReport]:
+    """Export a user's memory as one document.
+
+    The same store and the same ``now`` give the same document. All of it is in memory.
+
+    Args:
+        store: where from.
+        user_id: whose memory; nobody else's grains are read.
+        format: ``mif2`` or ``mif1``.
+        layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``.
+        include_embeddings: whether they leave; content can be guessed from them.
+        include_graph: whether entities, and what relates them, leave.
+        since: a time with an offset: only what was created then or later.
+        redact_pii: take secrets and personal data out of every string, and the embeddings of what
+            changed. Grains then leave as what the format can say of them, and never whole.
+        detectors: what is looked for then, if not what ``privacy.detect`` looks for.
+        strict: nothing that is no member of the format; the report tells what is lost by it.
+        purpose: why, for the rules of presets and profiles, and of consents.
+        now: ms since 1970, instead of the clock.
+        actor: who exports, for the audit trail, if it is another than the store's.
+
+    Raises:
+        SchemaError: an argument.
+        UnsupportedError: a rule keeps a grain here, and ``rule`` names it: ``consent:sharing`` is
+            that of a consent; or a library is missing.
+        KeyMissingError: grains are sealed, and it cannot be told whose they are.
+        ErasedError: the user was erased meanwhile.
+        StoreError: grains were removed or restricted meanwhile.
+    """
+    version(format)  # or it is told here that there is no such one
+    if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
+        expected = "json; of MIF 1.0 also yaml and jsonl"
+        raise SchemaError("no such layout", field="/layout", expected=expected)
+    if purpose not in ("move", "access", "transfer", "sale"):
+        expected = "move, access, transfer or sale"
+        raise SchemaError("no such purpose", field="/purpose", expected=expected)
+    if not store._store.readonly:
+        store._write_counts()
+    wanted = Wanted(include_embeddings, include_graph, _instant(since))
+    chosen = choose(store, user_id, wanted, purpose)
+    made = store._settings.clock() if now is None else now
+    dumped = formats.dump(
+        chosen.grains,
+        format=format,
+        vectors=chosen.vectors,
+        user_id=user_id,
+        exported_at=times.spell(made),
+        embeddings=include_embeddings,
+        strict=strict or redact_pii,
+    )
+    document, flags = finished(
+        json.loads(dumped.data), format, chosen, redact=redact_pii, detectors=detectors
+    )
+    report = _report(format, document, dumped.losses, chosen)
+    report.privacy = None if flags is None else flags.to_dict()
+    chosen.memory.check()
+    _note(store, report, purpose, chosen, redact_pii, actor)
+    return Dump(spell(document, format, layout), dumped.losses), report
+
+
+def _instant(since: str | None) -> times.Instant | None:
+    if since is None:
+        return None
+    instant = times.parse(since) if isinstance(since, str) else None
+    if instant is None:
+        expected = "such as 2026-01-15T10:00:00Z"
+        raise SchemaError("not a time with an offset", field="/since", expected=expected)
+    return instant
+
+
+def _report(
+    format: str, document: dict[str, Any], losses: list[Loss], chosen: Chosen
+) -> ExportReport:
+    report = ExportReport(format, passed_over=chosen.passed_over)
+    for pointer, kind in version(format).arrays.items():
+        array: Any = document
+        for name in pointer.split("/")[1:]:
+            array = array.get(name) if isinstance(array, dict) else None
+        if isinstance(array, list):
+            report.counts[kind] = len(array)
+    report.losses, report.lost = losses[:MOST], len(losses)
+    return report
+
+
+def _note(
+    store: GrainStore,
+    report: ExportReport,
+    purpose: str,
+    chosen: Chosen,
+    redacted: bool,
+    actor: str | None,
+) -> None:
+    """Note the export in the audit trail: how much of what sort, and not whose."""
+    if store._store.readonly:
+        return
+    told: dict[str, int | str] = {
+        "format": report.format,
+        "grains": len(chosen.grains),
+        "redacted": int(redacted),
+        "purpose": purpose,
+    }
+    if chosen.rules:
+        told["review"] = ",".join(sorted(chosen.rules))[:256]
+    store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))

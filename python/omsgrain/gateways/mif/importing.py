@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A MIF document into a store, of either version. Spec: MIF 2.0 §6, MIF 1.0 §8.
+
+Its records are taken by batches: what is stored under their ids and with their texts is looked up
+together, what becomes of each is decided, and what is to be done is one transaction. Or all of it
+is one. An import that was killed between two batches is run again: what is there already is found,
+and the rest follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.engine.recording import Outcome, Step
+from omsgrain.errors import ErasedError, RangeError
+from omsgrain.formats.document import Import
+from omsgrain.formats.problems import Problem
+from omsgrain.gateways.mif import deciding
+from omsgrain.gateways.mif.arriving import Arrived, Document, arrived
+from omsgrain.gateways.mif.consenting import Consent, consent
+from omsgrain.gateways.mif.counting import reads_of
+from omsgrain.gateways.mif.deciding import Decision
+from omsgrain.gateways.mif.keeping import Keeping
+from omsgrain.gateways.mif.natives import natives
+from omsgrain.gateways.mif.planning import Plan, Planner, Terms
+from omsgrain.gateways.mif.reading import read
+from omsgrain.gateways.mif.renaming import rename
+from omsgrain.gateways.mif.report import MifReport, RecordReport
+from omsgrain.grain import make
+
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+
+__all__ = ["import_document"]
+
+JUSTIFICATION: Final = "a document with another version of it was imported"
+"""What stands beside what a record supersedes, for policies that ask."""
+_DONE: Final = Outcome()
+_WEIGHT: Final = 4 << 20  # bytes of grains that are in one transaction
+_TRIES: Final = 100  # times that somebody else may be faster than an import that is all or nothing
+
+
+def import_document(
+    store: GrainStore,
+    document: bytes | Import,
+    *,
+    user_id: str | None = None,
+    format: str = "auto",
+    merge_strategy: str = "skip_duplicates",
+    dry_run: bool = False,
+    atomic: bool = False,
+    allow_erased: bool = False,
+    keep_document: bool = True,
+    batch_size: int = 1_000,
+    actor: str | None = None,
+    **options: Any,
+) -> MifReport:
+    """Take a document into a store. Run again, it changes nothing.
+
+    A record that is not good, or that the store refuses, is reported and holds up nothing else.
+
+    Args:
+        store: where to.
+        document: its bytes, or what ``formats.load`` made of them.
+        user_id: whose memory it becomes; by default whose the document says it is.
+        format: of the bytes: ``mif2``, ``mif1``, or ``auto``.
+        merge_strategy: ``skip_duplicates``: what is stored with the same text stays, and the same
+            id with another text supersedes; ``overwrite``: the record takes the place of what has
+            its id or its text; ``rename``: a record whose id is taken by another text gets a fresh
+            one, and so do all references to it in the document.
+        dry_run: decide, and change nothing.
+        atomic: all records or none, in one transaction.
+        allow_erased: take in again what was erased.
+        keep_document: also keep what stood around the records, and duplicates, so that the
+            document can be given back.
+        batch_size: records a transaction; fewer where they are large.
+        actor: who imports, for the audit trail, if it is another than the handle's.
+        **options: of `reading.read`, for bytes: ``most``, ``passphrase``, and those of the format.
+
+    Raises:
+        DocumentError: it is no document of this format; nothing was stored.
+        SchemaError: an argument, or nobody says whose memory it becomes.
+        KeyMissingError: grains are sealed, and it cannot be told whose they are.
+        RangeError: a ``batch_size`` below 1.
+        StoreError: read-only, full or broken. Whole batches are stored; run it again.
+    """
+    if type(batch_size) is not int or batch_size < 1:
+        raise RangeError("a batch has at least one record", found=f"batch_size={batch_size}")
+    strategy = deciding.strategy(merge_strategy)
+    if isinstance(document, bytes):
+        document = read(document, format=format, user_id=user_id, **options)
+    came = arrived(document, user_id)
+    terms = Terms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
+    bound = consent(came, store._settings.clock())
+    hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
+    planner = Planner(terms, came, natives(store, came.owner, hashes))
+    renamed = rename(store, came, planner) if strategy == "rename" else 0
+    work = _Import(store, terms, came, planner, bound)
+    if atomic:
+        work.all()
+    else:
+        for batch in _batches(came.records, batch_size):
+            work.take(batch)
+        if not dry_run:
+            work.keep()
+    report = work.report(renamed)
+    if report.stored:
+        store.note_import(came.version.name, report.audited(), actor=actor)
+    return report
+
+
+class _Import:
+    """One import while it goes on."""
+
+    def __init__(
+        self, store: GrainStore, terms: Terms, document: Document, planner: Planner, bound: Consent
+    ) -> None:
+        self._store, self._terms, self._document = store, terms, document
+        self._planner, self._bound = planner, bound
+        self._keeping = Keeping(document, terms.keep_document)
+        self._reports: dict[str, RecordReport] = dict(document.bad)
+        self._warnings: list[Problem] = [*document.read.warnings, *bound.warnings]
+        self._failed = False
+
+    def take(self, batch: list[Arrived]) -> None:
+        """Take some records; what somebody has changed meanwhile is decided again."""
+        while batch:
+            with self._store.sources(self._terms.user_id) as snapshot:
+                plans = self._planner.plan(snapshot, batch)
+            steps = self._steps(plans)
+            outcomes = self._record(list(steps.values()), snapshot.seq)
+            done = dict(zip(steps, outcomes, strict=True))
+            batch = []
+            for i, plan in enumerate(plans):
+                outcome = done.get(i, _DONE)
+                if outcome.moved:
+                    batch.append(plan.one)
+                else:
+                    self._tell(plan, outcome, steps.get(i))
+
+    def all(self) -> None:
+        """Take all records, or none of them."""
+        good = not self._document.bad
+        for _ in range(_TRIES):
+            with self._store.sources(self._terms.user_id) as snapshot:
+                plans = self._planner.plan(snapshot, self._document.records)
+            steps = self._steps(plans)
+            good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
+            kept = self._kept(plans, steps) if good else []
+            outcomes = [_DONE] * len(steps)
+            if good:
+                outcomes = self._together(list(steps.values()), kept, snapshot.seq)
+            if not any(one.moved for one in outcomes):
+                break
+        done = dict(zip(steps, outcomes, strict=True))
+        for i, plan in enumerate(plans):
+            self._tell(plan, done.get(i, _DONE), steps.get(i))
+        self._failed = any(one.fate in ("refused", "erased") for one in self._reports.values())
+
+    def keep(self) -> None:
+        """Keep what stood around the records."""
+        steps = self._new(self._keeping.steps(self._bound.until))
+        self._warnings += self._keeping.warnings
+        if steps and any(one.error for one in self._record(steps, 0)):
+            self._warnings.append(self._keeping.not_kept())
+
+    def _together(self, steps: list[Step], kept: list[Step], since: int) -> list[Outcome]:
+        """Do all of some steps, with what is kept beside them if that can be."""
+        outcomes = self._record([*steps, *kept], since, together=True)
+        own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
+        if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
+            return own
+        self._warnings.append(self._keeping.not_kept())
+        return self._record(steps, since, together=True)
+
+    def _kept(self, plans: list[Plan], steps: dict[int, Step]) -> list[Step]:
+        keeping = Keeping(self._document, self._terms.keep_document)
+        for i, plan in enumerate(plans):
+            keeping.note(plan, plan.decision, steps.get(i))
+        self._keeping = keeping
+        return self._new(keeping.steps(self._bound.until))
+
+    def _new(self, steps: list[Step]) -> list[Step]:
+        """Those steps whose grain is not there: the time of what is there runs already."""
+        if not steps:
+            return steps
+        with self._store.sources(self._terms.user_id) as snapshot:
+            return [
+                one
+                for one in steps
+                if one.grain is not None and snapshot.get(one.grain.address) is None
+            ]
+
+    def _record(self, steps: list[Step], since: int, *, together: bool = False) -> list[Outcome]:
+        terms = self._terms
+        if terms.dry_run or not steps:
+            return [_DONE] * len(steps)
+        return self._store.record(
+            steps,
+            user_id=terms.user_id,
+            since=since,
+            allow_erased=terms.allow_erased,
+            actor=terms.actor,
+            together=together,
+        )
+
+    def _steps(self, plans: list[Plan]) -> dict[int, Step]:
+        """What the store is to do, by the number of the plan."""
+        steps: dict[int, Step] = {}
+        for i, plan in enumerate(plans):
+            if not plan.is_put:
+                continue
+            one, grain = plan.one, plan.one.grain
+            if plan.decision.fate == "renamed" and plan.of is not None:
+                grain = make({**grain.fields, "derived_from": [plan.of]})
+            names = one.names or (grain.address,)
+            steps[i] = Step(
+                names[0],
+                plan.seen if one.names else None,
+                grain,
+                one.parts,
+                plan.replaces,
+                None if plan.replaces is None else JUSTIFICATION,
+                vector=one.vector,
+                also=names[1:],
+                wave=plan.wave,
+                reads=reads_of(self._document, one),
+                until=None if one.kind == "consent" else self._bound.until,
+            )
+        return steps
+
+    def _tell(self, plan: Plan, outcome: Outcome, step: Step | None) -> None:
+        decision, code, one = plan.decision, None, plan.one
+        if outcome.error is not None:
+            erased = isinstance(outcome.error, ErasedError)
+            decision = Decision("erased", "erased") if erased else Decision("refused", "refused")
+            code = outcome.error.code
+        if outcome.unkept is not None:
+            says = "a vector that the store cannot search was left in its record"
+            self._warnings.append(Problem("vector_not_searched", one.pointer, says))
+        old = one.id if one.old_id is None else one.old_id
+        new = None if one.old_id is None else one.id
+        self._reports[one.pointer] = RecordReport(
+            one.pointer, old or None, one.kind, decision.fate, decision.reason, code, new
+        )
+        if not self._terms.atomic:
+            self._keeping.note(plan, decision, step)
+
+    def report(self, renamed: int) -> MifReport:
+        """What it came to."""
+        records = tuple(self._reports[pointer] for pointer in self._order())
+        if renamed and self._terms.keep_document:
+            says = "the document is kept with the new ids"
+            self._warnings.append(Problem("document_renamed", "", says))
+        if self._terms.atomic:
+            self._warnings += self._keeping.warnings
+        return MifReport(
+            self._document.version.name,
+            self._terms.strategy,
+            not (self._terms.dry_run or self._failed),
+            records,
+            self._document.read.problems,
+            tuple(self._warnings),
+            self._failed,
+        )
+
+    def _order(self) -> list[str]:
+        """The pointers of all records as they stand in the document."""
+        arrays = list(self._document.version.arrays)
+
+        def place(pointer: str) -> tuple[int, int]:
+            array, at = self._document.version.place_of(pointer)
+            return (arrays.index(array) if array in arrays else len(arrays)), at or 0
+
+        return sorted(self._reports, key=place)
+
+
+def _batches(records: list[Arrived], size: int) -> Iterator[list[Arrived]]:
+    batch: list[Arrived] = []
+    weight = 0
+    for one in records:
+        batch.append(one)
+        weight += len(one.grain.blob) + sum(len(part.blob) for part in one.parts)
+        if len(batch) == size or weight > _WEIGHT:
+            yield batch
+            batch, weight = [], 0
+    if batch:
+        yield batch

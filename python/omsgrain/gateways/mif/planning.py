@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be done with the records of a document, decided by one snapshot of the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from omsgrain import _core
+from omsgrain.engine.origins import TEXT
+from omsgrain.engine.sources import Found, Snapshot
+from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.formats.records import Record, Table, is_duplicate
+from omsgrain.formats.source import Source
+from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document
+from omsgrain.gateways.mif.deciding import Decision, Own, Strategy, decide
+from omsgrain.gateways.mif.versions import version
+from omsgrain.grain import Grain
+
+__all__ = ["Plan", "Planner", "Terms"]
+
+_HERE = Decision("duplicate", "same_text_here")
+_UNCHANGED = Decision("unchanged")
+_ERASED = Decision("erased", "erased")
+_ANOTHER = Decision("refused", "another_user")
+_UPDATED = Decision("updated", None, "own")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an import goes about it; ``import_document`` says what they mean."""
+
+    user_id: str
+    strategy: Strategy
+    allow_erased: bool
+    dry_run: bool
+    atomic: bool
+    keep_document: bool
+    actor: str | None
+
+
+class Plan(NamedTuple):
+    """What is to be done with a record.
+
+    Attributes:
+        one: the record.
+        decision: what becomes of it.
+        seen: the addresses that its names led to.
+        stored: the plain address of what says the same as the record to the last sign, if that
+            is stored.
+        replaces: the address of what it supersedes.
+        of: the id, or the address, of what is stored with the same text.
+        wave: after which other steps it comes: it supersedes a record of the same import.
+    """
+
+    one: Arrived
+    decision: Decision
+    seen: tuple[str, ...] = ()
+    stored: str | None = None
+    replaces: str | None = None
+    of: str | None = None
+    wave: int = 0
+
+    @property
+    def is_put(self) -> bool:
+        """Whether the record becomes a grain that counts."""
+        return self.decision.fate in ("imported", "updated", "renamed")
+
+
+class _Coming(NamedTuple):
+    """A record that this batch puts."""
+
+    plan: Plan
+    address: str
+
+
+class Planner:
+    """Decides what becomes of records.
+
+    Args:
+        terms: of the import.
+        document: that the records are of.
+        natives: grains that no index finds, by the hash of their text.
+    """
+
+    def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
+        self._terms, self._document, self._natives = terms, document, natives
+        self._brings: dict[tuple[str, str], set[str]] = {}
+        for one in document.records:
+            if one.id and one.hash is not None:
+                self._brings.setdefault((one.kind, one.id), set()).add(one.hash)
+
+    def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
+        """Decide.
+
+        Args:
+            snapshot: of the user's grains.
+            batch: records, some perhaps of one id.
+        """
+        found = snapshot.find(name for one in batch for name in one.names)
+        erased = self._erased(snapshot, batch)
+        coming: dict[tuple[str, str], _Coming] = {}
+        plans: list[Plan] = []
+        for i, one in enumerate(batch):
+            there = {name: found.get(name, []) for name in one.names}
+            seen = tuple({f.address: None for several in there.values() for f in several})
+            if i in erased:
+                plan = Plan(one, _ERASED, seen)
+            elif one.is_duplicate:
+                plan = Plan(one, _HERE)
+            elif not one.id:
+                plan = self._nameless(snapshot, one, there)._replace(seen=seen)
+            elif (key := (one.kind, one.id)) in coming:
+                plan = self._after(one, coming[key], there, snapshot)._replace(seen=seen)
+            else:
+                plan = self._one(snapshot, one, there)._replace(seen=seen)
+            if plan.is_put and one.id:
+                coming[one.kind, one.id] = _Coming(plan, one.grain.address)
+            plans.append(plan)
+        return plans
+
+    def is_taken(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> bool:
+        """Whether a record needs another id, since what is stored under its own is another one.
+
+        Args:
+            snapshot: of the user's grains.
+            one: the record.
+            there: what its names lead to.
+        """
+        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
+        return self._state(snapshot, one, own)[0] == "text" and (
+            self._twin(snapshot, one, there)[0] is None
+        )
+
+    def same_text(
+        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
+    ) -> str | None:
+        """The id of the record that is stored with the text of this one, if it is another id."""
+        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
+        twin, _ = self._twin(snapshot, one, there)
+        if twin is None or self._state(snapshot, one, own)[0] not in ("nothing", "text"):
+            return None
+        source = Source.of(twin.grain)
+        if source is None or (source.format, source.kind) != (one.format, one.kind):
+            return None
+        return source.id
+
+    def _one(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> Plan:
+        for found in there[one.id or ""]:
+            # On a second import nearly all are so, and nothing else need be asked.
+            if found.current and one.old_id is None and _is_it(found, one.grain.address):
+                return Plan(one, _UNCHANGED, stored=one.grain.address)
+        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
+        twin, gone = self._twin(snapshot, one, there)
+        state, stored = self._state(snapshot, one, own)
+        if state == "nothing" and gone:
+            state = "withdrawn"
+        decision = self._decide(one, state, twin is not None)
+        current = next((found for found in own if found.current), None)
+        target = twin if decision.target == "twin" else current
+        same = current if twin is None else twin
+        if decision.fate == "renamed":
+            old = (found for found in there[one.old_id or ""] if self._is_own(one, found))
+            same = next((found for found in old if found.current), None)
+        return Plan(
+            one,
+            decision,
+            (),
+            stored,
+            target.address if decision.target and target is not None else None,
+            None if same is None else _known(same.grain, decision),
+        )
+
+    def _after(
+        self,
+        one: Arrived,
+        before: _Coming,
+        there: Mapping[str, list[Found]],
+        snapshot: Snapshot,
+    ) -> Plan:
+        """A record whose id another one has that this batch puts before it."""
+        if before.address == one.grain.address:
+            return Plan(one, _UNCHANGED, stored=before.address)
+        state: Own = "fields" if one.hash and one.hash == before.plan.one.hash else "text"
+        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
+        if any(_plain(found.grain) == one.grain.address for found in own):
+            # It was here before, and what this batch puts is newer.
+            return Plan(
+                one, decide(self._terms.strategy, "older", False), stored=one.grain.address
+            )
+        twin, _ = self._twin(snapshot, one, there)
+        decision = self._decide(one, state, twin is not None)
+        if decision.fate == "duplicate":
+            return Plan(one, decision, of=one.id)
+        wave = before.plan.wave + 1
+        return Plan(one, decision, replaces=before.address, wave=wave)
+
+    def _decide(self, one: Arrived, state: Own, twin: bool) -> Decision:
+        decision = decide(self._terms.strategy, state, twin)
+        if decision.fate == "renamed":
+            # What has a new id by now is not renamed again; what has no id cannot be.
+            return _UPDATED
+        if one.old_id is not None and decision.fate == "imported":
+            return Decision("renamed")
+        if one.old_id is not None and one.hash is not None and state == "same":
+            return Decision("duplicate", "same_text")
+        return decision
+
+    def _nameless(
+        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
+    ) -> Plan:
+        """A record that is known by what it says alone, or carries a grain."""
+        if one.grain.get("user_id") != self._terms.user_id:
+            return Plan(one, _ANOTHER)
+        found = snapshot.get(one.grain.address)
+        if found is None:
+            twin, gone = self._twin(snapshot, one, there)
+            state: Own = "withdrawn" if gone else "nothing"
+            decision = decide(self._terms.strategy, state, twin is not None)
+            target = None if twin is None or decision.target is None else twin.address
+            of = None if twin is None else _known(twin.grain, decision)
+            return Plan(one, decision, replaces=target, of=of)
+        if found.current:
+            return Plan(one, _UNCHANGED, stored=one.grain.address)
+        older = not snapshot.is_withdrawn(found)
+        decision = decide(self._terms.strategy, "older" if older else "withdrawn", False)
+        return Plan(one, decision, stored=one.grain.address if older else None)
+
+    def _is_own(self, one: Arrived, found: Found) -> bool:
+        """Whether a grain is what is stored under a record's id: other kinds have ids as well."""
+        source = Source.of(found.grain)
+        return (
+            source is not None
+            and (source.format, source.kind) == (one.format, one.kind)
+            and not is_duplicate(found.grain)
+        )
+
+    def _twin(
+        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
+    ) -> tuple[Found | None, bool]:
+        """What has the same text under another id, and whether such a one was withdrawn."""
+        if one.hash is None:
+            return None, False
+        several = [
+            found
+            for found in there[f"sha256:{one.hash}"]
+            if not (self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found)))
+        ]
+        current = next((found for found in several if found.current), None)
+        native = self._natives.get(one.hash)
+        if current is None and native is not None:
+            found = snapshot.get(native)
+            current = found if found is not None and found.current else None
+        return current, current is None and any(map(snapshot.is_withdrawn, several))
+
+    def _goes(self, found: Found) -> bool:
+        """Whether the document gives another text to what has the text of one of its records.
+
+        Or the text would be nowhere in the end.
+        """
+        source = Source.of(found.grain)
+        if source is None or self._terms.strategy == "rename":
+            return False
+        brought = self._brings.get((source.kind, source.id))
+        return brought is not None and source.hash not in brought
+
+    def _state(
+        self, snapshot: Snapshot, one: Arrived, own: Sequence[Found]
+    ) -> tuple[Own, str | None]:
+        """What is stored under a record's id, and the address of what says exactly the same."""
+        current = next((found for found in own if found.current), None)
+        past = [found for found in own if not found.current]
+        if current is not None:
+            says = self._compare(snapshot, one, current)
+            if says is not None:
+                return "same", _plain(current.grain) if says else None
+        for found in past:
+            says = self._compare(snapshot, one, found, current is not None)
+            if says is not None and snapshot.is_withdrawn(found):
+                return "withdrawn", None
+            if says is not None:
+                return "older", _plain(found.grain) if says else None
+        if current is None:
+            return ("withdrawn" if past else "nothing"), None
+        source = Source.of(current.grain)
+        same_text = one.hash is not None and source is not None and source.hash == one.hash
+        return ("fields" if same_text else "text"), None
+
+    def _compare(
+        self, snapshot: Snapshot, one: Arrived, found: Found, text: bool = False
+    ) -> bool | None:
+        """Whether a grain says what a record does to the last sign; None if it says another thing.
+
+        Args:
+            snapshot: gives the parts of the grain.
+            one: the record.
+            found: the grain.
+            text: the same text is enough.
+        """
+        if _plain(found.grain) == one.grain.address:
+            return True
+        source = Source.of(found.grain)
+        if source is None or (source.hash != one.hash):
+            return None
+        table = version(one.format).table
+        record = _record(table, snapshot, found.grain)
+        if record is None:
+            return None
+        new = self._document.record_of(one)
+        if table.is_same((one.kind, record), new):
+            return True
+        return False if (text and one.hash is not None) or _canonical(record, new) else None
+
+    def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
+        """Which records were erased, by position: under their id, or by their text."""
+        if self._terms.allow_erased:
+            return set()
+        asked = [
+            (i, kind, name)
+            for i, one in enumerate(batch)
+            for kind, name in ((one.kind, one.id), (one.kind, one.old_id), (TEXT, one.hash))
+            if name and one.kind != NATIVE
+        ]
+        told = snapshot.erased(
+            [(kind, name) for _, kind, name in asked], format=self._document.version.name
+        )
+        return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
+
+
+def _plain(grain: Grain) -> str:
+    """The address of what a grain says, also where it stands sealed under another."""
+    return _core.address(grain.blob)
+
+
+def _is_it(found: Found, address: str) -> bool:
+    """Whether a grain says what stands at an address; most are not sealed, and stand there."""
+    return found.address == address or _plain(found.grain) == address
+
+
+def _id(grain: Grain) -> str | None:
+    source = Source.of(grain)
+    return None if source is None else source.id
+
+
+def _known(grain: Grain, decision: Decision) -> str:
+    """By what a grain is named: by its id beside a duplicate, by its address elsewhere."""
+    return (_id(grain) if decision.fate == "duplicate" else None) or grain.address
+
+
+def _record(table: Table, snapshot: Snapshot, grain: Grain) -> Record | None:
+    """The record that a stored grain was; None if it cannot be told any more."""
+
+    def get(address: str) -> Grain:
+        part = snapshot.get(address)
+        if part is None:
+            raise NotFoundError("a part of a record is not in the store", expected=address)
+        return part.grain
+
+    try:
+        found = table.from_grain(grain, get)
+    except OmsError:
+        return None
+    return None if found is None else found[1]
+
+
+def _canonical(one: Record, other: Record) -> bool:
+    """Whether two records are the same as JSON: neither order nor spelling counts."""
+    texts = (json.dumps(record).encode("ascii") for record in (one, other))
+    try:
+        first, second = map(_core.canonical_json, texts)
+    except OmsError:
+        return False
+    return first == second

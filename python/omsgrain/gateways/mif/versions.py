@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the two versions of MIF do not have in common, for imports and exports: one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from omsgrain.errors import SchemaError
+
+if TYPE_CHECKING:
+    from omsgrain.formats.records import Table
+
+__all__ = ["ANY", "Version", "version"]
+
+ANY: Final = "*"
+"""A reference to a record of any kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the format.
+
+    Attributes:
+        name: as ``formats.load`` takes it.
+        table: its kinds of records as grains.
+        arrays: the kinds of records, by pointer of the array that they stand in.
+        references: of each kind the members that hold ids of other records, and of which kind
+            these are; a member of a member with a slash.
+        renamed: the kinds that have an id of their own, which ``rename`` changes.
+        single: pointers of records that stand in no array.
+    """
+
+    name: str
+    table: Table
+    arrays: dict[str, str]
+    references: dict[str, dict[str, str]]
+    renamed: frozenset[str]
+    single: frozenset[str] = frozenset()
+
+    def pointer_of(self, kind: str) -> str:
+        """Where records of a kind stand."""
+        return next((at for at, one in self.arrays.items() if one == kind), f"/{kind}")
+
+    def place_of(self, pointer: str) -> tuple[str, int | None]:
+        """The array and the number of the record that a pointer leads to, or into."""
+        for array in self.arrays:
+            if pointer.startswith(f"{array}/") and array not in self.single:
+                digits = pointer[len(array) + 1 :].split("/", 1)[0]
+                if digits.isdecimal():
+                    return array, int(digits)
+        single = next((one for one in self.single if f"{pointer}/".startswith(f"{one}/")), None)
+        return (pointer, None) if single is None else (single, 0)
+
+
+_MIF2: Final = {
+    "memory": {
+        "id": "memory",
+        "parent_id": "memory",
+        "related_memory_ids": "memory",
+        "related_todo_ids": "todo",
+    },
+    "entity": {"id": "entity"},
+    "relationship": {
+        "id": "relationship",
+        "source_entity_id": "entity",
+        "target_entity_id": "entity",
+    },
+    "episode": {"id": "episode", "entity_ids": "entity"},
+    "todo": {
+        "id": "todo",
+        "project_id": "project",
+        "parent_id": "todo",
+        "related_memory_ids": "memory",
+        "blocked_by": "todo",
+    },
+    "project": {"id": "project"},
+    "reminder": {"id": "reminder"},
+}
+_MIF1: Final = {
+    "memory": {
+        "id": "memory",
+        "relations/related_memories": "memory",
+        "relations/related_todos": "todo",
+        "relations/blocks": "todo",
+        "relations/blocked_by": "todo",
+    },
+    "todo": {
+        "id": "todo",
+        "parent_id": "todo",
+        "subtask_ids": "todo",
+        "related_memory_ids": "memory",
+    },
+    "node": {"id": ANY},
+    "edge": {"source": ANY, "target": ANY},
+    "consent": {},
+}
+
+
+@cache
+def version(name: str) -> Version:
+    """The row of a version.
+
+    Raises:
+        SchemaError: it is not a version of MIF.
+    """
+    if name == "mif2":
+        from omsgrain.formats.mif2.records import TABLE
+
+        arrays = {
+            "/memories": "memory",
+            "/knowledge_graph/entities": "entity",
+            "/knowledge_graph/relationships": "relationship",
+            "/knowledge_graph/episodes": "episode",
+            "/todos": "todo",
+            "/projects": "project",
+            "/reminders": "reminder",
+        }
+        return Version(name, TABLE, arrays, _MIF2, frozenset(_MIF2))
+    if name == "mif1":
+        from omsgrain.formats.mif1.records import TABLE as TABLE1
+
+        arrays = {
+            "/memories": "memory",
+            "/todos": "todo",
+            "/graph/nodes": "node",
+            "/graph/edges": "edge",
+            "/consent": "consent",
+        }
+        renamed = frozenset(("memory", "todo"))
+        return Version(name, TABLE1, arrays, _MIF1, renamed, frozenset(("/consent",)))
+    raise SchemaError("not a version of MIF", field="/format", expected="mif2 or mif1")

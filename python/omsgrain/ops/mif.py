@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring a user's memory from MIF documents of either version into a store, and out of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats.document import Dump
+from omsgrain.ops.opening import open_store
+from omsgrain.ops.writing import NewFiles
+from omsgrain.store.opening import DATA_FILE, prepare
+
+if TYPE_CHECKING:
+    from omsgrain import GrainStore
+    from omsgrain.gateways.mif.documents import KeptDocument
+    from omsgrain.gateways.mif.report import MifReport
+
+__all__ = [
+    "FORMATS",
+    "LAYOUTS",
+    "ExportedMif",
+    "documents",
+    "export_document",
+    "export_mif",
+    "import_document",
+    "import_mif",
+    "layout_of_name",
+]
+
+FORMATS: Final = ("mif2", "mif1")
+LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
+"""How files are called, by layout."""
+_YAML: Final = ".mif.yml"
+_MOST: Final = 100 << 20  # bytes of a document that is read
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMif:
+    """A file of an export.
+
+    Attributes:
+        path: the document.
+        bytes: its size.
+        report: what left, and what could not, as JSON-ready values.
+    """
+
+    path: Path
+    bytes: int
+    report: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file as JSON-ready values."""
+        return {"path": os.fspath(self.path), "bytes": self.bytes, **self.report}
+
+
+def layout_of_name(file: Path) -> str | None:
+    """The layout that a file is called by; None if its name says none."""
+    if file.name.endswith(_YAML):
+        return "yaml"
+    return next((one for one, end in LAYOUTS.items() if file.name.endswith(end)), None)
+
+
+def import_document(
+    store: GrainStore,
+    data: bytes,
+    *,
+    user_id: str | None = None,
+    most: int | None = None,
+    **options: Any,
+) -> MifReport:
+    """Take a document into an open store.
+
+    Args:
+        store: where to.
+        data: the document.
+        user_id: whose memory it becomes; by default whose the document says it is.
+        most: bytes of a document at the most; by default 100 MB.
+        **options: of ``gateways.mif.import_document``, and ``passphrase``.
+
+    Raises:
+        DocumentError: it is none, or too large.
+        OmsError: as ``gateways.mif.import_document``.
+    """
+    from omsgrain.gateways.mif.importing import import_document as take
+
+    return take(store, data, user_id=user_id, most=_MOST if most is None else most, **options)
+
+
+def export_document(
+    store: GrainStore,
+    user_id: str,
+    *,
+    passphrase: str | None = None,
+    document: str | None = None,
+    **options: Any,
+) -> tuple[Dump, dict[str, Any]]:
+    """Write a user's memory from an open store, or give back a document that was imported.
+
+    Args:
+        store: where from.
+        user_id: whose memory.
+        passphrase: encrypt it, so that this opens it; MIF 1.0 only.
+        document: the id of a document that is kept, to be given back as it came.
+        **options: of ``gateways.mif.export_document``; of a document that is kept ``purpose`` and
+            ``actor``.
+
+    Returns:
+        The document, and what is to be told of it as JSON-ready values.
+
+    Raises:
+        OmsError: as ``gateways.mif.export_document``.
+    """
+    from omsgrain.gateways.mif.documents import export_kept
+    from omsgrain.gateways.mif.exporting import export_document as write
+
+    told: dict[str, Any]
+    if document is not None:
+        known = {name: options[name] for name in ("purpose", "actor") if name in options}
+        dump = export_kept(store, user_id, document, **known)
+        told = {"document": document, "losses": [], "lost": 0}
+    else:
+        if passphrase is not None and options.get("format") != "mif1":
+            expected = "only MIF 1.0 has an envelope"
+            raise SchemaError("no place for a passphrase", field="/format", expected=expected)
+        dump, report = write(store, user_id, **options)
+        told = report.to_dict()
+    if passphrase is not None:
+        from omsgrain.formats.mif1.envelope import seal_document
+
+        dump = Dump(seal_document(dump.data, passphrase), dump.losses)
+    return dump, told
+
+
+def documents(store: Path, user_id: str) -> list[KeptDocument]:
+    """Return the documents that are kept of a user."""
+    from omsgrain.gateways.mif.documents import documents as kept
+
+    prepare(store, readonly=True)
+    with open_store(store, readonly=True) as grains:
+        return kept(grains, user_id)
+
+
+def import_mif(
+    store: Path,
+    file: Path,
+    *,
+    user_id: str | None = None,
+    dry_run: bool = False,
+    actor: str | None = None,
+    most: int | None = None,
+    **options: Any,
+) -> MifReport:
+    """Take a document in a file into a store, which is made if it is not there.
+
+    A document that is none is refused before a store is made.
+
+    Args:
+        store: where to.
+        file: the document.
+        user_id: whose memory it becomes; by default whose the document says it is.
+        dry_run: change nothing; say what would become of each record.
+        actor: who imports, for the audit trail.
+        most: bytes of a document at the most; by default 100 MB.
+        **options: of ``gateways.mif.import_document``, and ``passphrase``.
+
+    Raises:
+        DocumentError: it is none, or too large.
+        OmsError: as ``gateways.mif.import_document``.
+        OSError: a file cannot be read.
+    """
+    from omsgrain.gateways.mif.reading import read
+
+    limit = _MOST if most is None else most
+    with file.open("rb") as source:
+        data = source.read(limit + 1)  # one more, so that it is refused
+    known = {name: options.pop(name) for name in ("format", "passphrase") if name in options}
+    document = read(data, user_id=user_id, most=limit, **known)
+    there = (store / DATA_FILE).exists()
+    with _store(store, actor, elsewhere=dry_run and not there) as grains:
+        from omsgrain.gateways.mif.importing import import_document as take
+
+        return take(grains, document, user_id=user_id, dry_run=dry_run, **options)
+
+
+def export_mif(
+    store: Path,
+    file: Path,
+    *,
+    user_id: str,
+    layout: str | None = None,
+    replace: bool = False,
+    policy: str | None = None,
+    actor: str | None = None,
+    **options: Any,
+) -> ExportedMif:
+    """Write a user's memory as a document in a file.
+
+    Args:
+        store: where from.
+        file: where to.
+        user_id: whose memory.
+        layout: ``json``, ``yaml`` or ``jsonl``; by default told by the name of the file.
+        replace: a file that is there.
+        policy: a preset, or a file with rules.
+        actor: who exports, for the audit trail.
+        **options: those of `export_document`.
+
+    Raises:
+        FileExistsError: the file is there, and is not to be replaced.
+        OmsError: as `export_document`.
+        OSError: the file cannot be written.
+    """
+    if options.get("document") is None:
+        options["layout"] = layout or layout_of_name(file) or "json"
+    prepare(store, readonly=True)  # or an empty directory would become a store
+    readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
+    with (
+        NewFiles(replace=replace) as files,
+        open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
+    ):
+        dump, told = export_document(grains, user_id, **options)
+        files.add(file, [dump.data])
+    return ExportedMif(file, len(dump.data), told)
+
+
+@contextmanager
+def _store(store: Path, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
+    """A store to import into; an empty one that is thrown away, if none is to be made."""
+    with ExitStack() as stack:
+        if elsewhere:
+            store = Path(stack.enter_context(TemporaryDirectory(prefix="omsgrain-")))
+        yield stack.enter_context(open_store(store, actor=actor))

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validate documents in files: those of MIF in JSON-LD here, those of other formats as they are.
+
+A file is told by what is in it. One that is nothing known is an error, never passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from omsgrain.container.layout import MAGIC
+from omsgrain.errors import FormatError, OmsError, UnsupportedError
+from omsgrain.formats import yaml_reader
+from omsgrain.formats.mif_ld import layouts
+from omsgrain.formats.mif_ld.finding import Finding
+from omsgrain.formats.mif_ld.limits import LIMITS
+from omsgrain.formats.mif_ld.shape import Kind, Shape
+from omsgrain.formats.mif_ld.validate import Mode, Verdict, judge
+from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.ops.verify import verify
+
+__all__ = ["FORMAT", "Checked", "validate"]
+
+FORMAT: Final = "mif-ld"
+_HEAD: Final = 4096
+_YAML: Final = re.compile(
+    rb"^(?:ontology|entity_types|namespaces|traits|discovery):", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in a file.
+
+    Attributes:
+        name: of the file.
+        format: what it is; None if that is not known.
+        documents: how many are in it.
+        errors: what is wrong, by place; at most a thousand.
+        total: how many errors there are.
+        warnings: what else is to be said.
+        exit_code: what the command line exits with for it.
+    """
+
+    name: str
+    format: str | None
+    documents: int
+    errors: tuple[Problem, ...] = ()
+    total: int = 0
+    warnings: tuple[Problem, ...] = field(default=())
+    exit_code: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found, with the values that stand in the file, as JSON-ready values."""
+        return {
+            "name": self.name,
+            "format": self.format,
+            "documents": self.documents,
+            "total": self.total,
+            "errors": [_told(one) for one in self.errors],
+            "warnings": [_told(one, "warning") for one in self.warnings],
+        }
+
+
+class _Asked(NamedTuple):
+    mode: Mode
+    kind: Kind | None
+    shape: Shape | None
+    published: bool
+
+    def judge(self, document: Any) -> Verdict:
+        return judge(document, kind=self.kind, shape=self.shape, mode=self.mode,
+                     strict_published=self.published)  # fmt: skip
+
+
+def validate(
+    file: Path,
+    *,
+    mode: Mode = "schema",
+    kind: Kind | None = None,
+    shape: Shape | None = None,
+    strict_published: bool = False,
+) -> Checked:
+    """Say all that is wrong with the documents in a file.
+
+    Args:
+        file: a document of any format that is known; of MIF in JSON-LD also an array of them, a
+            corpus, one by lines, Markdown, and an ontology in YAML.
+        mode: as for ``judge``; of other formats it is not asked.
+        kind: what the document is of MIF in JSON-LD; by default told by its content.
+        shape: of memories; by default told by their content.
+        strict_published: of shape 0.1, the schema that was published.
+
+    Raises:
+        UnsupportedError: what reads YAML is not installed.
+        OSError: the file cannot be read.
+    """
+    asked = _Asked(mode, kind, shape, strict_published)
+    ours = kind is not None or shape is not None
+    try:
+        told = None if ours else _sniffed(file)
+        if told in (None, FORMAT):
+            return _checked(file, asked)
+        return _verified(file, told)
+    except DocumentError as error:
+        return Checked(str(file), FORMAT, 0, error.problems, error.total, (), error.exit_code)
+
+
+def _sniffed(file: Path) -> str | None:
+    with suppress(UnsupportedError):
+        return sniff_file(file).format
+    return None
+
+
+def _verified(file: Path, format: str) -> Checked:
+    """As the verb of verifying has it."""
+    found = verify(file)
+    errors = [_problem(failure.error) for failure in found.failures]
+    warnings = tuple(one for document in found.documents for one in document.warnings)
+    totals = [document.total for document in found.documents]
+    code = found.failures[0].error.exit_code if found.failures else 0
+    count = found.verified if format == CONTAINER else 1
+    return Checked(str(file), format, count, tuple(errors[:MOST]),
+                   max(len(errors), *totals, 0), warnings, code)  # fmt: skip
+
+
+def _problem(error: OmsError) -> Problem:
+    return Problem(error.rule or error.code, error.field or "", error.message, error.expected,
+                   error.found, error.line)  # fmt: skip
+
+
+def _checked(file: Path, asked: _Asked) -> Checked:
+    with file.open("rb") as source:
+        data = source.read(LIMITS.document + 1)  # one more, so that it is refused
+    if data.startswith(MAGIC):
+        raise UnsupportedError("a container has no kind and no shape", found=str(file))
+    head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()  # of JSON, it is for it to refuse
+    is_json = head.startswith((b"{", b"["))
+    is_markdown = not is_json and layouts.layout_of(data) == "markdown"
+    if _YAML.search(head) and not is_json and not is_markdown:
+        tree = yaml_reader.read(data, most=LIMITS.document, depth=LIMITS.depth)
+        return _summed(file, 1, [(None, asked.judge(tree))], (), ())
+    if not is_json and not is_markdown:
+        unknown = Finding("MIF-KIND", "", "the file is nothing that is known",
+                          hint="JSON, lines of JSON, Markdown or YAML.")  # fmt: skip
+        return Checked(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
+    sheet = layouts.read(data)
+    if sheet.tree is not None:
+        verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
+    else:
+        verdicts = [
+            (line, asked.judge(value))
+            for value, (_, line) in zip(sheet.values, sheet.places, strict=True)
+        ]
+    return _summed(file, len(sheet.values), verdicts, sheet.problems, sheet.warnings)
+
+
+def _summed(
+    file: Path,
+    documents: int,
+    verdicts: Iterable[tuple[int | None, Verdict]],
+    problems: tuple[Problem, ...],
+    warnings: tuple[Problem, ...],
+) -> Checked:
+    errors, more, total = list(problems), list(warnings), len(problems)
+    for line, verdict in verdicts:
+        total += verdict.total + len(verdict.dropped)
+        errors += _at(line, (*verdict.findings, *verdict.dropped))
+        more += _at(line, verdict.warnings)
+    errors.sort(key=lambda one: one.line or 0)
+    code = FormatError.exit_code if errors else 0
+    return Checked(str(file), FORMAT, documents, tuple(errors[:MOST]), total, tuple(more), code)
+
+
+def _at(line: int | None, problems: Iterable[Problem]) -> Iterator[Problem]:
+    for one in problems:
+        yield one if line is None else replace(one, line=line)
+
+
+def _told(problem: Problem, severity: str = "error") -> dict[str, Any]:
+    values = problem.to_dict()
+    told = {"code": values.pop("rule"), "severity": severity, **values}
+    if isinstance(problem, Finding) and problem.value is not None:
+        told["got"] = problem.value
+    return told

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all detectors find in a text, as spans that do not overlap.
+
+Spans of all detectors are collected over the same text and joined where they overlap, before
+anything is replaced. So no part of one finding is left because of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from omsgrain.privacy.detectors import DEFAULT, Detector, pattern_detector
+from omsgrain.privacy.detectors.detector import HOLE
+from omsgrain.privacy.detectors.folding import MARKER, fold
+
+__all__ = ["DEFAULT", "Detector", "Finding", "Span", "detect", "pattern_detector", "spans"]
+
+
+_ROUNDS = 3
+"""How often a text is searched, while something is found. What was found may have held the word
+that kept something else from being found, and the result must be one in which nothing is."""
+
+
+class Finding(NamedTuple):
+    """Something found in a text.
+
+    Attributes:
+        type: of the detector that found it; of several that overlap, the first in their order.
+        start: its first byte in UTF-8.
+        end: the byte after its last.
+    """
+
+    type: str
+    start: int
+    end: int
+
+
+class Span(NamedTuple):
+    """The same in code points, with all that was found in one place.
+
+    Attributes:
+        start: its first code point.
+        end: the one after the last.
+        types: each type that was found there, the first in the order of the detectors first.
+        secret: whether one of them gives access to something.
+        personal: whether one of them is about a person.
+    """
+
+    start: int
+    end: int
+    types: tuple[str, ...]
+    secret: bool
+    personal: bool
+
+
+def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Finding]:
+    """Find secrets and personal data in a text.
+
+    Args:
+        text: any text, of any length.
+        detectors: which; the first before the others where they overlap.
+
+    Returns:
+        What was found, from left to right, without overlaps.
+
+    Raises:
+        UnsupportedError: a library that a detector needs is not installed.
+    """
+    found = spans(text, detectors)
+    return [
+        Finding(span.types[0], *at) for span, at in zip(found, in_bytes(text, found), strict=True)
+    ]
+
+
+def spans(
+    text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None
+) -> list[Span]:
+    """Find the same, as spans.
+
+    Args:
+        text: any text.
+        detectors: which.
+        key: the key of an object under which the text stands.
+    """
+    seen = fold(text)
+    found: list[tuple[int, int, int]] = []
+    for _ in range(_ROUNDS):
+        new = _found(seen, detectors, key)
+        if not new:
+            break
+        found += new
+        seen = _with_holes(seen, new)
+    if found and "[REDACTED:" in text:
+        found = list(_without(found, [marker.span() for marker in MARKER.finditer(text)]))
+    return _joined(found, detectors)
+
+
+def _found(
+    seen: str, detectors: Sequence[Detector], key: str | None
+) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    for rank, detector in enumerate(detectors):
+        found += [(start, end, rank) for start, end in detector.find(seen) if start < end]
+        # No isinstance: that of a protocol takes longer than most detectors.
+        if key and (under := getattr(detector, "find_under", None)) is not None:
+            found += [(start, end, rank) for start, end in under(key, seen) if start < end]
+    return found
+
+
+def _with_holes(seen: str, found: list[tuple[int, int, int]]) -> str:
+    parts, at = [], 0
+    for start, end, _ in sorted(found):
+        if end > at:
+            parts += [seen[at:start], HOLE * (end - max(at, start))]
+            at = end
+    return "".join([*parts, seen[at:]])
+
+
+def in_bytes(text: str, found: Iterable[Span]) -> list[tuple[int, int]]:
+    """The places of spans, from left to right, in bytes of UTF-8."""
+    if text.isascii():
+        return [(span.start, span.end) for span in found]
+    places = []
+    at = bytes_before = 0
+    for span in found:
+        bytes_before += _size(text[at : span.start])
+        at, start = span.end, bytes_before
+        bytes_before += _size(text[span.start : span.end])
+        places.append((start, bytes_before))
+    return places
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _joined(found: list[tuple[int, int, int]], detectors: Sequence[Detector]) -> list[Span]:
+    found.sort()
+    joined: list[tuple[int, int, set[int]]] = []
+    for start, end, rank in found:
+        if start >= end:  # all of it was a marker
+            continue
+        if joined and start < joined[-1][1]:
+            first, last, ranks = joined[-1]
+            ranks.add(rank)
+            joined[-1] = (first, max(last, end), ranks)
+        else:
+            joined.append((start, end, {rank}))
+    return [_span(start, end, sorted(ranks), detectors) for start, end, ranks in joined]
+
+
+def _span(start: int, end: int, ranks: list[int], detectors: Sequence[Detector]) -> Span:
+    types = tuple(dict.fromkeys(detectors[rank].type for rank in ranks))
+    secret = any(detectors[rank].secret for rank in ranks)
+    personal = any(not detectors[rank].secret for rank in ranks)
+    return Span(start, end, types, secret, personal)
+
+
+def _without(
+    found: list[tuple[int, int, int]], markers: list[tuple[int, int]]
+) -> Iterable[tuple[int, int, int]]:
+    """The spans without what is redacted already, which may cut one in two."""
+    found.sort()
+    first = 0
+    for start, end, rank in found:
+        while first < len(markers) and markers[first][1] <= start:
+            first += 1
+        at = first
+        while at < len(markers) and markers[at][0] < end:
+            yield start, markers[at][0], rank
+            start = markers[at][1]
+            at += 1
+        yield start, end, rank

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detectors of one's own, from a pattern that cannot take long."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from omsgrain.errors import SchemaError
+from omsgrain.privacy.detectors.detector import Spans
+
+_sre: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+
+__all__ = ["MOST_WAYS", "PatternDetector", "pattern_detector"]
+
+MOST_WAYS = 10_000
+"""Ways in which a pattern may be tried at one place; more are refused."""
+
+_TYPE = re.compile(r"[a-z][a-z_]{0,31}")
+
+
+class PatternDetector(NamedTuple):
+    """What ``pattern_detector`` made; see there."""
+
+    type: str
+    pattern: re.Pattern[str]
+    secret: bool
+
+    def find(self, text: str) -> Spans:
+        """Yield where the pattern matches; of one with a group ``value``, where that stands."""
+        group = "value" if "value" in self.pattern.groupindex else 0
+        for found in self.pattern.finditer(text):
+            if found.start(group) >= 0:
+                yield found.span(group)
+
+
+def pattern_detector(
+    type: str, pattern: str | re.Pattern[str], *, secret: bool = False
+) -> PatternDetector:
+    r"""Make a detector of a regular expression.
+
+    Args:
+        type: what stands in the marker, of a-z and _.
+        pattern: with bounded repeats only, such as ``\d{4,12}``, so that its time stays linear;
+            its last part may be unbounded, as in ``EMP-\d+``. The group ``value``, if there is
+            one, is what is redacted; else all that matches.
+        secret: it gives access to something; else it is about a person.
+
+    Raises:
+        SchemaError: the type or the pattern is not such.
+    """
+    if _TYPE.fullmatch(type) is None:
+        raise SchemaError("no type of a detector", field="/type", expected="a-z and _, at most 32")
+    try:
+        compiled = re.compile(pattern)
+        tree = _sre.parse(compiled.pattern, compiled.flags)
+    except (re.error, OverflowError, RecursionError):
+        raise SchemaError("no pattern", field="/pattern") from None
+    least, _ = tree.getwidth()
+    if least == 0:
+        raise SchemaError("the pattern matches nothing at all", field="/pattern")
+    if _ways(tree, last=True) > MOST_WAYS:
+        expected = r"bounded repeats, such as \w{1,40}, few of them one after the other"
+        raise SchemaError("the pattern may take long", field="/pattern", expected=expected)
+    return PatternDetector(type, compiled, secret)
+
+
+_TOO_MANY = MOST_WAYS + 1
+
+
+def _ways(tree: Any, *, last: bool) -> int:
+    """In how many ways a pattern may be tried at one place, at the most.
+
+    A repeat at the very end is taken as it is found, and never tried again.
+    """
+    ways = 1
+    items = list(tree)
+    for at, (kind, value) in enumerate(items):
+        ways *= _one(str(kind), value, last=last and at == len(items) - 1)
+        if ways > MOST_WAYS:
+            return _TOO_MANY
+    return ways
+
+
+def _one(kind: str, value: Any, *, last: bool) -> int:
+    if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        least, most, body = value
+        inner = _ways(body, last=False)
+        if last and inner == 1:
+            return 1
+        if most == _sre.MAXREPEAT:
+            return _TOO_MANY
+        ways = int(most) - int(least) + 1
+        return int(min(_TOO_MANY, ways * int(inner) ** min(int(most), 20)))
+    if kind == "SUBPATTERN":
+        return _ways(value[-1], last=last)
+    if kind == "ATOMIC_GROUP":
+        return _ways(value, last=last)
+    if kind == "BRANCH":
+        return min(_TOO_MANY, sum(_ways(branch, last=last) for branch in value[1]))
+    if kind in ("ASSERT", "ASSERT_NOT"):
+        return _ways(value[1], last=False)
+    # A reference back, and what depends on a group, cannot be counted.
+    return _TOO_MANY if kind.startswith("GROUPREF") else 1

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts, and whole trees of JSON, with a marker in the place of what was found.
+
+Spec: MIF 1.0 §6.1, MIF 2.0 §8
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from omsgrain.privacy.detect import DEFAULT, Detector, Span, in_bytes, spans
+from omsgrain.privacy.paths import Keep, keeps
+from omsgrain.privacy.values import escaped
+
+__all__ = ["Redacted", "RedactedValue", "marker", "redact_text", "redact_value"]
+
+_NAME = re.compile(r"[A-Za-z_]{1,40}")
+Redaction = dict[str, Any]
+
+
+class Redacted(NamedTuple):
+    """A text without what was found.
+
+    Attributes:
+        text: with markers.
+        redactions: of each marker ``type``, ``original_length`` and ``position``, the last two in
+            bytes of the original in UTF-8.
+    """
+
+    text: str
+    redactions: list[Redaction]
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedValue:
+    """A tree of JSON without what was found.
+
+    Attributes:
+        value: the tree; a new one, but for strings that did not change.
+        found: the redactions of each string, by its pointer in the new tree.
+        keys: the redactions of each key of an object, by the pointer of its value in the new tree.
+        types: all types that were found, those too that lie under a marker of another type.
+        secrets: whether something gives access to something.
+        pii: whether something is about a person.
+    """
+
+    value: Any
+    found: dict[str, list[Redaction]] = field(default_factory=dict)
+    keys: dict[str, list[Redaction]] = field(default_factory=dict)
+    types: frozenset[str] = frozenset()
+    secrets: bool = False
+    pii: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was found."""
+        return bool(self.types)
+
+    @property
+    def redacted_fields(self) -> list[str]:
+        """The types as MIF lists them."""
+        return sorted(self.types)
+
+
+def marker(type: str) -> str:
+    """What stands in the place of something found."""
+    return f"[REDACTED:{type}]"
+
+
+def redact_text(text: str, detectors: Sequence[Detector] = DEFAULT) -> Redacted:
+    """Replace what is found in a text; what is redacted already stays as it is.
+
+    Args:
+        text: any text.
+        detectors: which; the first gives the marker where several overlap.
+
+    Raises:
+        UnsupportedError: a library that a detector needs is not installed.
+    """
+    return _replaced(text, spans(text, detectors))
+
+
+def redact_value(
+    value: Any, detectors: Sequence[Detector] = DEFAULT, *, keep: Keep = ()
+) -> RedactedValue:
+    """Replace what is found in every string of a tree of JSON, keys of objects too.
+
+    A key tells of its value: ``{"password": "x"}`` is redacted, and so is the ``value`` beside a
+    ``name`` or a ``key``. Numbers are left. Keys that become the same are numbered.
+
+    Args:
+        value: objects, lists, strings, numbers, true, false, null.
+        detectors: which.
+        keep: what is structure and not text, such as ids and times: pointers with ``*`` for any
+            key or place and ``**`` at the end for all below, or a function of a pointer.
+
+    Raises:
+        UnsupportedError: a library that a detector needs is not installed.
+    """
+    return _Walk(detectors, keeps(keep)).run(value)
+
+
+def _replaced(text: str, found: list[Span]) -> Redacted:
+    if not found:
+        return Redacted(text, [])
+    parts, redactions, at = [], [], 0
+    for span, (start, end) in zip(found, in_bytes(text, found), strict=True):
+        parts += [text[at : span.start], marker(span.types[0])]
+        at = span.end
+        redactions.append(
+            {"type": span.types[0], "original_length": end - start, "position": [start, end]}
+        )
+    return Redacted("".join([*parts, text[at:]]), redactions)
+
+
+class _Task(NamedTuple):
+    """A value on its way into the new tree."""
+
+    value: Any
+    into: Any
+    slot: Any
+    pointer: str
+    new_pointer: str
+    key: str | None
+
+
+class _Walk:
+    """One run over a tree, without recursion, so that depth costs no stack."""
+
+    def __init__(self, detectors: Sequence[Detector], kept: Callable[[str], bool]) -> None:
+        self._detectors, self._kept = detectors, kept
+        self._found: dict[str, list[Redaction]] = {}
+        self._keys: dict[str, list[Redaction]] = {}
+        self._types: set[str] = set()
+        self._secrets = self._pii = False
+
+    def run(self, value: Any) -> RedactedValue:
+        root: list[Any] = [None]
+        tasks = [_Task(value, root, 0, "", "", None)]
+        while tasks:
+            task = tasks.pop()
+            new: Any = task.value
+            if self._kept(task.pointer):
+                pass
+            elif isinstance(new, str):
+                new = self._text(new, task.new_pointer, self._found, task.key)
+            elif isinstance(new, dict):
+                new = {}
+                tasks += reversed(self._members(task, new))
+            elif isinstance(new, list):
+                new = [None] * len(new)
+                tasks += reversed(_items(task, new))
+            task.into[task.slot] = new
+        types = frozenset(self._types)
+        return RedactedValue(root[0], self._found, self._keys, types, self._secrets, self._pii)
+
+    def _members(self, task: _Task, new: dict[str, Any]) -> list[_Task]:
+        taken = set(task.value)
+        numbers: dict[str, int] = {}
+        named = _name(task.value)
+        tasks = []
+        for key, value in task.value.items():
+            pointer = f"{task.pointer}/{escaped(key)}"
+            name = key if self._kept(pointer) else self._name(key, task, taken, numbers)
+            new[name] = None
+            below = f"{task.new_pointer}/{escaped(name)}"
+            label = named if named and key == "value" else key
+            tasks.append(_Task(value, new, name, pointer, below, label))
+        return tasks
+
+    def _name(self, key: str, task: _Task, taken: set[str], numbers: dict[str, int]) -> str:
+        if self._detectors is DEFAULT and _NAME.fullmatch(key) and _plain(key):
+            return key
+        found = spans(key, self._detectors)
+        if not found:
+            return key
+        redacted = _replaced(key, found)
+        name = base = redacted.text
+        while name in taken:
+            numbers[base] = numbers.get(base, 1) + 1
+            name = f"{base}#{numbers[base]}"
+        taken.add(name)
+        self._keys[f"{task.new_pointer}/{escaped(name)}"] = redacted.redactions
+        self._note(found)
+        return name
+
+    def _text(self, text: str, at: str, into: dict[str, list[Redaction]], key: str | None) -> str:
+        found = spans(text, self._detectors, key)
+        if not found:
+            return text
+        redacted = _replaced(text, found)
+        into[at] = redacted.redactions
+        self._note(found)
+        return redacted.text
+
+    def _note(self, found: list[Span]) -> None:
+        for span in found:
+            self._types.update(span.types)
+            self._secrets |= span.secret
+            self._pii |= span.personal
+
+
+@lru_cache(maxsize=4_096)
+def _plain(name: str) -> bool:
+    """Tell that nothing is in a name; documents have few, over and over."""
+    return not spans(name)
+
+
+def _items(task: _Task, new: list[Any]) -> list[_Task]:
+    """What a list holds stands under the key of the list."""
+    return [
+        _Task(value, new, at, f"{task.pointer}/{at}", f"{task.new_pointer}/{at}", task.key)
+        for at, value in enumerate(task.value)
+    ]
+
+
+def _name(value: dict[str, Any]) -> str | None:
+    """What names the ``value`` of an object, as in a list of settings."""
+    name = value.get("name", value.get("key"))
+    return name if isinstance(name, str) else None

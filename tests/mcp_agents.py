@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent: the official client, over stdio, with `omsgrain mcp` as its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.types import CallToolResult, TextContent, TextResourceContents
+
+import omsgrain as og
+
+ADA, BOB = "ada", "bob"
+TIME = 1_768_471_200_000
+NOWHERE = "f" * 64
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+class Agent:
+    """A client that has a server of its own.
+
+    Attributes:
+        client: the official one.
+    """
+
+    def __init__(self, client: Client, run: Callable[..., Any], log: Any) -> None:
+        self.client = client
+        self._run = run
+        self._log = log
+
+    def ask(self, method: str, *given: Any) -> Any:
+        """What the client's method gives."""
+        return self._run(partial(getattr(self.client, method), *given))
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        """What a tool answers."""
+        answer = self.ask("call_tool", tool, arguments)
+        assert isinstance(answer, CallToolResult)
+        return answer
+
+    def do(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers that does what it is asked for."""
+        answer = self.call(tool, **arguments)
+        assert not answer.is_error, text_of(answer)
+        assert isinstance(answer.structured_content, dict)
+        return answer.structured_content
+
+    def text(self, tool: str, **arguments: Any) -> str:
+        """The text of such an answer."""
+        answer = self.call(tool, **arguments)
+        assert not answer.is_error, text_of(answer)
+        return text_of(answer)
+
+    def error(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers that refuses."""
+        answer = self.call(tool, **arguments)
+        assert answer.is_error, text_of(answer)
+        error: dict[str, Any] = answer.structured_content["error"]
+        assert text_of(answer).startswith(error["code"] + ": ")
+        return error
+
+    def read(self, uri: str) -> Any:
+        """What a resource says."""
+        (found,) = self.ask("read_resource", uri).contents
+        assert isinstance(found, TextResourceContents)
+        return json.loads(found.text)
+
+    def refused(self, method: str, *given: Any) -> MCPError:
+        """The error of the protocol that a method ends with."""
+        try:
+            self.ask(method, *given)
+        except MCPError as error:
+            return error
+        raise AssertionError("it was not refused")
+
+    def log(self) -> str:
+        """What the server has written to stderr by now."""
+        self._log.seek(0)
+        text: str = self._log.read()
+        return text
+
+
+@contextmanager
+def agent(path: Path, *options: object, user: str = ADA, mode: str = "auto") -> Iterator[Agent]:
+    """Start a server for a store, and a client of it."""
+    with ExitStack() as stack:
+        log = stack.enter_context(TemporaryFile("w+"))
+        portal = stack.enter_context(start_blocking_portal())
+        server = stdio_client(parameters(path, *options, user=user), errlog=log)
+        client = stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
+        yield Agent(client, portal.call, log)
+
+
+def parameters(path: Path, *options: object, user: str = ADA) -> StdioServerParameters:
+    """How the server is started."""
+    args = ["-m", "omsgrain", "mcp", str(path), "--user", user, *map(str, options)]
+    names = ("PYTHONPATH", "OMSGRAIN_KEYS", "OMSGRAIN_MASTER")
+    env = {name: os.environ[name] for name in names if name in os.environ}
+    return StdioServerParameters(command=sys.executable, args=args, env=env)
+
+
+def text_of(answer: CallToolResult) -> str:
+    (first,) = answer.content
+    assert isinstance(first, TextContent)
+    return first.text
+
+
+def belief(subject: str, *, user: str | None, at: int = 0, **more: Any) -> og.Grain:
+    """A grain that no tool made."""
+    return og.Belief(
+        subject=subject, relation="is", object="violet", user_id=user, created_at=TIME + at, **more
+    )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labelled corpus of privacy: texts, what is in them, and how much of it is found.
+
+Each line of the file is a text in pieces. A labelled piece has a type. What looks like a key of a
+provider stands in parts, so that no scanner of this repository takes the file for a leak; all of
+it is invented, or of the ranges that are set aside for documentation and tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omsgrain.privacy.detect import spans
+
+FILE = Path(__file__).parent / "data" / "privacy_corpus.jsonl"
+
+
+class Label(NamedTuple):
+    """Something in a text; ``missed`` says that no detector is expected to find it."""
+
+    type: str
+    start: int
+    end: int
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A text and what is in it, in code points."""
+
+    lang: str
+    text: str
+    labels: tuple[Label, ...]
+
+    def values(self) -> Iterator[str]:
+        """What must not be there after redaction."""
+        return (self.text[x.start : x.end] for x in self.labels if not x.missed)
+
+
+class Figures(NamedTuple):
+    """How well one type is found.
+
+    Attributes:
+        labelled: how many there are.
+        whole: how many of them are covered from end to end by findings of the type.
+        findings: how many findings there are.
+        right: how many of them are where one of the type is labelled.
+    """
+
+    labelled: int
+    whole: int
+    findings: int
+    right: int
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.findings
+
+    @property
+    def recall(self) -> float:
+        return self.whole / self.labelled
+
+
+@cache
+def corpus() -> tuple[Labelled, ...]:
+    """All texts."""
+    return tuple(_read(json.loads(line)) for line in FILE.read_text("utf-8").splitlines())
+
+
+def measure(texts: Iterable[Labelled]) -> dict[str, Figures]:
+    """Count, for each type, what is found."""
+    counts: dict[str, list[int]] = {}
+    for text in texts:
+        found = spans(text.text)
+        for label in text.labels:
+            count = counts.setdefault(label.type, [0, 0, 0, 0])
+            count[0] += 1
+            count[1] += any(
+                s.start <= label.start and label.end <= s.end and label.type in s.types
+                for s in found
+            )
+        for span in found:
+            count = counts.setdefault(span.types[0], [0, 0, 0, 0])
+            count[2] += 1
+            count[3] += any(
+                x.start < span.end and span.start < x.end and x.type in span.types
+                for x in text.labels
+            )
+    return {type: Figures(*count) for type, count in sorted(counts.items())}
+
+
+def _read(line: dict[str, Any]) -> Labelled:
+    text, labels = "", []
+    for piece in line["text"]:
+        start = len(text)
+        text += piece if isinstance(piece, str) else "".join(piece["parts"])
+        if isinstance(piece, dict) and "type" in piece:
+            labels.append(Label(piece["type"], start, len(text), piece.get("missed", False)))
+    return Labelled(line["lang"], text, tuple(labels))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF documents on the command line: taken in, written, given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mif_imports import MAKERS, Maker
+from shell import USAGE, Shell, exit_code
+
+BAD = exit_code("ERR_FORMAT")
+KEPT_HERE = exit_code("ERR_UNSUPPORTED")
+SECRET = "correct horse battery"
+
+makers = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
+
+
+def written(path: Path, document: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    two = MAKERS[0]
+    return written(tmp_path / "x.mif.json", two.document(two.memory(1, "tea"), two.memory(2, "x")))
+
+
+@makers
+def test_in_and_out(shell: Shell, tmp_path: Path, maker: Maker) -> None:
+    document = maker.document(maker.memory(1, "tea"), maker.memory(2, "tea"), x_more=[None])
+    file = written(tmp_path / "in.mif.json", document)
+    told = shell.json("import", "m.omsg", file, "--user", "ada")
+    assert (told["memories_imported"], told["duplicates_skipped"], told["stored"]) == (1, 1, True)
+    assert shell("import", "m.omsg", file, "--user", "ada") == 0
+    assert b"1 unchanged, 1 duplicate" in shell.out
+    out = tmp_path / "out.mif.json"
+    told = shell.json("export", "m.omsg", out, "--user", "ada", "--format", maker.format)
+    assert (told["memories_exported"], told["lost"]) == (1, 0)
+    assert [one["content"] for one in json.loads(out.read_bytes())["memories"]] == ["tea"]
+    back = tmp_path / "back.mif.json"
+    assert shell("export", "m.omsg", back, "--user", "ada", "--document", "exp_a1b2") == 0
+    assert json.loads(back.read_bytes()) == document
+    assert shell("export", "m.omsg", back, "--user", "ada") != 0  # it is there
+    assert shell("export", "m.omsg", back, "--user", "ada", "--replace") == 0
+
+
+@pytest.mark.parametrize("ending", ["yaml", "jsonl"])
+def test_the_name_of_a_file_tells_its_layout(
+    shell: Shell, file: Path, tmp_path: Path, ending: str
+) -> None:
+    assert shell("import", "m.omsg", file) == 0
+    out = tmp_path / f"out.mif.{ending}"
+    assert shell("export", "m.omsg", out, "--user", "ada") == 0
+    told = shell.json("import", "other.omsg", out, "--user", "ada")
+    assert (told["format"], told["memories_imported"]) == ("mif1", 2)
+
+
+def test_a_passphrase(shell: Shell, file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("argon2")
+    words, wrong = tmp_path / "words", tmp_path / "wrong"
+    words.write_text(SECRET + "\n", encoding="utf-8")
+    wrong.write_text("another\n", encoding="utf-8")
+    assert shell("import", "m.omsg", file) == 0
+    out = tmp_path / "out.mif.json"
+    sealing = ("--user", "ada", "--format", "mif1", "--passphrase-file", words)
+    assert shell("export", "m.omsg", out, *sealing) == 0
+    assert b"tea" not in out.read_bytes()
+    assert shell("import", "other.omsg", out, "--passphrase-file", wrong) != 0
+    assert not (tmp_path / "other.omsg").exists()
+    told = shell.json("import", "other.omsg", out, "--passphrase-file", words)
+    assert told["memories_imported"] == 2
+    assert SECRET.encode() not in shell.out + shell.err
+
+
+def test_a_dry_run_makes_no_store(shell: Shell, file: Path, tmp_path: Path) -> None:
+    told = shell.json("import", "m.omsg", file, "--dry-run")
+    assert (told["memories_imported"], told["stored"]) == (2, False)
+    assert not (tmp_path / "m.omsg").exists()
+
+
+def test_bad_records_are_told_and_the_others_taken(shell: Shell, tmp_path: Path) -> None:
+    two = MAKERS[0]
+    memories = [two.memory(1, "tea"), {"id": two.id(2), "content": 7, "created_at": "2026-01-01"}]
+    file = written(tmp_path / "x.mif.json", two.document(*memories))
+    assert shell("import", "m.omsg", file) == 0
+    assert b"/memories/1" in shell.err
+    assert shell("import", "n.omsg", file, "--atomic") == BAD
+    assert b"nothing was stored" in shell.out
+    broken = tmp_path / "broken.mif.json"
+    broken.write_bytes(file.read_bytes()[:-9])
+    assert shell("import", "o.omsg", broken, "--format", "mif2") == BAD
+    assert not (tmp_path / "o.omsg").exists()
+
+
+def test_what_a_consent_forbids(shell: Shell, tmp_path: Path) -> None:
+    one = MAKERS[1]
+    document = one.document(one.memory(1, "tea"), consent={"sharing_allowed": False})
+    assert shell("import", "m.omsg", written(tmp_path / "x.mif.json", document)) == 0
+    out = tmp_path / "out.mif.json"
+    assert shell("export", "m.omsg", out, "--user", "ada") == KEPT_HERE
+    assert not out.exists()
+    assert shell("export", "m.omsg", out, "--user", "ada", "--purpose", "access") == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("export", "m.omsg", "out.mif.json"),
+        ("export", "m.omsg", "out.mif.json", "--user", "ada", "--tenant", "x"),
+        ("export", "m.omsg", "out.mg", "--redact"),
+        ("import", "m.omsg", "x.mif.json", "--allow-dna-updates"),
+        ("import", "m.omsg", "x.mif.json", "--merge-strategy", "merge"),
+    ],
+)
+def test_options_that_do_not_go_with_it(
+    shell: Shell, file: Path, command: tuple[str, ...]
+) -> None:
+    assert shell("import", "m.omsg", file) == 0
+    assert shell(*command) == USAGE

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server as a process: what it says where, how it ends, and many calls at once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from mcp_agents import ADA, agent, parameters
+from omsgrain.crypto.keyring import KeyRing
+from shell import USAGE, Shell, exit_code
+
+HEX = "5a" * 32
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    og.open(tmp_path / "m.omsg").close()
+    return tmp_path / "m.omsg"
+
+
+def request(n: int, method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}).encode()
+
+
+HELLO = request(
+    0,
+    "initialize",
+    protocolVersion="2025-06-18",
+    capabilities={},
+    clientInfo={"name": "test", "version": "0"},
+)
+READY = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+
+
+class Process:
+    """A server without a client: its lines are written and read by hand."""
+
+    def __init__(self, path: Path, *options: object) -> None:
+        given = parameters(path, *options)
+        command = [given.command, *given.args]
+        pipe = subprocess.PIPE
+        self.child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+
+    def say(self, *lines: bytes) -> None:
+        assert self.child.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, and does not read the rest
+            self.child.stdin.write(b"".join(line + b"\n" for line in lines))
+            self.child.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.child.stdout is not None
+        line: dict[str, Any] = json.loads(self.child.stdout.readline())
+        return line
+
+    def end(self) -> tuple[int, bytes, str]:
+        out, err = self.child.communicate(timeout=30)
+        return self.child.returncode, out, err.decode()
+
+
+def remember(n: int, content: str) -> bytes:
+    return request(n, "tools/call", name="remember", arguments={"content": content})
+
+
+@pytest.mark.parametrize("how", ["end", "SIGTERM", "SIGINT"])
+def test_it_ends_and_nothing_is_lost(path: Path, how: str) -> None:
+    process = Process(path, "--log-format", "json")
+    process.say(HELLO, READY, remember(1, "the secret of the yak"))
+    assert process.hear()["result"]["serverInfo"]["name"] == "omsgrain"
+    assert process.hear()["result"]["structuredContent"]["new"]
+    if how != "end":
+        process.child.send_signal(signal.Signals[how])
+    code, out, log = process.end()
+    assert (code, out) == (0, b"")
+    events = [json.loads(line) for line in log.splitlines()]
+    assert [one["event"] for one in events] == ["serving", "call", "stopped"]
+    assert events[1]["call"] == "tools/call remember"
+    for word in ("secret", "yak", ADA):
+        assert word not in log
+    with og.open(path, readonly=True) as store:
+        assert len(store.query(user_id=ADA).results) == 1
+        assert store.check().ok
+
+
+def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
+    process = Process(path)
+    process.say(b"{the yak", b"\xff\xfe", b"[]", b"", b'{"jsonrpc": "2.0", "id": 9}')
+    process.say(HELLO, READY, request(1, "tools/call", name="recall", arguments=["yak"]))
+    process.say(request(2, "tools/call", name="recall", arguments={}))
+    answers = {one["id"]: one for one in (process.hear() for _ in range(3))}
+    assert answers[1]["error"]["code"] == -32602
+    assert answers[2]["result"]["structuredContent"] == {"memories": []}
+    code, out, log = process.end()
+    assert (code, out) == (0, b"")
+    assert "yak" not in log
+    assert "Traceback" not in log
+
+
+def test_a_message_without_end_ends_the_server(path: Path) -> None:
+    process = Process(path, "--document-limit", "1")
+    process.say(HELLO, READY, remember(1, "x" * (2 << 20)))
+    process.hear()
+    code, out, log = process.end()
+    assert (code, out) == (0, b"")
+    assert "line_too_long" in log
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_many_calls_at_once(path: Path, mode: str) -> None:
+    with agent(path, mode=mode) as ada, ThreadPoolExecutor(16) as pool:
+        said = [f"animal{n} is number {n}" for n in range(40)]
+        made = list(pool.map(lambda text: ada.do("remember", content=text), said))
+        found = list(pool.map(lambda n: ada.do("recall", query=f"animal{n}"), range(40)))
+        same = list(pool.map(lambda _: ada.do("remember", content="once"), range(8)))
+        assert [one["memories"][0]["id"] for one in found] == [one["id"] for one in made]
+        assert len({one["id"] for one in made}) == 40
+        assert sum(one["new"] for one in same) == 1
+        assert len({one["id"] for one in same}) == 1
+
+
+def test_readonly_changes_nothing(path: Path, tmp_path: Path) -> None:
+    with og.open(path) as store:
+        address = store.put(og.Event(content="a lynx", user_id=ADA, created_at=1))
+    with agent(path, "--readonly", "--root", tmp_path) as ada:
+        names = [tool.name for tool in ada.ask("list_tools").tools]
+        assert names == ["recall", "history", "export_memories", "export_memory"]
+        assert ada.do("recall", query="lynx")["memories"][0]["id"] == address
+        for tool, given in (
+            ("remember", {"content": "x"}),
+            ("forget", {"id": address}),
+            ("import_memory", {"data": "{}"}),
+            ("export_memories", {"path": "x.json"}),
+        ):
+            error = ada.error(tool, **given)
+            assert (error["code"], error["rule"]) == ("ERR_UNSUPPORTED", "read_only")
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_sealed_memories(path: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.omsk"
+    KeyRing.create(keys, master=bytes.fromhex(HEX)).close()
+    (tmp_path / "master").touch(0o600)
+    (tmp_path / "master").write_text(HEX)
+    options = ("--keys", keys, "--master", tmp_path / "master")
+    with agent(path, *options) as ada:
+        made = ada.do("remember", content="The puffin hides a key")
+        assert not ada.do("remember", content="The puffin hides a key")["new"]
+        newer = ada.do("remember", content="The puffin lost a key", replaces=made["id"])
+        (found,) = ada.do("recall", query="where is the key of the puffin")["memories"]
+        assert (found["id"], found["content"]) == (made["id"], newer["content"])
+        assert len(ada.do("history", id=made["id"])["versions"]) == 2
+    assert b"puffin" not in b"".join(p.read_bytes() for p in path.rglob("*") if p.is_file())
+    with agent(path) as ada:
+        assert ada.do("recall", query="puffin")["memories"] == []
+        assert ada.error("history", id=made["id"])["code"] == "ERR_NOT_FOUND"
+    with agent(path, *options, user="bob") as bob:
+        assert bob.do("recall", query="puffin")["memories"] == []
+        assert bob.error("forget", id=made["content_address"])["code"] == "ERR_NOT_FOUND"
+    with agent(path, *options) as ada:
+        assert ada.do("forget", id=made["id"])["versions"] == 2
+        assert ada.do("recall", query="puffin")["memories"] == []
+
+
+def test_what_is_held_is_not_forgotten(path: Path) -> None:
+    with og.open(path) as store:
+        old = store.put(og.Event(content="a stoat", user_id=ADA, created_at=1))
+        new = store.supersede(old, og.Event(content="an ermine", user_id=ADA, created_at=2))
+        store.hold(old, authority="court", reason_code="litigation")
+    with agent(path) as ada:
+        assert ada.error("forget", id=new)["code"] == "ERR_INVALIDATION_DENIED"
+        assert len(ada.do("history", id=new)["versions"]) == 2
+
+
+def test_it_does_not_start_without_a_store_or_a_user(
+    tmp_path: Path, path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell("mcp", tmp_path / "none", "--user", ADA) == USAGE
+    assert shell("mcp", path) == USAGE
+    assert shell("mcp", path, "--user", " ") == USAGE
+    (tmp_path / "empty").mkdir()
+    code, error = shell.error("mcp", tmp_path / "empty", "--user", ADA)
+    assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    for name in [name for name in sys.modules if name.startswith("omsgrain.services.mcp")]:
+        monkeypatch.delitem(sys.modules, name)
+    code, error = shell.error("mcp", path, "--user", ADA)
+    assert error["code"] == "ERR_UNSUPPORTED"
+    assert "omsgrain[mcp]" in error["message"]

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a record by strategy and situation; new ids, and where references lead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from aimem_imports import holdings
+from mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.errors import SchemaError
+from omsgrain.gateways.mif import deciding
+
+FIRST, SECOND = "tea at four", "coffee at five"
+STRATEGIES = ("skip_duplicates", "overwrite", "rename")
+
+#: Situation: what was imported before, one document after the other, what comes, and what becomes
+#: of it by strategy. A memory is a number, a text and perhaps tags; "native" was never imported,
+#: and "retract" takes back what the number before it stands for.
+TABLE: dict[str, tuple[list[Any], tuple[Any, ...], str, str, str]] = {
+    "nothing": ([], (1, FIRST), "imported", "imported", "imported"),
+    "the text under another id": ([(2, FIRST)], (1, FIRST), "duplicate", "updated", "duplicate"),
+    "the text of a native": (["native"], (1, FIRST), "duplicate", "updated", "duplicate"),
+    "the same": ([(1, FIRST)], (1, FIRST), "unchanged", "unchanged", "unchanged"),
+    "other fields": ([(1, FIRST)], (1, FIRST, "new"), "duplicate", "updated", "duplicate"),
+    "another text": ([(1, FIRST)], (1, SECOND), "updated", "updated", "renamed"),
+    "another text, stored elsewhere": (
+        [(1, FIRST), (2, SECOND)], (1, SECOND), "duplicate", "updated", "duplicate",
+    ),
+    "an older version": (
+        [(1, FIRST), (1, SECOND)], (1, FIRST), "unchanged", "unchanged", "unchanged",
+    ),
+    "withdrawn": ([(1, FIRST), "retract"], (1, FIRST), "refused", "refused", "refused"),
+    "withdrawn, another text": (
+        [(1, FIRST), "retract"], (1, SECOND), "refused", "refused", "refused",
+    ),
+    "withdrawn under another id": (
+        [(2, FIRST), "retract"], (1, FIRST), "refused", "refused", "refused",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=["plain", "sealed"])
+def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
+    with opened(ring if request.param == "sealed" else None) as store:
+        yield store
+
+
+def made(maker: Maker, told: tuple[Any, ...]) -> dict[str, Any]:
+    number, content, *tags = told
+    return maker.memory(number, content, **({"tags": tags} if tags else {}))
+
+
+def arrange(store: og.GrainStore, maker: Maker, before: list[Any]) -> None:
+    for i, told in enumerate(before):
+        if told == "native":
+            store.put({"type": "event", "content": FIRST, "user_id": USER, "created_at": 1})
+        elif told == "retract":
+            grain = current(store, maker.id(before[i - 1][0]))
+            store.set_verification(grain.address, "retracted")
+        else:
+            maker.take(store, made(maker, told))
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("situation", TABLE)
+def test_fates(store: og.GrainStore, maker: Maker, strategy: str, situation: str) -> None:
+    before, comes, *wanted = TABLE[situation]
+    arrange(store, maker, before)
+    count = len(store)
+    dry = maker.take(store, made(maker, comes), merge_strategy=strategy, dry_run=True)
+    assert (len(store), dry.stored) == (count, False)
+    report = maker.take(store, made(maker, comes), merge_strategy=strategy)
+    assert report.stored
+    assert fates(report) == fates(dry) == [wanted[STRATEGIES.index(strategy)]]
+    after = holdings(store)
+    texts = contents(store)
+    again = maker.take(store, made(maker, comes), merge_strategy=strategy)
+    assert {*fates(again)} <= {"unchanged", "duplicate", "refused"}
+    assert holdings(store) == after
+    if fates(report) in (["imported"], ["updated"], ["renamed"]):
+        assert comes[1] in texts
+    assert store.check().ok
+
+
+def test_no_such_strategy(store: og.GrainStore) -> None:
+    with pytest.raises(SchemaError):
+        MAKERS[0].take(store, merge_strategy="merge")
+
+
+def test_what_is_superseded_stays_in_the_history(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    for content in (FIRST, SECOND, "water"):
+        maker.take(store, maker.memory(1, content))
+    grain = current(store, maker.id(1))
+    history = [store.get(one.address)["object"] for one in store.history(grain.address)]
+    assert sorted(history) == sorted([FIRST, SECOND, "water"])
+    assert contents(store) == ["water"]
+
+
+def test_other_users_have_their_own(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    maker.take(store, maker.memory(1, FIRST))
+    report = maker.take(store, maker.memory(1, FIRST), maker.memory(2, SECOND), user_id="grace")
+    assert fates(report) == ["imported", "imported"]
+    assert contents(store, "grace") == [SECOND, FIRST]
+    assert contents(store) == [FIRST]
+
+
+def test_renaming_takes_all_references_along(store: og.GrainStore) -> None:
+    """In every member that is known, under other members, and in the keys of vendors' data."""
+    maker = MAKERS[0]
+    one, two, three = (maker.id(n) for n in (1, 2, 3))
+    maker.take(store, maker.memory(1, "as it was"), todos=[maker.todo(9, "as it was")])
+    graph = {
+        "entities": [{"id": "tea", "name": "Tea"}, {"id": "four", "name": "Four"}],
+        "relationships": [{"id": "r", "source_entity_id": "tea", "target_entity_id": "four",
+                           "relation_type": "at"}],
+    }  # fmt: skip
+    report = maker.take(
+        store,
+        maker.memory(1, "another", metadata={"x": one}),
+        maker.memory(2, "a child", parent_id=one, related_memory_ids=[three, one]),
+        maker.memory(3, "no child", x_links={one: [one]}, parent_id=None),
+        todos=[maker.todo(9, "another todo", related_memory_ids=[one]),
+               maker.todo(8, "a part", parent_id=maker.id(9), blocked_by=[maker.id(9)])],
+        knowledge_graph=graph,
+        vendor_extensions={"shodh-memory": {"memory_metadata": {one: {"importance": 0.5}}}},
+        merge_strategy="rename",
+    )  # fmt: skip
+    by_id = {record.id: record for record in report.records}
+    assert by_id[one].fate == "renamed"
+    fresh, task = by_id[one].new_id, by_id[maker.id(9)].new_id
+    assert fresh and task and fresh != one and task != maker.id(9)
+    document = kept(store, maker)
+    assert [memory["id"] for memory in document["memories"]] == [fresh, two, three]
+    assert document["memories"][0]["metadata"] == {"x": fresh}
+    assert document["memories"][1]["parent_id"] == fresh
+    assert document["memories"][1]["related_memory_ids"] == [three, fresh]
+    assert document["memories"][2]["x_links"] == {fresh: [fresh]}
+    assert [todo["id"] for todo in document["todos"]] == [task, maker.id(8)]
+    assert document["todos"][0]["related_memory_ids"] == [fresh]
+    assert document["todos"][1]["parent_id"] == task
+    assert document["todos"][1]["blocked_by"] == [task]
+    assert document["knowledge_graph"] == graph
+    assert document["vendor_extensions"]["shodh-memory"]["memory_metadata"].keys() == {fresh}
+    assert contents(store) == ["a child", "another", "as it was", "no child"]
+    before = current(store, one)
+    assert current(store, fresh)["derived_from"] == [before.address]
+
+
+def kept(store: og.GrainStore, maker: Maker) -> dict[str, Any]:
+    """The newest document that is kept whole."""
+    by_address = {grain.address: grain for grain in store}
+    by_address |= {og.Grain(grain.blob).address: grain for grain in by_address.values()}
+    whole = [grain for grain in store if "x_pages" in grain][-1]
+    from omsgrain.formats.document import open_manifest
+    from omsgrain.formats.source import Source
+
+    manifest = open_manifest(whole, by_address.__getitem__)
+    assert manifest is not None
+    named = [address for listed in manifest.arrays.values() for address in listed]
+    found = [og.Grain(by_address[address].blob) for address in named]
+    parts = [
+        og.Grain(by_address[part].blob)
+        for grain in found
+        if (source := Source.of(grain))
+        for part in source.parts
+    ]
+    pages = [og.Grain(grain.blob) for grain in store if "x_addresses" in grain]
+    return maker.dump([*found, *parts, *pages, og.Grain(whole.blob)])
+
+
+def test_references_to_a_text_that_is_here_lead_to_it(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    one, two, three, four = (maker.id(n) for n in (1, 2, 3, 4))
+    maker.take(store, maker.memory(1, FIRST))
+    report = maker.take(
+        store,
+        maker.memory(2, FIRST),  # stored as 1
+        maker.memory(3, SECOND),
+        maker.memory(4, SECOND),  # the same as 3
+        maker.memory(5, "water", related_memory_ids=[one, two, three, four]),
+        merge_strategy="rename",
+    )
+    assert fates(report) == ["duplicate", "imported", "duplicate", "imported"]
+    document = kept(store, maker)
+    assert document["memories"][3]["related_memory_ids"] == [one, one, three, three]
+    assert contents(store) == [SECOND, FIRST, "water"]
+
+
+def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    twice = [maker.memory(1, FIRST), maker.memory(1, SECOND), maker.memory(1, "water")]
+    report = maker.take(store, *twice)
+    if len(report.records) == len(report.errors) + 1:  # ids are unique by the format's rules
+        return
+    assert fates(report) == ["imported", "updated", "updated"]
+    assert contents(store) == ["water"]
+    before = holdings(store)
+    assert fates(maker.take(store, *twice)) == ["unchanged"] * 3
+    assert holdings(store) == before
+
+
+def test_the_table_of_the_docs_is_that_of_the_code() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "mif.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| ([a-z]+) \| (yes|no|) \| ([a-z]+) \| ([a-z]+) \| ([a-z]+) \|$", text, re.M
+    )
+    told = {(own, twin == "yes"): tuple(fates) for own, twin, *fates in rows}
+    assert told == {
+        key: tuple(one.fate for one in decisions) for key, decisions in deciding._TABLE.items()
+    }

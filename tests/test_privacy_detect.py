@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is found where, and that it costs no more than the length of the text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.privacy.detect import DEFAULT, Finding, detect, pattern_detector
+from omsgrain.privacy.detectors import detectors_of
+from omsgrain.privacy.detectors.folding import MARKER, fold, lower
+from omsgrain.privacy.detectors.libraries import library
+from omsgrain.privacy.redact import redact_text
+from privacy_corpus import corpus
+
+KEY = "0123456789abcdef" * 2
+PIECES = sorted({text.text for text in corpus()})
+
+
+def test_the_example_of_the_format() -> None:
+    redacted = redact_text(f"API key is {KEY}")
+    assert redacted.text == "API key is [REDACTED:api_key]"
+    # The format's own sample says 12, which is not where the key begins.
+    assert redacted.redactions == [
+        {"type": "api_key", "original_length": 32, "position": [11, 43]}
+    ]
+
+
+def test_offsets_are_bytes_of_the_original() -> None:
+    text = "Grüße 😀 an bob@example.com und café@example.com."
+    found = detect(text)
+    raw = text.encode()
+    assert [raw[f.start : f.end].decode() for f in found] == [
+        "bob@example.com",
+        "café@example.com",
+    ]
+    assert found[0] == Finding("email", 16, 31)
+
+
+def test_what_overlaps_becomes_one() -> None:
+    text = "token=abcdef12-202-555-0143-rest"
+    assert redact_text(text).text == "token=[REDACTED:api_key]"
+    text = "password: bob@example.com"
+    assert redact_text(text).text == "password: [REDACTED:password]"
+
+
+def test_the_first_detector_gives_the_type() -> None:
+    words = pattern_detector("word", r"[a-z]{1,20}@example")
+    text = "bob@example.com"
+    assert redact_text(text, [*DEFAULT, words]).text == "[REDACTED:email]"
+    assert redact_text(text, [words, *DEFAULT]).text == "[REDACTED:word]"
+
+
+def test_markers_stay() -> None:
+    text = "mail [REDACTED:email], password: [REDACTED:password], api key is [REDACTED:api_key]"
+    assert detect(text) == []
+    mixed = "token=[REDACTED:phone]-rest x@example.com"
+    assert "[REDACTED:phone]" in redact_text(mixed).text
+    assert "x@example.com" not in redact_text(mixed).text
+
+
+def test_a_marker_hides_nothing() -> None:
+    hidden = "[REDACTED:+12025550143]"
+    assert "2025550143" not in redact_text(hidden).text
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=4), st.sampled_from(["", " ", "\n", ",", "-"]))
+def test_redacted_twice_is_redacted_once(pieces: list[str], between: str) -> None:
+    once = redact_text(between.join(pieces)).text
+    assert redact_text(once).text == once
+
+
+@given(st.text(max_size=200))
+def test_any_text(text: str) -> None:
+    redacted = redact_text(text)
+    at, parts = 0, []
+    raw = text.encode("utf-8", "surrogatepass")
+    for item in redacted.redactions:
+        start, end = item["position"]
+        assert at <= start < end <= len(raw)
+        assert item["original_length"] == end - start
+        parts += [raw[at:start], f"[REDACTED:{item['type']}]".encode()]
+        at = end
+    whole = b"".join([*parts, raw[at:]])
+    assert whole == redacted.text.encode("utf-8", "surrogatepass")
+
+
+@given(st.text(max_size=100))
+def test_folding_keeps_places(text: str) -> None:
+    assert len(fold(text)) == len(lower(text)) == len(text)
+
+
+def test_lone_surrogates() -> None:
+    text = "\ud800 bob@example.com"
+    assert detect(text) == [Finding("email", 4, 19)]
+
+
+def test_numbers_of_a_region() -> None:
+    text = "ruf 030 23125014 an"
+    assert detect(text) == []
+    assert [f.type for f in detect(text, detectors_of("DE"))] == ["phone"]
+    assert detect("order 2025550143") == []
+
+
+@pytest.mark.parametrize("module", ["phonenumbers", "stdnum.us.ssn", "stdnum.iban"])
+def test_without_the_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UnsupportedError) as error:
+        detect("nothing at all")
+    assert error.value.expected == "omsgrain[privacy]"
+    monkeypatch.undo()
+    library.cache_clear()
+
+
+def test_a_detector_of_ones_own() -> None:
+    badge = pattern_detector("badge", r"\bEMP-\d+")
+    assert redact_text("I am EMP-00123.", [badge]).text == "I am [REDACTED:badge]."
+    named = pattern_detector("pin", r"\bPIN[: ]{1,3}(?P<value>\d{4})\b", secret=True)
+    assert redact_text("PIN: 4821!", [*DEFAULT, named]).text == "PIN: [REDACTED:pin]!"
+
+    class Shouts:
+        type, secret = "shout", False
+
+        def find(self, text: str) -> Iterator[tuple[int, int]]:
+            yield from ((i, i + 1) for i, c in enumerate(text) if c == "!")
+
+    assert redact_text("hey!", [Shouts()]).text == "hey[REDACTED:shout]"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+$", r"(a|a)*b", r"(a|aa)+$", r"(.*)x", r"\w+@\w+", r"(\w{1,50}){1,50}x", r"(a)\1",
+        r"a{1,1000}a{1,1000}b", r"(?=(a+)+b)x", "x*", "", "(", r"[a-z]{1,200}[a-z]{1,200}x",
+    ],
+)  # fmt: skip
+def test_patterns_that_may_take_long(pattern: str) -> None:
+    with pytest.raises(SchemaError):
+        pattern_detector("own", pattern)
+
+
+@pytest.mark.parametrize("type", ["", "A", "a b", "x" * 33, "a]"])
+def test_types_that_would_break_a_marker(type: str) -> None:
+    with pytest.raises(SchemaError):
+        pattern_detector(type, "abc")
+    assert MARKER.fullmatch(f"[REDACTED:{type}]") is None
+
+
+HOSTILE: dict[str, Any] = {
+    "ats": "@", "pairs": "a@", "emails": "a@b.cc ", "dots": "a.", "one domain": "a@b.",
+    "quotes": '"',
+    "digits": "1", "groups": "1 ", "fours": "4111 ", "dashes": "1-", "cards": "card 1 1 ",
+    "plus": "+", "plus ones": "+1 ", "abroad": "+49 1 ", "zeros": "00", "phone words": "tel ",
+    "phones": "tel 1 ", "brackets": "(((", "eyJ": "eyJ", "jwt": "eyJaaaaaaaaaa.", "sk": "sk-",
+    "sk a": "sk-a-", "ghp": "ghp_", "sendgrid": "SG.aaaaaaaaaaaaaaaaaaaa", "begin": "-----BEGIN ",
+    "private": "-----BEGIN PRIVATE KEY-----", "base64": "A", "password": "password",
+    "passwords": "password:", "is": "password is ", "for": "password for a b c d ",
+    "=": "password=a;",
+    "quoted": "password: 'a \"", "keys": "api key is ", "token": "token=", "schemes": "://",
+    "users": "://a:", "user": "x://aaaaaaaa", "colons": ":", "six": "a:b::", "four": "1.1.",
+    "version": "version 1.1.1.1 ", "iban": "GB82 ", "ibans": "AA11AA11 ", "ssn": "123-45-",
+    "bearer": "bearer ", "basic": "authorization: basic ", "marker": "[REDACTED:",
+    "markers": "[REDACTED:a]",
+    "spaces": " ", "newlines": "\n", "han": "密码是", "marks": "é", "wide": "\uff11", "nul": "\0",
+    "backslash": "\\", "percent": "%40", "arabic": "٤١١١ ", "sig": "?sig=",
+    "curl": "-u a:",
+    "cli": "--pass a",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_end(name: str, long: bool) -> None:
+    size = 1_000_000 if long else 100_000
+    text = HOSTILE[name] * (size // len(HOSTILE[name]))
+    for tail in ("", "!", "x", "\0"):
+        redact_text(text + tail)
