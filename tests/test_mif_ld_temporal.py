@@ -185,7 +185,7 @@ def test_no_document_makes_it_crash(document: dict[str, Any]) -> None:
     list(order(document))
 
 
-# -- durations -------------------------------------------------------------------------------------
+# -- durations ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_a_typed_memory_of_the_wrong_base_that_lacks_three_fields() -> None:
     ]  # fmt: skip
 
 
-# -- relationships ---------------------------------------------------------------------------------
+# -- relationships --------------------------------------------------------------------------------
 
 FAR = {
     f"urn:mif:memory:{name}": memory("workshop", {"entity_type": name})

@@ -100,7 +100,7 @@ def test_a_diamond_of_ontologies_keeps_what_an_arm_overrides() -> None:
     assert origins == {"t": "left", "u": "right"}
 
 
-# -- against plain oracles -------------------------------------------------------------------------
+# -- against plain oracles ------------------------------------------------------------------------
 
 NAMES = "abcdef"
 above = st.fixed_dictionaries(
@@ -191,7 +191,7 @@ def test_what_is_reached_comes_nearest_first() -> None:
     ]  # fmt: skip
 
 
-# -- namespaces ------------------------------------------------------------------------------------
+# -- namespaces -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

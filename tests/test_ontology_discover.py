@@ -85,7 +85,7 @@ def test_patterns_come_down_from_what_is_extended_if_enabled_there() -> None:
     assert len(suggest("x", None, below, enabled_only=False)) == 1
 
 
-# -- globs -----------------------------------------------------------------------------------------
+# -- globs ----------------------------------------------------------------------------------------
 
 GLOBS = [
     ("*.md", "a.md", True),
@@ -147,7 +147,7 @@ def test_a_glob_that_is_none_is_refused(glob: str) -> None:
         of_glob(glob)
 
 
-# -- regexes of strangers --------------------------------------------------------------------------
+# -- regexes of strangers -------------------------------------------------------------------------
 
 
 def test_what_cannot_be_compiled_is_told_and_never_tried() -> None:

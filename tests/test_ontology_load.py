@@ -180,7 +180,8 @@ WARNED: dict[str, tuple[dict[str, Any], Told]] = {
             [("ONT-SCHEMA", "/traits/t/fields/a~1b")]),
     "round": (ontology(traits={"t": {"fields": {"f": {"allOf": [{"$ref": "#"}]}}}}),
               [("ONT-SCHEMA", "/traits/t/fields/f")]),
-    "nothing": (ontology(entity_types=[kind("a")], discovery={"patterns": [{"suggest_entity": "a"}]}),
+    "nothing": (ontology(entity_types=[kind("a")],
+                         discovery={"patterns": [{"suggest_entity": "a"}]}),
                 [("ONT-PATTERN", "/discovery/patterns/0")]),
     "no suggestion": (ontology(discovery={"file_patterns": [{"pattern": "a"}]}),
                       [("ONT-PATTERN", "/discovery/file_patterns/0")]),
@@ -236,7 +237,7 @@ def test_what_cannot_be_read_is_refused(data: bytes) -> None:
 
 
 def test_hostile_sizes_are_bounded() -> None:
-    many = {f"f{n}": {} for n in range(2_000)}
+    many: dict[str, Any] = {f"f{n}": {} for n in range(2_000)}
     traits: dict[str, Any] = {"all": {"fields": many}}
     traits.update({f"t{n}": {"extends": ["all"], "fields": {f"own{n}": {}}} for n in range(600)})
     report = of(ontology(traits=traits)).reports[0]
