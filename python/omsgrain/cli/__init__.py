@@ -44,6 +44,7 @@ COMMANDS = {
     "export": ("exchange", "export_mg"),
     "import": ("exchange", "import_mg"),
     "convert": ("formats", "convert"),
+    "ontology": ("ontology", "ontology"),
     "audit": ("audit", "audit"),
     "policy": ("policy", "policy"),
     "stats": ("stats", "stats"),

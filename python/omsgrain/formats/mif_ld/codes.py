@@ -120,6 +120,9 @@ CODES: Final[dict[str, Code]] = {
         "memoryType and conceptType disagree", "Make both the same; conceptType counts.",
         warning=True,
     ),
+    "MIF-DECAY": Code(
+        "a decay that cannot be computed", "Add the duration that its model needs.", warning=True
+    ),
     "MIF-STRENGTH": Code(
         "two names of one strength", "Keep currentStrength.", warning=True
     ),

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain ontology``: check ontologies, show what they come to, and what they suggest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.errors import FormatError
+
+if TYPE_CHECKING:
+    from omsgrain.formats.ontology import Report
+    from omsgrain.formats.problems import Problem
+
+EXAMPLES = r"""
+An ontology with the one that it extends, and memories that name it:
+    omsgrain ontology check garden.yaml base.yaml --memories notes.json
+    omsgrain ontology show garden.yaml --with base.yaml
+    omsgrain ontology suggest notes/valve.md --ontology garden.yaml --ontology base.yaml
+"""
+
+_PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(short_help="Check ontologies, and what they suggest.", epilog="\b" + EXAMPLES)
+def ontology() -> None:
+    """Check ontologies in YAML or JSON, show what they come to, and what they suggest.
+
+    Nothing is fetched: what an ontology extends must be named too. Each command has --json.
+    """
+
+
+@ontology.command(short_help="Check ontologies, and memories against them.")
+@click.argument("files", type=_PATH, nargs=-1, required=True)
+@click.option(
+    "--memories",
+    type=_PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Memories whose entities are judged: one, an array or a corpus. Repeatable.",
+)
+@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@output.json_option
+def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_json: bool) -> int:
+    """Check each of FILES alone and all of them together.
+
+    Exits with 0 if there is no error, else with that of a document that is not good.
+    """
+    from omsgrain.ops import ontology as ops
+
+    found = ops.check(files, memories)
+    if as_json:
+        output.emit(found.to_dict())
+    else:
+        for report in (*found.reports, *found.memories):
+            _tell(report)
+    return 0 if found.is_ok(strict=strict) else FormatError.exit_code
+
+
+def _tell(report: Report) -> None:
+    for problem in report.problems:
+        click.echo(output.safe(_line(report.source, problem)), err=True)
+    for problem in report.warnings:
+        click.echo(output.safe(f"warning: {_line(report.source, problem)}"), err=True)
+    errors, warnings = len(report.problems), len(report.warnings)
+    what = "good" if report.ok else f"{errors} error{'s' * (errors != 1)}"
+    also = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
+    name = f" ({report.ontology})" if report.ontology else ""
+    click.echo(output.safe(f"{report.source}{name}: {what}{also}"))
+
+
+def _line(source: str, problem: Problem) -> str:
+    wanted = f" (expected {problem.expected})" if problem.expected else ""
+    line = f", line {problem.line}" if problem.line is not None else ""
+    return f"{source}{line}:{problem.pointer}: {problem.message}{wanted} [{problem.rule}]"
+
+
+@ontology.command(short_help="Show all that an ontology comes to.")
+@click.argument("file", type=_PATH)
+@click.option(
+    "--with",
+    "extended",
+    type=_PATH,
+    multiple=True,
+    metavar="FILE",
+    help="An ontology that it extends. Repeatable.",
+)
+@output.json_option
+def show(file: Path, extended: tuple[Path, ...], as_json: bool) -> None:
+    """Show the types of the ontology in FILE with all their fields, and where each is from."""
+    from omsgrain.ops import ontology as ops
+
+    values = ops.show(file, extended)
+    if as_json:
+        output.emit(values)
+        return
+    for line in _lines(values):
+        click.echo(output.safe(line))
+
+
+def _lines(values: dict[str, Any]) -> list[str]:
+    from_others = f", extends {', '.join(values['extends'])}" if values["extends"] else ""
+    lines = [f"{values['id'] or 'no id'} {values['version'] or ''}{from_others}".rstrip()]
+    lines += [f"  not loaded: {name}" for name in values["missing"]]
+    for space in values["namespaces"]:
+        hint = f" ({space['type_hint']})" if space["type_hint"] else ""
+        instead = f", replaces {space['replaces']}" if space["replaces"] else ""
+        lines.append(f"  namespace {space['path']}{hint}{instead}")
+    for one in values["entity_types"]:
+        above = f" < {', '.join(one['subtype_of'])}" if one["subtype_of"] else ""
+        lines.append(f"  type {one['name']} ({one['base']}){above}, of {one['ontology']}")
+        for name, field in one["fields"].items():
+            must = " required" if name in one["required"] else ""
+            origin = f" by {field['trait']}" if field["trait"] else ""
+            lines.append(f"    {name}{must}{origin}")
+        lines += [f"    memory must have {member}, by {trait}"
+                  for member, trait in one["requires"].items()]  # fmt: skip
+    for one in values["relationships"]:
+        ends = [", ".join(one[end]) or "*" for end in ("from", "to")]
+        both = " <-> " if one["symmetric"] else " -> "
+        lines.append(f"  relationship {one['name']}: {both.join(ends)}")
+    state = "enabled" if values["discovery"]["enabled"] else "not enabled"
+    lines.append(f"  discovery {state}, {len(values['discovery']['patterns'])} patterns")
+    return lines
+
+
+@ontology.command(short_help="Say which entity and namespace a file suggests.")
+@click.argument("file", type=_PATH)
+@click.option(
+    "--ontology",
+    "ontologies",
+    type=_PATH,
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="The ontology; more of them: those that it extends.",
+)
+@click.option(
+    "--name", metavar="PATH", help="What patterns of files are tried on, if not the path of FILE."
+)
+@click.option(
+    "--all", "disabled", is_flag=True, help="Also by ontologies whose discovery is not enabled."
+)
+@output.json_option
+def suggest(
+    file: Path, ontologies: tuple[Path, ...], name: str | None, disabled: bool, as_json: bool
+) -> None:
+    """Say which entity and namespace the text in FILE and its path suggest, and by which pattern.
+
+    A suggestion is a pattern that hits. There are no scores: the format says none.
+    """
+    from omsgrain.ops import ontology as ops
+
+    found, enabled = ops.suggest_for(file, ontologies, name=name, disabled=disabled)
+    if as_json:
+        output.emit({"enabled": enabled, "suggestions": [one._asdict() for one in found]})
+        return
+    for one in found:
+        what = " in ".join(part for part in (one.entity, one.namespace) if part)
+        kind = f" ({one.memory_type})" if one.memory_type else ""
+        by = f"{one.kind} {one.pattern!r} at {one.ontology}{one.pointer}"
+        click.echo(output.safe(f"{what}{kind}: {by}"))
+    if not enabled and not disabled:
+        click.echo("discovery is not enabled in this ontology; --all uses it all the same",
+                   err=True)  # fmt: skip
+    elif not found:
+        click.echo("no pattern hits", err=True)

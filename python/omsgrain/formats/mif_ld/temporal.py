@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The times of a memory: how strong it still is, when it ends, what is in the wrong order.
+
+Decay is a function of ``t``, the time since the memory was last reinforced:
+
+    none         1
+    linear       1 - t / ttl, and 0 from then on
+    exponential  2 ^ (-t / halfLife)
+    step         1 until ttl, and 0 from then on
+
+The format calls ``halfLife`` a half-life, and its own formula, e ^ (-t / halfLife), leaves 0.37 of
+the memory by then. Whoever writes P7D next to that name means that half is left after a week, so
+that is what is computed; `strength` takes ``curve="e-fold"`` for the formula as it is written.
+
+A duration in months or years is that of the calendar from where ``t`` begins.
+Spec: MIF 0.1 §8
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+from omsgrain.formats import times
+from omsgrain.formats.mif_ld.durations import after, between, parse
+from omsgrain.formats.mif_ld.finding import Finding, finding
+from omsgrain.formats.times import Instant
+
+__all__ = ["Curve", "is_known", "is_valid", "order", "reinforced", "strength", "ttl_end"]
+
+Curve = Literal["half-life", "e-fold"]
+Json = Mapping[str, Any]
+_NONE: Final[dict[str, Any]] = {}
+_NEEDS: Final = {"linear": "ttl", "exponential": "halfLife", "step": "ttl"}
+
+
+def strength(memory: Json, now: Instant, *, curve: Curve = "half-life") -> float | None:
+    """How strong a memory is at a time, from 0 to 1.
+
+    A memory whose decay has no model is as strong as it says it is, in ``currentStrength`` or
+    ``strength``, which is another name of it; one that says nothing has 1. With a model that is
+    not looked at, for nobody knows of which time it is.
+
+    Args:
+        memory: a memory of either shape.
+        now: the time. Before the memory was reinforced it is as strong as it then becomes.
+        curve: what ``halfLife`` of the exponential model is: after it, half is left, or 1/e.
+
+    Returns:
+        The strength; None if the model lacks what it needs: a duration, or a time to begin at.
+    """
+    decay = _decay(memory)
+    model = decay.get("model")
+    needs = _NEEDS.get(model) if isinstance(model, str) else None
+    if needs is None:
+        return _stated(decay) if model is None else 1.0
+    since = reinforced(memory)
+    length = _duration(since, (decay if needs == "halfLife" else _temporal(memory)).get(needs))
+    if since is None or length is None:
+        return None
+    passed = max(between(since, now), 0)
+    if model == "exponential":
+        if length == 0:
+            return 1.0 if passed == 0 else 0.0
+        power = float(min(passed / length, 10_000))
+        return math.exp(-power) if curve == "e-fold" else 2.0**-power
+    if passed >= length:
+        return 0.0
+    return 1.0 if model == "step" else float(1 - passed / length)
+
+
+def _stated(decay: Json) -> float:
+    stated = decay.get("currentStrength", decay.get("strength"))
+    if isinstance(stated, bool) or not isinstance(stated, int | float) or math.isnan(stated):
+        return 1.0
+    return float(min(max(stated, 0), 1))
+
+
+def reinforced(memory: Json) -> Instant | None:
+    """When a memory was last reinforced: where its decay begins.
+
+    ``lastReinforced``, else the last of ``reinforcementHistory``, else ``recordedAt``, else
+    ``created``. Access alone does not reinforce.
+    """
+    temporal = _temporal(memory)
+    said = _time(_decay(memory).get("lastReinforced"))
+    if said is not None:
+        return said
+    listed = [one for _, one in _history(temporal)]
+    return max(listed) if listed else _recorded(memory)
+
+
+def ttl_end(memory: Json) -> Instant | None:
+    """When a memory's ``ttl`` is over, counted from ``recordedAt``, else ``created``.
+
+    None if it has none, or it cannot be told.
+    """
+    start, text = _recorded(memory), _temporal(memory).get("ttl")
+    duration = parse(text) if isinstance(text, str) else None
+    return None if start is None or duration is None else after(start, duration)
+
+
+def is_valid(memory: Json, at: Instant) -> bool:
+    """Whether what a memory says holds at a time: from ``validFrom``, until ``validUntil``."""
+    temporal = _temporal(memory)
+    start, end = _time(temporal.get("validFrom")), _time(temporal.get("validUntil"))
+    return (start is None or start <= at) and (end is None or at < end)
+
+
+def is_known(memory: Json, at: Instant) -> bool:
+    """Whether a memory was recorded by a time, and its ``ttl`` not over."""
+    start, end = _recorded(memory), ttl_end(memory)
+    return (start is None or start <= at) and (end is None or at < end)
+
+
+def order(memory: Json) -> Iterator[Finding]:
+    """What is in the wrong order, or lacks what its decay needs, as warnings.
+
+    The order of ``validFrom`` and ``validUntil``, and of ``created`` and ``modified``, is told in
+    mode extra already.
+    """
+    temporal, decay = _temporal(memory), _decay(memory)
+    created = _time(memory.get("created"))
+    first = _recorded(memory)
+    if created is not None:
+        compressed = _time(memory.get("compressedAt"))
+        if compressed is not None and compressed < created:
+            yield _warn(("compressedAt",), "is before created")
+    if first is not None:
+        accessed = _time(temporal.get("lastAccessed"))
+        if accessed is not None and accessed < first:
+            yield _warn(("temporal", "lastAccessed"), "is before the memory was recorded")
+        last = _time(decay.get("lastReinforced"))
+        if last is not None and last < first:
+            says = "is before the memory was recorded"
+            yield _warn(("temporal", "decay", "lastReinforced"), says)
+    before = None
+    for at, one in _history(temporal):
+        if before is not None and one < before:
+            says = "is before the one that stands before it"
+            yield _warn(("temporal", "reinforcementHistory", at), says)
+        before = one
+    model = decay.get("model")
+    needs = _NEEDS.get(model) if isinstance(model, str) else None
+    if needs is not None and needs not in (decay if needs == "halfLife" else temporal):
+        yield finding("MIF-DECAY", ("temporal", "decay"), f"of model {model} has no {needs}", None,
+                      f"Add {needs}, or no strength can be told.", severity="warning")  # fmt: skip
+
+
+def _recorded(memory: Json) -> Instant | None:
+    said = _time(_temporal(memory).get("recordedAt"))
+    return _time(memory.get("created")) if said is None else said
+
+
+def _history(temporal: Json) -> Iterator[tuple[int, Instant]]:
+    listed = temporal.get("reinforcementHistory")
+    for at, one in enumerate(listed if isinstance(listed, list) else ()):
+        time = _time(one.get("timestamp")) if isinstance(one, dict) else None
+        if time is not None:
+            yield at, time
+
+
+def _duration(since: Instant | None, text: Any) -> Any:
+    """How many seconds a duration has that begins at a time."""
+    duration = parse(text) if isinstance(text, str) else None
+    if since is None or duration is None:
+        return None
+    end = after(since, duration)
+    return None if end is None else between(since, end)
+
+
+def _temporal(memory: Json) -> Json:
+    value = memory.get("temporal")
+    return value if isinstance(value, Mapping) else _NONE
+
+
+def _decay(memory: Json) -> Json:
+    value = _temporal(memory).get("decay")
+    return value if isinstance(value, Mapping) else _NONE
+
+
+def _time(value: Any) -> Instant | None:
+    return times.parse(value, floating=True) if isinstance(value, str) else None
+
+
+def _warn(way: tuple[str | int, ...], says: str) -> Finding:
+    return finding("MIF-ORDER", way, says, None, severity="warning")

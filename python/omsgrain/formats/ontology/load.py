@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of ontologies, read and checked: each one alone, then all of them together.
+
+Nothing is fetched: an ontology that another extends must be among the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats import reading, yaml_reader
+from omsgrain.formats.mif_ld.validate import judge
+from omsgrain.formats.ontology.compose import Scope, scope_of
+from omsgrain.formats.ontology.discover import Pattern, patterns_of
+from omsgrain.formats.ontology.integrity import Faults, integrity
+from omsgrain.formats.ontology.model import Ontology, made
+from omsgrain.formats.ontology.traits import Traits
+from omsgrain.formats.problems import MOST, DocumentError, Problem
+
+__all__ = ["DEPTH", "LARGEST", "Known", "Library", "Report", "load", "read"]
+
+LARGEST: Final = 4 << 20
+"""Bytes of a file."""
+DEPTH: Final = 64
+"""Objects and arrays inside one another."""
+
+_VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)", re.DOTALL)
+Source = bytes | str | PathLike[str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in one file.
+
+    Attributes:
+        source: its path, or which one it was of those that came as texts.
+        ontology: the id of the ontology; empty if it has none.
+        problems: the errors, at most a thousand.
+        warnings: what is taken, and told; at most a thousand.
+    """
+
+    source: str
+    ontology: str
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An ontology that was loaded: what it sees, its fields put together, its patterns."""
+
+    scope: Scope
+    traits: Traits
+    patterns: tuple[Pattern, ...] = field(repr=False)
+
+    @property
+    def ontology(self) -> Ontology:
+        """As it was written."""
+        return self.scope.ontology
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """All ontologies that were loaded.
+
+    Attributes:
+        known: each of them, in the order of their files.
+        reports: what was found in each file, one for each.
+    """
+
+    known: tuple[Known, ...]
+    reports: tuple[Report, ...]
+
+    def get(self, id: str, version: str | None = None) -> Known | None:
+        """An ontology by its id.
+
+        Args:
+            id: its id, as it is written.
+            version: that one and no other; by default the highest.
+        """
+        named = [one for one in self.known if one.ontology.id == id]
+        if version is not None:
+            return next((one for one in named if one.ontology.version == version), None)
+        return max(named, key=lambda one: _height(one.ontology), default=None)
+
+
+def load(sources: Iterable[Source], *, strict: bool = True) -> Library:
+    """Read ontologies, and check them.
+
+    Args:
+        sources: paths of files of JSON or YAML; or bytes of such; or documents.
+        strict: whether an error in one of them is raised; else it is only in its report.
+
+    Raises:
+        DocumentError: a file cannot be read, or is no good and `strict`.
+        UnsupportedError: what an extra holds is not installed.
+        OSError: a file cannot be opened.
+    """
+    documents = [(_name(source, at), read(source)) for at, source in enumerate(sources)]
+    library = _library(documents)
+    if strict:
+        for report in library.reports:
+            if report.problems:
+                raise DocumentError(list(report.problems))
+    return library
+
+
+def read(source: Source) -> Any:
+    """Read one file or one text: JSON if it begins as JSON does, else YAML.
+
+    Raises:
+        DocumentError: it is too large or too deep, or neither JSON nor YAML.
+        UnsupportedError: YAML, and there is no PyYAML.
+        OSError: a file cannot be opened.
+    """
+    if isinstance(source, Mapping):
+        return dict(source)
+    if isinstance(source, bytes):
+        data = source
+    else:
+        with Path(source).open("rb") as file:
+            data = file.read(LARGEST + 1)
+    if data.lstrip()[:1] in (b"{", b"["):
+        return reading.parse(data, most=LARGEST, depth=DEPTH)
+    return yaml_reader.read(data, most=LARGEST, depth=DEPTH)
+
+
+def _library(documents: list[tuple[str, Any]]) -> Library:
+    faults = []
+    ontologies: list[Ontology | None] = []
+    known: dict[str, Ontology] = {}
+    exact: dict[tuple[str, str], Ontology] = {}
+    for _, document in documents:
+        told = Faults()
+        faults.append(told)
+        verdict = judge(document, kind="ontology", mode="extra")
+        told.problems += verdict.findings
+        if document == {}:
+            told.tell("ONT-EMPTY", "")
+        else:
+            told.warnings += verdict.warnings
+        one = made(document) if isinstance(document, dict) else None
+        if one is not None and one.id:
+            before = exact.setdefault((one.id, one.version), one)
+            if before is not one and before.document != one.document:
+                told.tell("ONT-TWICE", "/ontology/id", one.id)
+            if before is not one:
+                one = None
+            elif one.id not in known or _height(known[one.id]) < _height(one):
+                known[one.id] = one
+        ontologies.append(one)
+    listed, reports = [], []
+    for (name, document), one, told in zip(documents, ontologies, faults, strict=True):
+        if one is not None and document:
+            scope = scope_of(one, known.get)
+            traits = Traits(scope)
+            patterns = patterns_of(one, told)
+            integrity(scope, traits, told)
+            listed.append((scope, traits, patterns))
+        own = "" if one is None else one.id
+        reports.append(Report(name, own, tuple(told.problems[:MOST]), tuple(told.warnings[:MOST])))
+    # Patterns come down too: its own first, then the nearest.
+    own_patterns = {id(scope.ontology): patterns for scope, _, patterns in listed}
+    return Library(
+        tuple(
+            Known(
+                scope,
+                traits,
+                tuple(
+                    pattern
+                    for one in reversed(scope.order)
+                    for pattern in own_patterns.get(id(one), ())
+                ),
+            )
+            for scope, traits, _ in listed
+        ),
+        tuple(reports),
+    )
+
+
+def _height(ontology: Ontology) -> tuple[int, int, int, bool, str]:
+    """Versions as they come one after the other; one of a pre-release is before its own."""
+    found = _VERSION.fullmatch(ontology.version)
+    if found is None:
+        return 0, 0, 0, False, ontology.version
+    first, second, third = (int(found[part][:18]) for part in (1, 2, 3))
+    return first, second, third, not found[4].startswith("-"), found[4]
+
+
+def _name(source: Source, at: int) -> str:
+    if isinstance(source, str | PathLike):
+        return fspath(source)
+    if not isinstance(source, bytes | Mapping):
+        raise SchemaError("no source of an ontology", expected="a path, bytes or a mapping")
+    return f"#{at}"

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ontology and its parts, as they were written; what is not known stays in ``raw``.
+
+Parts that are not what they must be are left out here: the schema has told of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from omsgrain.formats.mif_ld.finding import pointer_to
+
+__all__ = ["BASES", "EntityType", "Namespace", "Ontology", "Relation", "Trait", "made", "named"]
+
+BASES: Final = ("semantic", "episodic", "procedural")
+"""The types of memory."""
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """Fields that several types of entities have.
+
+    Attributes:
+        name: its name.
+        ontology: the id of the ontology that it stands in.
+        pointer: where it stands there.
+        extends: the names of the traits that it has the fields of.
+        fields: schemas of fields by name.
+        requires: members that a memory with this trait must have.
+        raw: all of it.
+    """
+
+    name: str
+    ontology: str
+    pointer: str
+    extends: tuple[str, ...]
+    fields: Mapping[str, Any]
+    requires: tuple[str, ...]
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """A type of entities.
+
+    Attributes:
+        name: its name.
+        ontology: the id of the ontology that it stands in.
+        pointer: where it stands there.
+        base: the type of memories that it is for; None if it is none.
+        traits: names of traits.
+        subtype_of: names of the types in whose place it may stand.
+        required: fields that must be there.
+        properties: schemas of its own fields by name.
+        raw: all of it.
+    """
+
+    name: str
+    ontology: str
+    pointer: str
+    base: str | None
+    traits: tuple[str, ...]
+    subtype_of: tuple[str, ...]
+    required: tuple[str, ...]
+    properties: Mapping[str, Any]
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace and those in it.
+
+    Attributes:
+        path: the names from the root on, as they were written.
+        ontology: the id of the ontology that it stands in.
+        pointer: where it stands there.
+        type_hint: the type of memories that it is for.
+        replaces: the path of the namespace that this one replaces.
+        raw: all of it.
+    """
+
+    path: str
+    ontology: str
+    pointer: str
+    type_hint: str | None
+    replaces: str | None
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relationship. No ends, or ``*`` among them, are any types."""
+
+    name: str
+    ontology: str
+    pointer: str
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    symmetric: bool
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ontology:
+    """An ontology as it was written.
+
+    Attributes:
+        id: its id; empty if it has none.
+        version: its version; empty if it has none.
+        extends: ids of ontologies.
+        traits: by name.
+        types: by name.
+        namespaces: all of them, those above before those in them.
+        relations: by name.
+        discovery: as it was written.
+        document: the whole document.
+    """
+
+    id: str
+    version: str
+    extends: tuple[str, ...]
+    traits: Mapping[str, Trait]
+    types: Mapping[str, EntityType]
+    namespaces: tuple[Namespace, ...]
+    relations: Mapping[str, Relation]
+    discovery: Json = field(repr=False)
+    document: Json = field(repr=False)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether its patterns are to be used."""
+        return self.discovery.get("enabled") is True
+
+
+def made(document: Json) -> Ontology:
+    """The ontology of a document."""
+    head = _object(document.get("ontology"))
+    name, version = head.get("id"), head.get("version")
+    own = name if isinstance(name, str) else ""
+    types: dict[str, EntityType] = {}
+    for at, one in _objects(document.get("entity_types")):
+        if isinstance(one.get("name"), str):
+            types.setdefault(one["name"], _type(one, own, pointer_to(("entity_types", at))))
+    return Ontology(
+        own,
+        version if isinstance(version, str) else "",
+        _texts(head.get("extends")),
+        {
+            key: _trait(key, one, own, pointer_to(("traits", key)))
+            for key, one in named(document.get("traits"))
+        },
+        types,
+        tuple(_namespaces(document.get("namespaces"), own)),
+        {
+            key: _relation(key, one, own, pointer_to(("relationships", key)))
+            for key, one in named(document.get("relationships"))
+        },
+        _object(document.get("discovery")),
+        document,
+    )
+
+
+def named(value: Any) -> Iterator[tuple[str, Json]]:
+    """The objects in an object."""
+    return ((key, one) for key, one in _object(value).items() if isinstance(one, dict))
+
+
+def _type(one: Json, own: str, pointer: str) -> EntityType:
+    schema, base = _object(one.get("schema")), one.get("base")
+    return EntityType(
+        one["name"],
+        own,
+        pointer,
+        base if base in BASES else None,
+        _texts(one.get("traits")),
+        _texts(one.get("subtype_of")),
+        _texts(schema.get("required")),
+        _object(schema.get("properties")),
+        one,
+    )
+
+
+def _trait(name: str, one: Json, own: str, pointer: str) -> Trait:
+    fields, requires = _object(one.get("fields")), _texts(one.get("requires"))
+    return Trait(name, own, pointer, _texts(one.get("extends")), fields, requires, one)
+
+
+def _relation(name: str, one: Json, own: str, pointer: str) -> Relation:
+    ends = _texts(one.get("from")), _texts(one.get("to"))
+    return Relation(name, own, pointer, *ends, one.get("symmetric") is True, one)
+
+
+def _namespaces(roots: Any, own: str) -> Iterator[Namespace]:
+    waiting: deque[tuple[tuple[str, ...], str, Json]] = deque(
+        (("namespaces", key), key, one) for key, one in named(roots)
+    )
+    while waiting:  # a list, not calls: they may stand deep inside one another
+        way, path, one = waiting.popleft()
+        hint, replaces = one.get("type_hint"), one.get("replaces")
+        yield Namespace(
+            path,
+            own,
+            pointer_to(way),
+            hint if hint in BASES else None,
+            replaces if isinstance(replaces, str) else None,
+            one,
+        )
+        waiting += [
+            ((*way, "children", key), f"{path}/{key}", inner)
+            for key, inner in named(one.get("children"))
+        ]
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> Iterator[tuple[int, Json]]:
+    for at, one in enumerate(value) if isinstance(value, list) else ():
+        if isinstance(one, dict):
+            yield at, one
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ontologies in files: what is wrong with them, what they say, and what they suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from omsgrain.errors import UnsupportedError
+from omsgrain.formats import reading
+from omsgrain.formats.mif_ld.finding import pointer_to
+from omsgrain.formats.mif_ld.validate import records_of
+from omsgrain.formats.ontology import Library, Report, Suggestion, judge_entity, load, suggest
+from omsgrain.formats.ontology.load import Known
+from omsgrain.formats.ontology.traits import Composed, Field
+from omsgrain.formats.problems import MOST, DocumentError, Problem
+
+__all__ = ["Checked", "check", "show", "suggest_for"]
+
+_LARGEST: Final = 64 << 20
+_DEPTH: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found.
+
+    Attributes:
+        reports: of each ontology.
+        memories: of each file of memories.
+    """
+
+    reports: tuple[Report, ...]
+    memories: tuple[Report, ...] = ()
+
+    def is_ok(self, *, strict: bool = False) -> bool:
+        """Whether there is no error; with `strict`, no warning either."""
+        both = (*self.reports, *self.memories)
+        return all(one.ok and not (strict and one.warnings) for one in both)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON-ready values."""
+        return {
+            "ok": self.is_ok(),
+            "ontologies": [_told(one) for one in self.reports],
+            "memories": [_told(one) for one in self.memories],
+        }
+
+
+def _told(report: Report) -> dict[str, Any]:
+    return {
+        "file": report.source,
+        "ontology": report.ontology or None,
+        "problems": [one.to_dict() for one in report.problems],
+        "warnings": [one.to_dict() for one in report.warnings],
+    }
+
+
+def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
+    """Check ontologies, alone and together, and memories against them.
+
+    Args:
+        files: ontologies, and all that they extend.
+        memories: documents in JSON: a memory, an array of them, or a corpus.
+
+    Raises:
+        DocumentError: a file of memories cannot be read.
+        OSError: a file cannot be opened.
+    """
+    good: list[Path] = []
+    unread: dict[Path, Report] = {}
+    for file in files:
+        try:
+            load([file], strict=False)
+            good.append(file)
+        except DocumentError as error:
+            unread[file] = Report(str(file), "", error.problems)
+    library = load(good, strict=False)
+    read = dict(zip(good, library.reports, strict=True))
+    reports = tuple(unread.get(file) or read[file] for file in files)
+    return Checked(reports, tuple(_judged(file, library) for file in memories))
+
+
+def _judged(file: Path, library: Library) -> Report:
+    with file.open("rb") as source:
+        document = reading.parse(source.read(_LARGEST + 1), most=_LARGEST, depth=_DEPTH)
+    listed = [(pointer, one) for pointer, one in _memories(document) if isinstance(one, dict)]
+    others = {one["@id"]: one for _, one in listed if isinstance(one.get("@id"), str)}
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    for pointer, one in listed:
+        judged = judge_entity(one, library, others=others)
+        for into, some in ((problems, judged.problems), (warnings, judged.warnings)):
+            into += [_moved(it, pointer) for it in some[: MOST - len(into)]]
+    if not listed:
+        # A check that looked at nothing must not say that all is well.
+        problems.append(Problem("MIF-KIND", "", "no memory is in it", "a memory, or several"))
+    return Report(str(file), "", tuple(problems), tuple(warnings))
+
+
+def _memories(document: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(document, list):
+        yield from ((f"/{at}", one) for at, one in enumerate(document))
+    elif isinstance(document, dict) and {"records", "memories"} & document.keys():
+        yield from ((pointer_to(way), one) for way, one in records_of(document))
+    else:
+        yield "", document
+
+
+def _moved(one: Problem, before: str) -> Problem:
+    return Problem(one.rule, before + one.pointer, one.message, one.expected, one.found)
+
+
+def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
+    """All that an ontology comes to: its types with their fields, and what it has of others.
+
+    Args:
+        file: the ontology.
+        extended: those that it extends.
+
+    Raises:
+        DocumentError: one of them is no good.
+        OSError: a file cannot be opened.
+    """
+    known = _first(file, extended)
+    scope, own = known.scope, known.ontology
+    return {
+        "id": own.id or None,
+        "version": own.version or None,
+        "extends": [one.id for one in scope.order[:-1]],
+        "missing": list(scope.missing),
+        "namespaces": [
+            {"path": one.path, "type_hint": one.type_hint, "replaces": one.replaces,
+             "ontology": one.ontology}
+            for one in scope.parts.namespaces.values()
+        ],
+        "entity_types": [
+            {"name": one.name, "base": one.base, "subtype_of": list(one.subtype_of),
+             "ontology": one.ontology, "required": list(one.required),
+             **_composed(known.traits.of_type(one))}
+            for one in scope.parts.types.values()
+        ],
+        "traits": [
+            {"name": one.name, "extends": list(one.extends), "ontology": one.ontology,
+             **_composed(known.traits.of_trait(one.name))}
+            for one in scope.parts.traits.values()
+        ],
+        "relationships": [
+            {"name": one.name, "from": list(one.sources), "to": list(one.targets),
+             "symmetric": one.symmetric, "ontology": one.ontology}
+            for one in scope.parts.relations.values()
+        ],
+        "discovery": {
+            "enabled": own.enabled,
+            "confidence_threshold": own.discovery.get("confidence_threshold"),
+            "patterns": [
+                {"pattern": one.source, "entity": one.entity, "namespaces": list(one.namespaces),
+                 "ontology": one.ontology, "pointer": one.pointer}
+                for one in known.patterns
+            ],
+        },
+    }  # fmt: skip
+
+
+def _composed(one: Composed) -> dict[str, Any]:
+    return {
+        "fields": {name: _field(field) for name, field in one.fields.items()},
+        "requires": dict(one.requires),
+    }
+
+
+def _field(one: Field) -> dict[str, Any]:
+    return {"schema": one.schema, "trait": one.trait, "ontology": one.ontology}
+
+
+def suggest_for(
+    file: Path,
+    ontologies: Sequence[Path],
+    *,
+    name: str | None = None,
+    disabled: bool = False,
+) -> tuple[list[Suggestion], bool]:
+    """What an ontology suggests for a file.
+
+    Args:
+        file: a text in UTF-8; what is not is passed over.
+        ontologies: the ontology, and those that it extends.
+        name: the path that patterns of files are tried on; by default that of the file.
+        disabled: also use ontologies whose discovery is not enabled.
+
+    Returns:
+        The suggestions, and whether the discovery of any of the ontologies is enabled.
+
+    Raises:
+        DocumentError: an ontology is no good, or the file is too large.
+        OSError: a file cannot be opened.
+    """
+    known = _first(ontologies[0], ontologies[1:])
+    with file.open("rb") as source:
+        data = source.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise DocumentError(
+            [Problem("too_large", "", reading.RULES["too_large"], f"at most {_LARGEST} bytes")]
+        )
+    text = data.decode(errors="replace")
+    found = suggest(text, name or file.as_posix(), known, enabled_only=not disabled)
+    return found, any(one.enabled for one in known.scope.order)
+
+
+def _first(file: Path, others: Sequence[Path]) -> Known:
+    library = load([file, *others])
+    wanted = library.reports[0].ontology
+    if not library.known or library.known[0].ontology.id != wanted:
+        raise UnsupportedError("no ontology is in it", found=str(file))
+    return library.known[0]
