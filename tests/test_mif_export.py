@@ -159,6 +159,9 @@ def test_since_and_embeddings(store: og.GrainStore, maker: Maker) -> None:
     with pytest.raises(SchemaError) as error:
         exported(store, maker, since="yesterday")
     assert error.value.field == "/since"
+    with pytest.raises(SchemaError) as error:
+        export_document(store, "")
+    assert error.value.field == "/user_id"
 
 
 def test_without_the_graph(store: og.GrainStore) -> None:

@@ -115,6 +115,8 @@ def export_document(
     if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
         expected = "json; of MIF 1.0 also yaml and jsonl"
         raise SchemaError("no such layout", field="/layout", expected=expected)
+    if not user_id:
+        raise SchemaError("nobody says whose memory is exported", field="/user_id")
     if purpose not in ("move", "access", "transfer", "sale"):
         expected = "move, access, transfer or sale"
         raise SchemaError("no such purpose", field="/purpose", expected=expected)
