@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+import omsgrain as og
 from mif_imports import MAKERS, Maker
+from omsgrain.errors import SchemaError
+from omsgrain.ops.mif import export_document
 from shell import USAGE, Shell, exit_code
 
 BAD = exit_code("ERR_FORMAT")
@@ -58,6 +61,40 @@ def test_what_is_no_document_is_called_so(shell: Shell, tmp_path: Path, data: by
     other = file.rename(tmp_path / "x")
     assert shell.error("import", "m.omsg", other, "--user", "ada")[0] == KEPT_HERE
     assert not (tmp_path / "m.omsg").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--redact"], ["--strict"], ["--no-graph"], ["--since", "2026-01-01T00:00:00Z"],
+     ["--embeddings"], ["--layout", "json"]],
+)  # fmt: skip
+def test_a_document_that_is_given_back_is_not_changed(
+    shell: Shell, file: Path, tmp_path: Path, option: list[str]
+) -> None:
+    assert shell("import", "m.omsg", file) == 0
+    back = tmp_path / "back.mif.json"
+    given = ["export", "m.omsg", back, "--user", "ada", "--document", "exp_a1b2"]
+    assert shell(*given, *option) == USAGE
+    assert not back.exists()
+    with og.open("m.omsg") as store, pytest.raises(SchemaError):
+        export_document(store, "ada", document="exp_a1b2", redact_pii=True)
+
+
+@makers
+def test_a_passphrase_for_what_is_not_encrypted(
+    shell: Shell, tmp_path: Path, maker: Maker
+) -> None:
+    file = written(tmp_path / "x.mif.json", maker.document(maker.memory(1, "tea")))
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET, encoding="utf-8")
+    given = "--passphrase-file", secret
+    code, error = shell.error("import", "m.omsg", file, *given)
+    assert (code, error["field"]) == (exit_code("ERR_SCHEMA"), "/passphrase")
+    sealed, back = tmp_path / "sealed.mif.json", tmp_path / "back.mif.json"
+    to = "--format", "mif1"
+    assert shell("convert", file, sealed, *to, *given, "--encrypt") == 0
+    assert shell("convert", sealed, back, "--format", maker.format, *given) == 0
+    assert json.loads(back.read_bytes()) == json.loads(file.read_bytes())
 
 
 def test_what_was_observed_is_shown_with_its_owner_once(shell: Shell, file: Path) -> None:

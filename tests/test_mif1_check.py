@@ -199,7 +199,7 @@ def test_every_rule_is_broken_here_or_beside() -> None:
     here |= {rule for _, rule in TEXTS} | {"too_large"}
     beside = {"not_yaml", "no_header", "no_footer", "count_mismatch", "checksum_mismatch"}
     beside |= {"unknown_line", "unknown_algorithm", "invalid_encryption", "kdf_missing"}
-    assert here | beside | {"kdf_too_costly"} == set(RULES)
+    assert here | beside | {"kdf_too_costly", "too_many_bad"} == set(RULES)
     assert {rule for _, _, rule, _ in WARNED} | {"line_member"} == set(WARNINGS)
 
 

@@ -122,6 +122,22 @@ def test_reads_leave_as_the_store_counted_them(store: og.GrainStore) -> None:
     assert "access_count" not in second
 
 
+def test_what_is_lost_is_told_without_what_is_taken_out(store: og.GrainStore) -> None:
+    mail = "joe@example.com"
+    graph = {"entities": [{"id": mail, "name": "Joe", "x_more": 1}], "relationships": []}
+    said = {mail: {"a": 1}}
+    MAKERS[0].take(
+        store,
+        MAKERS[0].memory(1, "tea", **{mail: 1}),
+        knowledge_graph=graph,
+        vendor_extensions=said,
+    )
+    dump, report = export_document(store, USER, format="mif1", redact_pii=True)
+    assert report.lost >= 3
+    assert mail.encode() not in dump.data
+    assert mail not in json.dumps(report.to_dict())
+
+
 def test_reads_leave_in_the_other_version(store: og.GrainStore) -> None:
     maker = MAKERS[0]
     told = {maker.id(1): {"access_count": 7, "last_accessed": "2026-03-05T00:00:00Z"}}
@@ -143,6 +159,9 @@ def test_since_and_embeddings(store: og.GrainStore, maker: Maker) -> None:
     with pytest.raises(SchemaError) as error:
         exported(store, maker, since="yesterday")
     assert error.value.field == "/since"
+    with pytest.raises(SchemaError) as error:
+        export_document(store, "")
+    assert error.value.field == "/user_id"
 
 
 def test_without_the_graph(store: og.GrainStore) -> None:

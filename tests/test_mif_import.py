@@ -19,6 +19,7 @@ from aimem_imports import holdings
 from mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, RangeError, SchemaError, StoreError
+from omsgrain.formats.problems import DocumentError
 from omsgrain.gateways.mif import import_document
 from omsgrain.store import due
 
@@ -81,6 +82,41 @@ def test_one_bad_record_of_many(store: og.GrainStore, maker: Maker) -> None:
     assert told["pointer"].startswith("/memories/17")
     assert "content 16" not in json.dumps(report.to_dict())
     assert report.warnings[-1].rule == "document_kept_in_part"
+
+
+@makers
+def test_every_bad_record_is_told(store: og.GrainStore, maker: Maker) -> None:
+    memories = many(maker, 1_204)
+    memories[0]["tags"] = [1] * 1_500
+    for memory in memories[1:1_203]:
+        del memory["content"]
+    report = maker.take(store, *memories)
+    assert fates(report) == ["refused"] * 1_203 + ["imported"]
+    assert [one.pointer for one in report.records] == [f"/memories/{n}" for n in range(1_204)]
+    errors = report.to_dict()["errors"]
+    assert [one["pointer"] for one in errors[:2]] == ["/memories/0/tags/0", "/memories/1/content"]
+
+
+def test_every_bad_line_is_told(store: og.GrainStore) -> None:
+    maker = MAKERS[1]
+    header = {"type": "header", **maker.document()}
+    lines = [json.dumps(header), "rubbish", json.dumps({"type": "what"}), '{"type": "footer"}']
+    report = import_document(store, "\n".join(lines).encode(), user_id=USER)
+    told = [(one["rule"], one["line"]) for one in report.to_dict()["errors"]]
+    assert told == [("not_json", 2), ("unknown_line", 3)]
+
+
+@makers
+def test_a_document_of_bad_records_alone(
+    monkeypatch: pytest.MonkeyPatch, store: og.GrainStore, maker: Maker
+) -> None:
+    monkeypatch.setattr("omsgrain.formats.problems.MOST", 5)
+    monkeypatch.setattr(f"omsgrain.formats.{maker.format}.document.FIRSTS", 9)
+    memories: list[dict[str, Any]] = [{} for _ in range(7)]
+    with pytest.raises(DocumentError) as error:
+        maker.take(store, *memories)
+    assert error.value.problems[0].rule == "too_many_bad"
+    assert maker.take(store, *memories[1:]).count("refused") == 6
 
 
 @makers
@@ -260,6 +296,7 @@ def counted(*args, **options):
     return record(*args, **options)
 Recording.record = counted
 import json
+from omsgrain.formats.problems import DocumentError
 from omsgrain.gateways.mif import import_document
 with og.open(path) as store:
     import_document(store, Maker(format).load(json.load(open(file))), batch_size=5)

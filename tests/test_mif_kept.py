@@ -110,6 +110,18 @@ def test_what_other_systems_say_leaves(store: og.GrainStore, strict: bool) -> No
     }
 
 
+def test_what_is_said_goes_with_what_is_renamed(store: og.GrainStore) -> None:
+    node = {"id": uuid(1), "name": uuid(1), "types": ["memory"]}
+    graph = {"entities": [node], "relationships": []}
+    MIF2.take(store, MIF2.memory(1, "tea"), vendor_extensions=vendors(1), knowledge_graph=graph)
+    report = import_document(
+        store, MIF2.load(document(1, knowledge_graph=graph)), merge_strategy="rename"
+    )
+    (new,) = [one.new_id for one in report.records if one.fate == "renamed"]
+    found = said(store)["other-memory"]["memory_metadata"]
+    assert set(found) == {uuid(1), new}
+
+
 def test_nothing_of_our_own_is_left_over(store: og.GrainStore) -> None:
     MIF2.take(store, MIF2.memory(1, "tea"))
     assert "vendor_extensions" not in json.loads(export_document(store, USER)[0].data)

@@ -78,6 +78,8 @@ def export_mg(
         user = given.pop("user_id")
         others = [name for name in formats.EXPORT if name not in mif.SHARED]
         formats.refuse_given(mif.DOCUMENTS, *given, *others, "codec", "sort")
+        if own["document"] is not None:
+            formats.refuse_given("--document", *mif.CHANGING)
         own |= {name: bundle[name] for name in mif.SHARED} | {"user": user, "format": named}
         own |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
         mif.export_document(store, file, as_json, **own)

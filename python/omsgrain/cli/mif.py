@@ -25,6 +25,8 @@ EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file"
 """The options that only these documents have."""
 SHARED = ("since", "include_embeddings", "strict")
 """Those that bundles have as well."""
+CHANGING = (*SHARED, "layout", "include_graph", "redact_pii")
+"""Those that a document which is given back as it came has no use for."""
 
 _passphrase = click.option(
     "--passphrase-file",

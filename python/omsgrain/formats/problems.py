@@ -8,10 +8,12 @@ from typing import Any
 
 from omsgrain.errors import FormatError
 
-__all__ = ["MOST", "DocumentError", "Problem", "Problems"]
+__all__ = ["FIRSTS", "MOST", "DocumentError", "Problem", "Problems"]
 
 MOST = 1_000
 """Problems that are kept; the rest are counted, or a hostile document would fill the memory."""
+FIRSTS = 100_000
+"""Bad records that are reported, each with one problem; a document with more is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,28 @@ class Problem:
 
 
 class Problems:
-    """Gathers problems, the first thousand of them, and counts them all."""
+    """Gathers problems, the first thousand of them, and counts them all.
 
-    __slots__ = ("found", "total")
+    Args:
+        firsts: keep the first one of each record too, of so many records.
 
-    def __init__(self) -> None:
+    Attributes:
+        found: those that are kept.
+        total: how many there are.
+        too_many: whether there are records of which none was kept.
+    """
+
+    __slots__ = ("_firsts", "_fresh", "found", "too_many", "total")
+
+    def __init__(self, firsts: int = 0) -> None:
         self.found: list[Problem] = []
         self.total = 0
+        self.too_many = False
+        self._firsts, self._fresh = firsts, False
+
+    def begin(self) -> None:
+        """What comes now is of another record."""
+        self._fresh = True
 
     def __bool__(self) -> bool:
         return self.total > 0
@@ -58,6 +75,12 @@ class Problems:
         self.total += 1
         if len(self.found) < MOST:
             self.found.append(problem)
+        elif self._fresh and self._firsts:
+            if len(self.found) < self._firsts:
+                self.found.append(problem)
+            else:
+                self.too_many = True
+        self._fresh = False
 
     def extend(self, more: Problems) -> None:
         """Take those of another part of the document, which comes after."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data of other systems that stands beside the records of a document. Spec: MIF 2.0 §5.
 
-Under the name of each system stands what it likes. Many have an object there with ids of records as
-its keys. What is kept so of a record goes where the record goes: what one of them says would else
+Under the name of each system stands what it likes. Many have an object there whose keys are ids of
+records. What is kept so of a record goes where the record goes: what one of them says would else
 outlive what it is about.
 """
 

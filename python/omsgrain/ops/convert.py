@@ -17,6 +17,7 @@ from omsgrain.formats import Import, Loss
 from omsgrain.formats.aimem import bundle, stream
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.mif1.envelope import is_sealed
 from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
 from omsgrain.formats.mif_ld import corpus
@@ -121,9 +122,18 @@ def convert(
     if encrypt and (to != "mif1" or passphrase is None):
         raise SchemaError("only MIF 1.0 is encrypted, and with a passphrase", field="/encrypt")
     secret = {} if passphrase is None else {"passphrase": passphrase}
-    read, losses = FORMATS[found.format].read(source, found.lines, secret)
+    # What encrypts the target opens the source too, if that is encrypted.
+    opens = secret if _is_sealed(source, found.format) or not encrypt else {}
+    read, losses = FORMATS[found.format].read(source, found.lines, opens)
     losses += FORMATS[to].write(read, target, replace, options | (secret if encrypt else {}))
     return Converted(found.format, to, len(read.grains), losses)
+
+
+def _is_sealed(source: Path, format: str) -> bool:
+    if format != "mif1":
+        return False
+    with source.open("rb") as file:
+        return is_sealed(file.read(MIF_LIMITS.document))
 
 
 def format_of_name(path: Path) -> str | None:

@@ -38,6 +38,8 @@ __all__ = [
 FORMATS: Final = ("mif2", "mif1", "mif-ld")
 LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
 """How files are called, by layout."""
+_CHANGING: Final = ("redact_pii", "since", "strict")
+"""What is of no use for a document that is given back as it came."""
 _YAML: Final = ".mif.yml"
 _MOST: Final = 100 << 20  # bytes of a document that is read
 
@@ -113,7 +115,8 @@ def export_document(
         store: where from.
         user_id: whose memory.
         passphrase: encrypt it, so that this opens it; MIF 1.0 only.
-        document: the id of a document that is kept, to be given back as it came.
+        document: the id of a document that is kept, to be given back as it came, and neither
+            redacted nor in part.
         **options: of ``gateways.mif.export_document``; of a document that is kept ``purpose`` and
             ``actor``.
 
@@ -128,6 +131,10 @@ def export_document(
 
     told: dict[str, Any]
     if document is not None:
+        for name in _CHANGING:
+            if options.get(name):
+                expected = "a document that is given back is not changed"
+                raise SchemaError("not with a document", field=f"/{name}", expected=expected)
         known = {name: options[name] for name in ("purpose", "actor") if name in options}
         dump = export_kept(store, user_id, document, **known)
         told = {"document": document, "losses": [], "lost": 0}

@@ -96,15 +96,18 @@ class Checker:
 
     Of what it saw it keeps only hashes.
 
+    Args:
+        firsts: of how many bad records at least one problem is kept.
+
     Attributes:
         faults: what the document is refused for.
         problems: what is wrong with records, which are left out.
         warnings: what is taken, and told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, firsts: int = 0) -> None:
         self.faults = Problems()
-        self.problems = Problems()
+        self.problems = Problems(firsts)
         self.warnings = Problems()
         self._found = self.faults
         self._line: int | None = None
@@ -134,6 +137,7 @@ class Checker:
     def record(self, kind: Kind, record: Any, pointer: str, line: int | None = None) -> bool:
         """Check one record, and say whether it is good."""
         self._found, self._line = self.problems, line
+        self.problems.begin()
         before = self.problems.total
         if type(record) is not dict:
             self._wrong("not_object", pointer, "an object", kind_of(record))

@@ -61,9 +61,12 @@ def load(
     Raises:
         DocumentError: it is none, or what stands around its records breaks a rule.
         KeyMissingError: it is encrypted, and not so that this opens it.
+        SchemaError: it is not, and there is a passphrase.
         UnsupportedError: what reads YAML, or derives keys, is not installed.
     """
     if passphrase is not None or key is not None:
+        if not envelope.is_sealed(data):
+            raise SchemaError("the document is not encrypted", field="/passphrase")
         data = envelope.open_document(data, passphrase, key=key, limits=limits)
     found = documents.read(data, limits, layout=layout)
     owner, warnings = _owner(found, user_id)

@@ -12,8 +12,8 @@ from omsgrain.formats.mif1 import checksum, layouts
 from omsgrain.formats.mif1.check import Checker
 from omsgrain.formats.mif1.fields import ARRAYS, CONSENT, Kind, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import WARNINGS
-from omsgrain.formats.problems import DocumentError, Problem, Problems
+from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem
 
 __all__ = ["Document", "Item", "Verdict", "apart", "read", "together", "validate", "write"]
 
@@ -89,7 +89,7 @@ def validate(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = No
     found = _checked(parsed, checker)
     faults = tuple(checker.faults.found)
     total = checker.faults.total + checker.problems.total + parsed.left_out
-    return Verdict(faults, found.problems, found.warnings, total, parsed.document)
+    return Verdict(faults, found.problems[:MOST], found.warnings, total, parsed.document)
 
 
 def read(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) -> Document:
@@ -98,8 +98,11 @@ def read(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) 
     Raises:
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
-    checker = Checker()
+    checker = Checker(FIRSTS)
     found = _checked(layouts.parse(data, layout, limits), checker)
+    if checker.problems.too_many:
+        says, most = RULES["too_many_bad"].says, f"at most {FIRSTS}"
+        checker.faults.add(Problem("too_many_bad", "", says, most))
     checker.faults.raise_any()
     return found
 
@@ -161,9 +164,6 @@ def _checked(parsed: layouts.Parsed, checker: Checker) -> Document:
     if checksum.verify_checksum(document) == "unknown":
         says = WARNINGS["unknown_checksum"].says
         checker.warnings.add(Problem("unknown_checksum", "/export/checksum", says))
-    problems = Problems()
-    for problem in (*parsed.problems, *checker.problems.found):
-        problems.add(problem)
-    found.problems = tuple(problems.found)
+    found.problems = (*parsed.problems, *checker.problems.found)
     found.warnings = (*parsed.warnings, *checker.warnings.found)
     return found

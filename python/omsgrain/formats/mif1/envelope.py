@@ -114,6 +114,14 @@ def seal_document(
     return spell(envelope)
 
 
+def is_sealed(data: bytes) -> bool:
+    """Whether a document says that it is encrypted; it may say it wrongly."""
+    text = data.removeprefix(b"\xef\xbb\xbf")
+    if not text.lstrip().startswith(b"{"):  # YAML, say
+        return False
+    return _core.json_member(text, [MEMBER]) is not None
+
+
 def open_document(
     data: bytes,
     passphrase: str | None = None,

@@ -27,7 +27,7 @@ from omsgrain.formats.exact import spell
 from omsgrain.formats.mif1.fields import ARRAYS, SHAPES, Kind
 from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.rules import RULES, WARNINGS
-from omsgrain.formats.problems import DocumentError, Problem, Problems
+from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Problems
 
 __all__ = ["HEADER", "Line", "Lines", "assembled", "header_of", "is_header", "write"]
 
@@ -93,7 +93,7 @@ class Lines:
         self._number = 0
         self._counts: Counter[str] = Counter()
         self._unread = 0
-        self.problems = Problems()
+        self.problems = Problems(FIRSTS)
         self.warnings = Problems()
         line = self._next()
         if line is None:
@@ -155,7 +155,10 @@ class Lines:
     def _bad(self, problem: Problem, line: bytes) -> None:
         self._digest.update(line)
         self._unread += 1
+        self.problems.begin()
         self.problems.add(problem)
+        if self.problems.too_many:
+            raise DocumentError([_problem("too_many_bad", self._number, f"at most {FIRSTS}")])
 
     def _finish(self, footer: dict[str, Any]) -> None:
         """Check that all is there that the footer says."""

@@ -29,6 +29,7 @@ RULES: Final[dict[str, Rule]] = {
     "missing_field": Rule("2", "a required field is missing"),
     "invalid_type": Rule("2", "a value of the wrong type"),
     "invalid_timestamp": Rule("2", "not a time"),
+    "too_many_bad": Rule("2", "more bad records than are reported"),
     "out_of_range": Rule("3.2", "a number out of range"),
     "unsupported_version": Rule("9", "not a version that is known"),
     # JSON lines

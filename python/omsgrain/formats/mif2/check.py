@@ -94,15 +94,18 @@ class Checker:
 
     Of what it saw it keeps only hashes.
 
+    Args:
+        firsts: of how many bad records at least one problem is kept.
+
     Attributes:
         faults: what the document is refused for.
         problems: what is wrong with records, which are left out.
         warnings: what is taken, and told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, firsts: int = 0) -> None:
         self.faults = Problems()
-        self.problems = Problems()
+        self.problems = Problems(firsts)
         self.warnings = Problems()
         self._found = self.faults
         self._ids: dict[Kind, set[int]] = {kind: set() for kind in ARRAYS.values()}
@@ -133,6 +136,7 @@ class Checker:
         if kind in DIALECT:
             return self._of_dialect(kind, record, pointer)
         self._found = self.problems
+        self.problems.begin()
         before = self.problems.total
         if type(record) is not dict:
             self._wrong("not_object", pointer, "an object", kind_of(record))

@@ -14,7 +14,8 @@ from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2.check import Checker
 from omsgrain.formats.mif2.fields import ARRAYS, Kind
 from omsgrain.formats.mif2.limits import LIMITS, Limits
-from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.mif2.rules import RULES
+from omsgrain.formats.problems import FIRSTS, DocumentError, Problem
 
 __all__ = ["Document", "Item", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
 
@@ -110,8 +111,11 @@ def of_dict(document: Any) -> Document:
     Raises:
         DocumentError: what stands around its records breaks a rule.
     """
-    checker = Checker()
+    checker = Checker(FIRSTS)
     found = _apart(document, checker)
+    if checker.problems.too_many:
+        says, most = RULES["too_many_bad"].says, f"at most {FIRSTS}"
+        checker.faults.add(Problem("too_many_bad", "", says, most))
     checker.faults.raise_any()
     found.problems = tuple(checker.problems.found)
     found.warnings = tuple(checker.warnings.found)

@@ -27,6 +27,7 @@ RULES: Final[dict[str, Rule]] = {
     "unsupported_version": Rule("8", "not a version that is known"),
     "missing_field": Rule("2", "a required field is missing"),
     "invalid_type": Rule("2", "a value of the wrong type"),
+    "too_many_bad": Rule("2", "more bad records than are reported"),
     "out_of_range": Rule("2", "a number out of range"),
 }
 """Breaking one of them around the records refuses the document; in a record, that record."""

@@ -228,7 +228,10 @@ def _bad(problems: Iterable[Problem], found: Version) -> dict[str, RecordReport]
         pointer = array if single else f"{array}/{at}"
         kind = found.arrays.get(array, "record")
         key = pointer if at is not None else f"{pointer}#{one.line}"
-        bad.setdefault(key, RecordReport(pointer, None, kind, "refused", "invalid", one.rule))
+        if key not in bad:
+            bad[key] = RecordReport(
+                pointer, None, kind, "refused", "invalid", one.rule, problem=one
+            )
     return bad
 
 

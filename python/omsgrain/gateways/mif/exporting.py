@@ -118,6 +118,8 @@ def export_document(
     if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
         expected = "json; of MIF 1.0 also yaml and jsonl"
         raise SchemaError("no such layout", field="/layout", expected=expected)
+    if not user_id:
+        raise SchemaError("nobody says whose memory is exported", field="/user_id")
     if purpose not in ("move", "access", "transfer", "sale"):
         expected = "move, access, transfer or sale"
         raise SchemaError("no such purpose", field="/purpose", expected=expected)
@@ -138,6 +140,8 @@ def export_document(
     )
     written, losses = _with_foreign(store, user_id, json.loads(dumped.data), format, chosen)
     losses = [*dumped.losses, *losses]
+    if redact_pii:
+        losses = _told(losses, detectors)
     document, flags = finished(written, format, chosen, redact=redact_pii, detectors=detectors)
     report = _report(format, document, losses, chosen)
     report.privacy = None if flags is None else flags.to_dict()
@@ -170,6 +174,19 @@ def _with_foreign(
     if not said:
         return document, []
     return {**document, MEMBER: {**said, **document.get(MEMBER, {})}}, []
+
+
+def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss]:
+    """What is lost, without what is taken out: ids and names of fields can tell it."""
+    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.redact import redact_text
+
+    looked_for = DEFAULT if detectors is None else detectors
+
+    def said(text: str) -> str:
+        return redact_text(text, looked_for).text
+
+    return [Loss(said(one.record), said(one.field), one.reason) for one in losses]
 
 
 def _report(

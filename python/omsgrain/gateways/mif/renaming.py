@@ -128,7 +128,8 @@ class References:
         self._anywhere = {
             name: new
             for (kind, name), new in leads.items()
-            if LIKE_UUID.fullmatch(name) and kinds.get(name, {kind}) <= {kind, "node"}
+            # An entity with the id of a memory stands for that memory.
+            if LIKE_UUID.fullmatch(name) and kinds.get(name, {kind}) <= {kind, "node", "entity"}
         }
         self._of_any: dict[str, str] = {}
         for (_, name), new in leads.items():

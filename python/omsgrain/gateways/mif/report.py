@@ -41,6 +41,7 @@ class RecordReport(NamedTuple):
         reason: why it was not stored as it came.
         code: of the error, where the store refused it; of a record that is not good, the rule.
         new_id: under which it was stored, if it was renamed.
+        problem: of a record that is not good, what is wrong with it first, and where in it.
     """
 
     pointer: str
@@ -50,10 +51,12 @@ class RecordReport(NamedTuple):
     reason: Reason | None = None
     code: str | None = None
     new_id: str | None = None
+    problem: Problem | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values; what is not known is left out."""
         told = {name: value for name, value in self._asdict().items() if value is not None}
+        told.pop("problem", None)
         return told if self.reason is None else told | {"message": REASONS[self.reason]}
 
 
@@ -118,12 +121,10 @@ class MifReport:
         told["duplicates_skipped"] = self.count("duplicate", "unchanged")
         told["unchanged"] = self.count("unchanged")
         told["renamed"] = self.count("renamed")
-        problems = {one.pointer: one for one in self.problems}
-        errors = []
-        for one in self.errors:
-            problem = problems.get(one.pointer)
-            errors.append(one.to_dict() | ({} if problem is None else problem.to_dict()))
-        told["errors"] = errors
+        told["errors"] = [
+            one.to_dict() | ({} if one.problem is None else one.problem.to_dict())
+            for one in self.errors
+        ]
         told["warnings"] = [one.to_dict() for one in self.warnings]
         return told
 

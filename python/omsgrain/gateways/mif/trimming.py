@@ -47,16 +47,23 @@ def trimmed(
     Raises:
         OmsError: the store refuses what is to be put.
     """
-    steps: list[Step] = []
-    old: dict[str, None] = {}
-    ends = {one.address: one.deadline for one in store.due_erasures() if one.kind == RETENTION}
-    for whole in list(_manifests(store, user_id)):
+    again: dict[Grain, list[Grain]] = {}
+    for whole in _manifests(store, user_id):
         with store.sources(user_id) as snapshot:
             made = _again(snapshot, whole, user_id, frozenset(ids), frozenset(addresses))
         if made is not None:
-            # What it came under ends when it would have.
-            steps += [Step("", None, one, until=ends.get(whole.address)) for one in made]
-            old |= dict.fromkeys((whole.address, *beside(whole)))
+            again[whole] = made
+    if not again:
+        yield []
+        return
+    # What they came under ends when it would have.
+    ends = {one.address: one.deadline for one in store.due_erasures() if one.kind == RETENTION}
+    steps = [
+        Step("", None, one, until=ends.get(whole.address))
+        for whole, made in again.items()
+        for one in made
+    ]
+    old = dict.fromkeys(one for whole in again for one in (whole.address, *beside(whole)))
     put = [step.grain.address for step in steps if step.grain is not None]
     with store.sources(user_id) as snapshot:
         new = [one for one in put if snapshot.get(one) is None]
