@@ -97,9 +97,9 @@ def test_no_memory_is_renamed(store: og.GrainStore) -> None:
 
 def test_what_was_erased_does_not_come_back(store: og.GrainStore) -> None:
     fates(store, [MINIMAL, FULL_1X])
-    (hit,) = store.query(origin=MINIMAL["@id"]).results
-    store.erase(hit.content_address)
-    assert fates(store, [MINIMAL, FULL_1X]) == ["erased", "unchanged"]
+    store.erase_subject([USER], reason_code="asked", scrub="queued", ciphertext=True)
+    other = MINIMAL | {"@id": "urn:mif:new", "content": "New."}
+    assert fates(store, [MINIMAL, FULL_1X, other]) == ["erased", "erased", "imported"]
 
 
 def test_redacted(store: og.GrainStore) -> None:
