@@ -30,6 +30,7 @@ from mif_ld_documents import (
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats.mif_ld import convert
+from omsgrain.formats.mif_ld.limits import Limits
 from omsgrain.formats.mif_ld.records import TABLE
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.source import Source
@@ -261,6 +262,17 @@ def test_bad_memories_are_left_out() -> None:
     assert [one.line for one in loaded.problems] == [2, 3]
     with pytest.raises(DocumentError):
         convert.load(spelled(bad))
+
+
+def test_sizes_are_bounded() -> None:
+    loaded = convert.load(b"[" + b"{}," * 1500 + spelled(MINIMAL) + b"]")
+    assert len(loaded.problems) == 1001
+    assert json.loads(convert.dump(loaded.grains).data) == [MINIMAL]
+    few = Limits(documents=2)
+    for data in (spelled([MINIMAL] * 3), b"\n".join([spelled(MINIMAL)] * 3)):
+        with pytest.raises(DocumentError) as caught:
+            convert.load(data, limits=few)
+        assert caught.value.problems[0].rule == "too_large"
 
 
 def test_lenient_mends_citations() -> None:

@@ -87,6 +87,21 @@ def test_local_memories_stay(store: og.GrainStore) -> None:
     assert report.lost >= 1
 
 
+def test_no_memory_is_renamed(store: og.GrainStore) -> None:
+    fates(store, MINIMAL)
+    newer = MINIMAL | {"content": "Another text."}
+    assert fates(store, newer, merge_strategy="rename") == ["updated"]
+    assert [one["@id"] for one in exported(store, strict=True)] == [MINIMAL["@id"]]
+    assert fates(store, MINIMAL | {"title": "x"}, merge_strategy="overwrite") == ["updated"]
+
+
+def test_what_was_erased_does_not_come_back(store: og.GrainStore) -> None:
+    fates(store, [MINIMAL, FULL_1X])
+    store.erase_subject([USER], reason_code="asked", scrub="queued", ciphertext=True)
+    other = MINIMAL | {"@id": "urn:mif:new", "content": "New."}
+    assert fates(store, [MINIMAL, FULL_1X, other]) == ["erased", "erased", "imported"]
+
+
 def test_redacted(store: og.GrainStore) -> None:
     fates(store, MINIMAL | {"content": "Write to ada@example.org.", "summary": "ada@example.org"})
     (memory,) = exported(store, redact_pii=True)

@@ -56,8 +56,9 @@ def verify(
     that would be left out.
 
     In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
-    .mif.yaml and .mif.jsonl and those named by an address are checked, the latter also against
-    their name. The exit code is that of the first failure.
+    .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md and those named by an
+    address are checked, the latter also against their name. The exit code is that of the first
+    failure.
     """
     from omsgrain import ops
 

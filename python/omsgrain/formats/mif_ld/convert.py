@@ -30,7 +30,7 @@ from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.mif_ld.staying import STAYS
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.mif_ld.volatile import apart, together
-from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.raw import Get
 from omsgrain.formats.records import Record
 from omsgrain.grain import Grain
@@ -236,9 +236,18 @@ def imported(
     whole = replace(whole, envelope=envelope, arrays={ARRAY: [one.grain.address for one in built]})
     made = max((one.grain["created_at"] for one in built), default=0)
     more = manifest(whole, created_at=made, user_id=user_id, text=text)
-    warnings = tuple(one for file in files for one in file.warnings)
-    problems = tuple(one for file in files for one in file.problems)
+    warnings = _bounded(one for file in files for one in file.warnings)
+    problems = _bounded(one for file in files for one in file.problems)
     return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems)
+
+
+def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The first thousand, and how many there are besides."""
+    found = list(problems)
+    if len(found) <= MOST:
+        return tuple(found)
+    rest = Problem("more", "", "there are more of them", found=f"{len(found) - MOST} more")
+    return (*found[:MOST], rest)
 
 
 class Owned(NamedTuple):

@@ -101,8 +101,14 @@ def read(
     layout = layout or layout_of(data)
     if layout == "markdown":
         return _markdown(data, limits, shape)
-    if layout == "lines":
-        return _lines(data, limits)
+    sheet = _lines(data, limits) if layout == "lines" else _json(data, limits)
+    if (count := len(sheet.values) + len(sheet.problems)) > limits.documents:
+        most, size = f"at most {limits.documents} documents", f"{count} documents"
+        raise DocumentError([Problem("too_large", "", reading.RULES["too_large"], most, size)])
+    return sheet
+
+
+def _json(data: bytes, limits: Limits) -> Sheet:
     tree = reading.parse(data, most=limits.document, depth=limits.depth)
     if isinstance(tree, list):
         entry = {"layout": "array", "count": len(tree)}

@@ -15,11 +15,13 @@ class Limits:
     Attributes:
         document: bytes of a file.
         depth: objects and arrays inside one another.
+        documents: memories in a file; each is judged, so they cost time and not only memory.
         files: files of a directory.
     """
 
     document: int = 100 << 20
     depth: int = 128
+    documents: int = 1_000_000
     files: int = 100_000
 
 
