@@ -97,6 +97,19 @@ def test_a_passphrase_for_what_is_not_encrypted(
     assert json.loads(back.read_bytes()) == json.loads(file.read_bytes())
 
 
+def test_warnings_tell_where(shell: Shell, file: Path) -> None:
+    assert shell("import", "m.omsg", file) == 0
+    assert b"invalid_uuid: not a UUID (at /export_meta/id)" in shell.err
+
+
+def test_the_rule_that_keeps_it_is_told(shell: Shell, tmp_path: Path) -> None:
+    one = MAKERS[1]
+    told = one.document(one.memory(1, "tea"), consent={"sharing_allowed": False})
+    assert shell("import", "m.omsg", written(tmp_path / "x.mif.json", told)) == 0
+    assert shell("export", "m.omsg", tmp_path / "o.mif.json", "--user", "ada") == KEPT_HERE
+    assert b"consent:sharing" in shell.err
+
+
 def test_what_was_observed_is_shown_with_its_owner_once(shell: Shell, file: Path) -> None:
     assert shell("import", "m.omsg", file) == 0
     assert shell("query", "m.omsg", "--type", "observation") == 0

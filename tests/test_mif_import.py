@@ -18,9 +18,9 @@ import omsgrain as og
 from aimem_imports import holdings
 from mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.errors import KeyMissingError, RangeError, SchemaError, StoreError
+from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError, StoreError
 from omsgrain.formats.problems import DocumentError
-from omsgrain.gateways.mif import import_document
+from omsgrain.gateways.mif import export_document, export_kept, import_document
 from omsgrain.store import due
 
 DAY = 86_400_000
@@ -275,6 +275,10 @@ def test_retention_that_is_over_is_told(store: og.GrainStore) -> None:
     report = maker.take(store, maker.memory(1, "old"), consent=consent)
     assert any(one.rule == "retention_over" for one in report.warnings)
     assert contents(store) == ["old"]
+    # It is still here, and leaves no more.
+    assert json.loads(export_document(store, USER, format="mif1")[0].data)["memories"] == []
+    with pytest.raises(NotFoundError):
+        export_kept(store, USER, "exp_a1b2")
     store.run_due_erasures(now=NOW)
     assert contents(store) == []
 

@@ -16,6 +16,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.formats.mif2 import convert
 from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
+from omsgrain.grain import make
 from omsgrain.ops import recall
 
 MIF2 = MAKERS[0]
@@ -120,6 +121,29 @@ def test_what_is_said_goes_with_what_is_renamed(store: og.GrainStore) -> None:
     (new,) = [one.new_id for one in report.records if one.fate == "renamed"]
     found = said(store)["other-memory"]["memory_metadata"]
     assert set(found) == {uuid(1), new}
+
+
+def test_grains_come_back_beside_what_other_systems_say(store: og.GrainStore) -> None:
+    rules(store, document(1))
+    event = {"type": "event", "content": "the door", "user_id": USER, "created_at": 5}
+    store.put(event)
+    data = export_document(store, USER)[0].data
+    with opened() as other:
+        report = import_document(other, data)
+        assert report.count("imported") == 2
+        assert make(event).address in {grain.address for grain in other}
+        assert said(other) == said(store)
+        assert (
+            json.loads(export_document(other, USER)[0].data)["memories"]
+            == (json.loads(data)["memories"])
+        )
+
+
+def test_what_we_say_of_a_memory_leaves_again(store: og.GrainStore) -> None:
+    of = {"memory_metadata": {uuid(1): {"importance": 0.7}}, "grains": {"0" * 64: "AAAA"}}
+    rules(store, document(1, vendor_extensions={"omsgrain": of}))
+    assert said(store) == {"omsgrain": {"memory_metadata": {uuid(1): {"importance": 0.7}}}}
+    assert said(store, strict=True) == {}
 
 
 def test_nothing_of_our_own_is_left_over(store: og.GrainStore) -> None:

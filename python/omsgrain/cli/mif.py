@@ -118,9 +118,11 @@ def _tell(report: MifReport) -> None:
     if len(told["errors"]) > SHOWN:
         click.echo(f"… and {len(told['errors']) - SHOWN} more errors", err=True)
     warnings = Counter((one["rule"], one["message"]) for one in told["warnings"])
+    first = {one["rule"]: one["pointer"] for one in reversed(told["warnings"])}
     for (rule, message), number in warnings.most_common(SHOWN):
         times = "" if number == 1 else f", {number} times"
-        click.echo(output.safe(f"warning: {rule}{times}: {message}"), err=True)
+        where = first[rule] and f" (at {first[rule]})"
+        click.echo(output.safe(f"warning: {rule}{times}: {message}{where}"), err=True)
     counts = Counter(one.fate for one in report.records)
     names = ("imported", "updated", "renamed", "unchanged", "duplicate", "refused", "erased")
     line = ", ".join(f"{counts[name]} {name}" for name in names)  # type: ignore[index]

@@ -89,6 +89,8 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     """Print the error to stderr and return the exit code; None if it is not one we know."""
     if isinstance(error, OmsError):
         text, values, code = str(error), error.to_dict(), error.exit_code
+        if error.rule is not None:  # as often as not it is all that tells why
+            text += f"; rule {error.rule}"
     elif isinstance(error, click.ClickException):
         if not as_json:
             error.show()

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["MEMBER", "OURS", "keys", "merged", "without"]
+__all__ = ["MEMBER", "OURS", "keys", "merged", "together", "without"]
 
 MEMBER: Final = "vendor_extensions"
 OURS: Final = "omsgrain"
-"""The system that is this one: what it says of itself is made anew."""
+"""The system that is this one."""
+_GRAINS: Final = "grains"
 
 
 def keys(envelope: Mapping[str, Any]) -> set[str]:
@@ -38,11 +39,28 @@ def without(envelope: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any
 
 
 def merged(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The data of other systems from several envelopes; of two values of one key the later one."""
+    """What stands there in several envelopes; of two values of one key the later one.
+
+    Grains that went along are left out: they are what they are, and not what somebody says.
+    """
     whole: dict[str, Any] = {}
     for envelope in several:
-        systems = {name: one for name, one in _systems(envelope).items() if name != OURS}
-        whole = _together(whole, systems)
+        systems = dict(_systems(envelope))
+        own = systems.pop(OURS, None)
+        if isinstance(own, dict) and (rest := {k: v for k, v in own.items() if k != _GRAINS}):
+            systems[OURS] = rest
+        whole = together(whole, systems)
+    return whole
+
+
+def together(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two objects as one, at all depths; of two values of one key the other's."""
+    whole = dict(one)
+    for name, value in other.items():
+        before = whole.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = together(before, value)
+        whole[name] = value
     return whole
 
 
@@ -66,12 +84,3 @@ def _without(value: Any, gone: frozenset[str]) -> Any:
     if isinstance(value, list):
         return [_without(one, gone) for one in value]
     return value
-
-
-def _together(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    whole = dict(one)
-    for name, value in other.items():
-        before = whole.get(name)
-        both = isinstance(before, dict) and isinstance(value, dict)
-        whole[name] = _together(before, value) if both else value  # type: ignore[arg-type]
-    return whole

@@ -14,12 +14,13 @@ from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.mif.foreign import Foreign, is_manifest
 from omsgrain.grain import Grain
+from omsgrain.store import due
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
     from omsgrain.privacy import Purpose
 
-__all__ = ["Chosen", "Reads", "Wanted", "choose"]
+__all__ = ["Chosen", "Reads", "Wanted", "choose", "retention_over"]
 
 _OURS: Final = "omsgrain:"
 _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
@@ -73,9 +74,11 @@ def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) ->
     """
     memory = Memory(store, user_id)
     chosen = Chosen(memory)
-    settings = store._settings
+    settings, over = store._settings, retention_over(store)
 
     def look(page: Page, seq: int, grain: Grain) -> None:
+        if seq in over:
+            return
         if _is_beside(grain):
             chosen.passed_over += 1
             if is_manifest(grain) and chosen.foreign.add(grain, page.get):
@@ -105,6 +108,13 @@ def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) ->
     for _ in memory.each(memory.seqs, look, strict=False):
         pass
     return chosen
+
+
+def retention_over(store: GrainStore) -> set[int]:
+    """The numbers of the grains that may be kept no longer, though they are not erased yet."""
+    with store._store.read() as reader:
+        entries = due.due(reader, store._settings.clock())
+        return {one.seq for one in entries if one.kind == due.RETENTION and one.seq is not None}
 
 
 def _is_wanted(grain: Grain, source: Source | None, wanted: Wanted) -> bool:

@@ -18,7 +18,7 @@ from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats import times
 from omsgrain.formats.document import Dump, Loss, lift
-from omsgrain.formats.vendors import MEMBER
+from omsgrain.formats.vendors import MEMBER, OURS, together
 from omsgrain.gateways.mif import linked
 from omsgrain.gateways.mif.choosing import Chosen, Wanted, choose
 from omsgrain.gateways.mif.finishing import finished
@@ -138,7 +138,9 @@ def export_document(
         strict=strict or redact_pii,
         local=local,
     )
-    written, losses = _with_foreign(store, user_id, json.loads(dumped.data), format, chosen)
+    written, losses = _with_foreign(
+        store, user_id, json.loads(dumped.data), format, chosen, strict
+    )
     losses = [*dumped.losses, *losses]
     if redact_pii:
         losses = _told(losses, detectors)
@@ -161,7 +163,12 @@ def _instant(since: str | None) -> times.Instant | None:
 
 
 def _with_foreign(
-    store: GrainStore, user_id: str, document: dict[str, Any], format: str, chosen: Chosen
+    store: GrainStore,
+    user_id: str,
+    document: dict[str, Any],
+    format: str,
+    chosen: Chosen,
+    strict: bool,
 ) -> tuple[dict[str, Any], list[Loss]]:
     """A document with what other systems say of what is in it, and what it cannot say."""
     found = version(format)
@@ -171,9 +178,11 @@ def _with_foreign(
     ids = {one["id"] for array in arrays.values() for one in array if isinstance(one, dict)
            and isinstance(one.get("id"), str)}  # fmt: skip
     said = chosen.foreign.said(store, user_id, ids)
+    if strict:
+        said.pop(OURS, None)
     if not said:
         return document, []
-    return {**document, MEMBER: {**said, **document.get(MEMBER, {})}}, []
+    return {**document, MEMBER: together(said, document.get(MEMBER, {}))}, []
 
 
 def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss]:
