@@ -468,6 +468,8 @@ CASES = [
     Case("corpus", "/records", []),
     Case("corpus", "/records/0/payload", GONE, "MIF-VALUE /records/0/payload"),
     Case("corpus", "/records/0", MINIMAL),
+    Case("corpus", "/records/0", {"payload": MINIMAL}),
+    Case("corpus", "/records/0/kind", GONE),
     Case("corpus", "/records/0", 5, "MIF-VALUE /records/0"),
     Case("corpus", "/records/0/payload/created", "x", "MIF-DATE /records/0/payload/created"),
     Case("corpus", "/records/1/payload/documents/0/hash", 5,

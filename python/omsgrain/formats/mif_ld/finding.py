@@ -130,4 +130,6 @@ _REPR: Final = _Short()
 def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return f"{kind_of(value)} of {len(value)}"
+    if isinstance(value, int) and value.bit_length() > 4 * SHOWN:
+        return kind_of(value)  # Python refuses to spell the largest ones
     return _REPR.repr(value)[:SHOWN]

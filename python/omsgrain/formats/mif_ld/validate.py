@@ -60,8 +60,8 @@ def judge(
     """
     asked = _Asked(shape, mode, strict_published)
     try:
-        if isinstance(document, list) and document and kind is None:
-            return _many((((at,), one) for at, one in enumerate(document)), asked)
+        if isinstance(document, list) and document:
+            return _all([((at,), one) for at, one in enumerate(document)], asked, kind)
         return _one(document, kind, asked)
     except RecursionError:
         return Verdict((Finding("too_deep", "", RULES["too_deep"]),), total=1)
@@ -72,9 +72,9 @@ def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
     for name in _ARRAYS:
         listed = corpus.get(name)
         for at, one in enumerate(listed) if isinstance(listed, list) else ():
-            if not isinstance(one, dict) or "kind" not in one:
+            if not isinstance(one, dict) or one.keys().isdisjoint(("kind", "payload")):
                 yield (name, at), one
-            elif one["kind"] == "memory":
+            elif one.get("kind", "memory") == "memory":
                 yield (name, at, "payload"), one.get("payload")
 
 
@@ -95,7 +95,7 @@ class _Shaped(NamedTuple):
 
     shape: Shape
     finding: Finding | None = None
-    silent: tuple[Way, ...] = ()
+    silent: frozenset[Way] = frozenset()
 
 
 def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
@@ -122,7 +122,7 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
     errors: list[Finding] = [shaped.finding] if shaped and shaped.finding else []
     warnings: list[Finding] = []
     dropped: list[Finding] = []
-    for way, defect in _once(defects, shaped.silent if shaped else ()):
+    for way, defect in _once(defects, shaped.silent if shaped else frozenset()):
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
         told = finding(defect.code, way, says, value, hint_of(defect, shape))
@@ -154,11 +154,11 @@ def _shaped(document: Any, asked: Shape | None) -> _Shaped:
         says = f"is of shape {own}, not {shape}"
         return _Shaped(own, finding("MIF-SHAPE", (), says, None, hint))
     says = f"is of shape {'1.x' if shape == '0.1' else '0.1'} in a memory of shape {shape}"
-    return _Shaped(shape, finding("MIF-SHAPE", ways[0], says, None), tuple(ways))
+    return _Shaped(shape, finding("MIF-SHAPE", ways[0], says, None), frozenset(ways))
 
 
 def _once(
-    listed: list[tuple[Way, Defect]], silent: tuple[Way, ...]
+    listed: list[tuple[Way, Defect]], silent: frozenset[Way]
 ) -> Iterator[tuple[Way, Defect]]:
     """The defects without those that are another one, told otherwise."""
     missing = {(way, one.argument) for way, one in listed if one.keyword == "required"}
@@ -172,7 +172,7 @@ def _once(
                 continue
             if not way and (_TYPES.get(one.argument),) in silent:
                 continue
-        if not any(way[: len(other)] == other for other in silent):
+        if way[:1] not in silent and way[:2] not in silent:
             yield way, one
 
 
@@ -188,18 +188,20 @@ def _corpus(document: Any, asked: _Asked) -> Verdict:
         for name in _ARRAYS
         if not isinstance(document.get(name, []), list)
     ]
-    found = _many(records_of(document), asked, "memory")
-    warnings = list(found.warnings)
-    if asked.mode == "extra":
-        warnings += extra.order(records_of(document))
-    findings = (*wrong, *found.findings)[:MOST]
-    total = found.total + len(wrong)
-    return replace(found, findings=findings, warnings=_sorted(warnings), total=total)
+    found = _all(list(records_of(document)), asked, "memory")
+    findings, total = (*wrong, *found.findings)[:MOST], found.total + len(wrong)
+    return replace(found, findings=findings, total=total)
 
 
-def _many(
-    documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None = None
-) -> Verdict:
+def _all(documents: list[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
+    """Several documents, each by itself, and what is to be said of them together."""
+    found = _many(documents, asked, kind)
+    if asked.mode != "extra":
+        return found
+    return replace(found, warnings=_sorted((*found.warnings, *extra.order(documents))))
+
+
+def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
     """Several documents in one, each with its place."""
     lists: tuple[list[Problem], ...] = ([], [], [])
     total = 0
