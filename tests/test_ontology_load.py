@@ -257,7 +257,7 @@ def test_a_source_that_is_none_is_refused() -> None:
 
 
 def test_names_that_stand_in_all_below_them_are_bounded() -> None:
-    long = {"x" * 300: {"fields": {"f": {}}}}
+    long: dict[str, Any] = {"x" * 300: {"fields": {"f": {}}}}
     assert told(of(ontology(traits=long)).reports[0].problems) == [("ONT-LARGE", "")]
     inner: dict[str, Any] = {f"n{n}": {} for n in range(20_000)}
     for _ in range(20):

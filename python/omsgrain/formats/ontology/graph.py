@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-
 __all__ = ["ordered", "reached", "said"]
 
 MOST: Final = 100
