@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 import yaml
 
-from omsgrain.formats.ontology import load
+from omsgrain.errors import UnsupportedError
+from omsgrain.formats.ontology import load, schemas
 from omsgrain.formats.ontology.load import LARGEST
 from omsgrain.formats.problems import DocumentError
 from ontologies import DATA, Told, kind, library, of, only, ontology, told
@@ -284,3 +286,14 @@ def test_a_thousand_circles_are_told_in_few_words() -> None:
     found = of(ontology(traits=traits)).reports[0].problems
     assert 0 < len(found) <= 1_000
     assert all(len(one.message) < 300 for one in found)
+
+
+@pytest.mark.parametrize("module", ["yaml", "re2", "jsonschema_rs"])
+def test_an_extra_that_is_not_installed_is_named(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemas._validator.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UnsupportedError) as caught:
+        load([DATA / "workshop.yaml"])
+    assert caught.value.expected == "omsgrain[formats]"
