@@ -117,6 +117,7 @@ FULL: dict[str, Any] = MINIMAL | {
 REINFORCED: dict[str, Any] = MINIMAL | {
     "memoryType": "episodic",
     "temporal": {
+        "ttl": "P30D",
         "decay": {"model": "step", "strength": 0.5, "lastReinforced": "2026-03-04T00:00:00Z"},
         "reinforcementHistory": [
             {"timestamp": "2026-03-04T00:00:00Z", "event": "recalled", "strengthDelta": 0.1,

@@ -221,8 +221,8 @@ def test_symmetric_ends_can_be_swapped_together() -> None:
     for source, target, good in [
         ("dog", "cat", True), ("cat", "dog", True), ("dog", "dog", False), ("cat", "cat", False),
     ]:  # fmt: skip
-        made = memory(entity={"entity_type": source},
-                      relationships=[{"type": "chases", "target": "urn:mif:" + target}])  # fmt: skip
+        chased = [{"type": "chases", "target": "urn:mif:" + target}]
+        made = memory(entity={"entity_type": source}, relationships=chased)
         assert judge_entity(made, library, others=others).ok == good
 
 

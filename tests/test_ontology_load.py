@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 import yaml
 
-from omsgrain.formats.ontology import load
+from omsgrain.errors import UnsupportedError
+from omsgrain.formats.ontology import load, schemas
 from omsgrain.formats.ontology.load import LARGEST
 from omsgrain.formats.problems import DocumentError
 from ontologies import DATA, Told, kind, library, of, only, ontology, told
@@ -254,3 +256,44 @@ def test_a_source_that_is_none_is_refused() -> None:
     assert only({"ontology": {"id": "a", "version": "1.0.0"}}).ontology.id == "a"
     with pytest.raises(FileNotFoundError):
         load([DATA / "none.yaml"])
+
+
+def test_names_that_stand_in_all_below_them_are_bounded() -> None:
+    long: dict[str, Any] = {"x" * 300: {"fields": {"f": {}}}}
+    assert told(of(ontology(traits=long)).reports[0].problems) == [("ONT-LARGE", "")]
+    inner: dict[str, Any] = {f"n{n}": {} for n in range(20_000)}
+    for _ in range(20):
+        inner = {"x" * 200: {"children": inner}}
+    found = of(ontology(namespaces=inner))
+    assert told(found.reports[0].problems) == [("ONT-LARGE", "/namespaces")]
+
+
+def test_many_suggestions_and_many_namespaces_take_no_product_of_time() -> None:
+    spaces = {f"n{n}": {"replaces": f"o{n}"} for n in range(8_000)}
+    patterns = [
+        {"content_pattern": "x", "suggest_entity": "a", "suggest_namespace": f"_p{n}/a"}
+        for n in range(8_000)
+    ]
+    document = ontology(namespaces=spaces, discovery={"patterns": patterns})
+    assert ("ONT-NAMESPACE", "/discovery/patterns/0/suggest_namespace") in told(
+        of(document).reports[0].warnings
+    )
+
+
+def test_a_thousand_circles_are_told_in_few_words() -> None:
+    names = [f"t{n}" for n in range(300)]
+    traits = {name: {"extends": names} for name in names}
+    found = of(ontology(traits=traits)).reports[0].problems
+    assert 0 < len(found) <= 1_000
+    assert all(len(one.message) < 300 for one in found)
+
+
+@pytest.mark.parametrize("module", ["yaml", "re2", "jsonschema_rs"])
+def test_an_extra_that_is_not_installed_is_named(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemas._validator.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UnsupportedError) as caught:
+        load([DATA / "workshop.yaml"])
+    assert caught.value.expected == "omsgrain[formats]"

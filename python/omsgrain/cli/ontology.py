@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.validate import line
 from omsgrain.errors import FormatError
 
 if TYPE_CHECKING:
     from omsgrain.formats.ontology import Report
-    from omsgrain.formats.problems import Problem
 
 EXAMPLES = r"""
 An ontology with the one that it extends, and memories that name it:
@@ -62,20 +62,14 @@ def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_
 
 def _tell(report: Report) -> None:
     for problem in report.problems:
-        click.echo(output.safe(_line(report.source, problem)), err=True)
+        click.echo(output.safe(line(report.source, problem)), err=True)
     for problem in report.warnings:
-        click.echo(output.safe(f"warning: {_line(report.source, problem)}"), err=True)
+        click.echo(output.safe(f"warning: {line(report.source, problem)}"), err=True)
     errors, warnings = len(report.problems), len(report.warnings)
     what = "good" if report.ok else f"{errors} error{'s' * (errors != 1)}"
     also = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
     name = f" ({report.ontology})" if report.ontology else ""
     click.echo(output.safe(f"{report.source}{name}: {what}{also}"))
-
-
-def _line(source: str, problem: Problem) -> str:
-    wanted = f" (expected {problem.expected})" if problem.expected else ""
-    line = f", line {problem.line}" if problem.line is not None else ""
-    return f"{source}{line}:{problem.pointer}: {problem.message}{wanted} [{problem.rule}]"
 
 
 @ontology.command(short_help="Show all that an ontology comes to.")
@@ -97,8 +91,8 @@ def show(file: Path, extended: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         output.emit(values)
         return
-    for line in _lines(values):
-        click.echo(output.safe(line))
+    for row in _lines(values):
+        click.echo(output.safe(row))
 
 
 def _lines(values: dict[str, Any]) -> list[str]:

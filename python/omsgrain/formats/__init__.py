@@ -18,6 +18,7 @@ aimem       AIMEM bundles
 mif1        MIF 1.0 documents, in JSON, YAML and JSON lines
 mif2        MIF 2.0 documents
 mif_ld      MIF in JSON-LD: memories, corpora of them, and in Markdown
+ontology    what memories of MIF in JSON-LD are about
 """
 
 from __future__ import annotations

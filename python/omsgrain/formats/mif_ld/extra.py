@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld import checks
+from omsgrain.formats.mif_ld import checks, temporal
 from omsgrain.formats.mif_ld.finding import Finding, Way, finding
 from omsgrain.formats.mif_ld.hints import ENTITIES, RELATIONS
 from omsgrain.formats.mif_ld.shape import Kind, Shape
@@ -95,6 +95,7 @@ def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
     if _is_after(memory.get("created"), memory.get("modified")):
         yield _warn("MIF-ORDER", ("modified",), "is before created", memory["modified"])
     yield from _temporal(_object(memory.get("temporal")), ("temporal",))
+    yield from temporal.order(memory)
     yield from _provenance(_object(memory.get("provenance")))
     yield from _version(_object(memory.get("ontology")), ("ontology", "version"))
     for at, one in _objects(memory.get("entities")):

@@ -117,6 +117,7 @@ def _fields(
     document: Document, entity: Document, one: EntityType, known: Known, told: Faults
 ) -> None:
     whole = known.traits.of_type(one)
+    allowed = ALWAYS | whole.conflicts.keys() | _above(one, known)
     for name in dict.fromkeys(one.required):
         if name not in entity:
             told.tell("ENT-MISSING", "/entity", f"{name!r} of the type {one.name!r}",
@@ -124,7 +125,7 @@ def _fields(
     for name, value in entity.items():
         field = whole.fields.get(name)
         if field is None:
-            if name not in whole.conflicts and name not in ALWAYS | _above(one, known):
+            if name not in allowed:
                 told.tell("ENT-UNKNOWN", pointer_to(("entity", name)))
             continue
         of = f"the trait {field.trait!r}" if field.trait else f"the type {one.name!r}"

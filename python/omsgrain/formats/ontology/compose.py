@@ -29,6 +29,7 @@ class Parts:
     types: Mapping[str, EntityType]
     relations: Mapping[str, Relation]
     namespaces: Mapping[str, Namespace]
+    replacing: Mapping[str, Namespace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Scope:
         order: what it extends, and it itself at the end.
         missing: ids that are extended, and not loaded.
         cycles: ids that extend one another in a circle.
-        parts: all that is seen. Relationships stand by folded names, namespaces by folded paths.
+        parts: all that is seen. Relationships stand by folded names, namespaces by folded
+            paths, and again by the folded paths of what they replace.
         redefined: pairs of parts with one name, of ontologies neither of which extends the other.
     """
 
@@ -95,12 +97,15 @@ def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> Scope:
         _add(one.types, types, str, over, redefined)
         _add(one.relations, relations, fold_name, over, redefined)
         namespaces.update({fold_path(space.path): space for space in one.namespaces})
+    replacing = {
+        fold_path(space.replaces): space for space in namespaces.values() if space.replaces
+    }
     return Scope(
         own,
         order,
         tuple(missing),
         tuple(tuple(cycle) for cycle in cycles),
-        Parts(traits, types, relations, namespaces),
+        Parts(traits, types, relations, namespaces, replacing),
         tuple(redefined),
     )
 

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
-from omsgrain.formats.problems import MOST
+__all__ = ["ordered", "reached", "said"]
 
-__all__ = ["ordered", "reached"]
+MOST: Final = 100
+"""Cycles that are told, for each can be as long as all names."""
+_SHOWN: Final = 10
 
 
 def ordered(
@@ -57,3 +60,9 @@ def reached(start: str, above: Callable[[str], Iterable[str]]) -> list[str]:
                 found[upper] = None
                 waiting.append(upper)
     return waiting
+
+
+def said(cycle: Sequence[str]) -> str:
+    """A cycle in words; of a long one its beginning."""
+    shown = [*cycle[:_SHOWN], *(["..."] if len(cycle) > _SHOWN else []), cycle[0]]
+    return " -> ".join(shown)

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from omsgrain.formats.ontology import schemas
 from omsgrain.formats.ontology.compose import Scope, fold_name
-from omsgrain.formats.ontology.graph import ordered, reached
-from omsgrain.formats.ontology.model import EntityType
+from omsgrain.formats.ontology.graph import ordered, reached, said
+from omsgrain.formats.ontology.model import PATHS, EntityType
 from omsgrain.formats.ontology.namespaces import choose_namespace, namespace_at
 from omsgrain.formats.ontology.rules import RULES, problem
 from omsgrain.formats.ontology.traits import MOST, Field, Traits
+from omsgrain.formats.problems import MOST as MOST_TOLD
 from omsgrain.formats.problems import Problem
 
 __all__ = ["ALWAYS", "ANY", "Faults", "integrity"]
@@ -36,7 +37,8 @@ class Faults:
     def tell(self, rule: str, pointer: str, says: str = "", **more: Any) -> None:
         """Add one, as its rule has it."""
         into = self.problems if rule in RULES else self.warnings
-        into.append(problem(rule, pointer, says, **more))
+        if len(into) < MOST_TOLD:
+            into.append(problem(rule, pointer, says, **more))
 
 
 def integrity(scope: Scope, traits: Traits, told: Faults) -> None:
@@ -58,12 +60,14 @@ def integrity(scope: Scope, traits: Traits, told: Faults) -> None:
 
 def _extends(scope: Scope, told: Faults) -> None:
     own = scope.ontology
+    if own.is_cut:
+        told.tell("ONT-LARGE", "/namespaces", expected=f"at most {PATHS} characters of paths")
     for at, name in enumerate(own.extends):
         if name in scope.missing:
             told.tell("ONT-EXTENDS", f"/ontology/extends/{at}", name)
     cycles = [cycle for cycle in scope.cycles if own.id in cycle]
     if cycles:
-        told.tell("ONT-CYCLE", "/ontology/extends", " -> ".join((*cycles[0], cycles[0][0])))
+        told.tell("ONT-CYCLE", "/ontology/extends", said(cycles[0]))
     # What one of those it extends sees already was told there.
     seen = [set(reached(upper, _uppers(scope))) for upper in own.extends]
     for one, other in scope.redefined:
@@ -84,7 +88,7 @@ def _traits(scope: Scope, traits: Traits, told: Faults) -> None:
         first = next((name for name in cycle if name in own), None)
         if first is not None:
             told.tell("ONT-CYCLE", f"{own[first].pointer}/extends",
-                      " -> ".join((*cycle, cycle[0])))  # fmt: skip
+                      said(cycle))  # fmt: skip
     for name, trait in own.items():
         for at, upper in enumerate(trait.extends):
             if upper not in scope.parts.traits:
@@ -132,7 +136,7 @@ def _subtypes(scope: Scope, told: Faults) -> None:
     for cycle in cycles:
         round_about.update(cycle)
         told.tell("ONT-SUBTYPE-CYCLE", f"{own[cycle[0]].pointer}/subtype_of",
-                  " -> ".join((*cycle, cycle[0])))  # fmt: skip
+                  said(cycle))  # fmt: skip
     for one in own.values():
         for at, name in enumerate(one.subtype_of):
             pointer = f"{one.pointer}/subtype_of/{at}"

@@ -7,7 +7,7 @@ Nothing is fetched: an ontology that another extends must be among the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -23,12 +23,15 @@ from omsgrain.formats.ontology.model import Ontology, made
 from omsgrain.formats.ontology.traits import Traits
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
-__all__ = ["DEPTH", "LARGEST", "Known", "Library", "Report", "load", "read"]
+__all__ = ["DEPTH", "LARGEST", "NAME", "Known", "Library", "Report", "load", "read"]
 
-LARGEST: Final = 4 << 20
+LARGEST: Final = 1 << 20
 """Bytes of a file."""
 DEPTH: Final = 64
 """Objects and arrays inside one another."""
+
+NAME: Final = 256
+"""Characters of a name, which stands in the pointers of all that is in it."""
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)", re.DOTALL)
 Source = bytes | str | PathLike[str] | Mapping[str, Any]
@@ -146,6 +149,10 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
         faults.append(told)
         verdict = judge(document, kind="ontology", mode="extra")
         told.problems += verdict.findings
+        if isinstance(document, dict) and any(len(key) > NAME for key in _names(document)):
+            told.tell("ONT-LARGE", "", expected=f"names of at most {NAME} characters")
+            ontologies.append(None)
+            continue
         if document == {}:
             told.tell("ONT-EMPTY", "")
         else:
@@ -187,6 +194,22 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
         ),
         tuple(reports),
     )
+
+
+def _names(document: dict[str, Any]) -> Iterator[str]:
+    """The names of traits, types, namespaces and the ontology itself."""
+    waiting: list[Any] = [document]
+    for one in waiting:
+        if isinstance(one, dict):
+            yield from one
+            if isinstance(one.get("name"), str):
+                yield one["name"]
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    head = document.get("ontology")
+    if isinstance(head, dict) and isinstance(head.get("id"), str):
+        yield head["id"]
 
 
 def _height(ontology: Ontology) -> tuple[int, int, int, bool, str]:

@@ -13,10 +13,22 @@ from typing import Any, Final
 
 from omsgrain.formats.mif_ld.finding import pointer_to
 
-__all__ = ["BASES", "EntityType", "Namespace", "Ontology", "Relation", "Trait", "made", "named"]
+__all__ = [
+    "BASES",
+    "PATHS",
+    "EntityType",
+    "Namespace",
+    "Ontology",
+    "Relation",
+    "Trait",
+    "made",
+    "named",
+]
 
 BASES: Final = ("semantic", "episodic", "procedural")
 """The types of memory."""
+PATHS: Final = 1 << 20
+"""Characters of all paths of namespaces: each name stands in the paths of all below it."""
 Json = dict[str, Any]
 
 
@@ -118,6 +130,7 @@ class Ontology:
         relations: by name.
         discovery: as it was written.
         document: the whole document.
+        is_cut: whether there are more namespaces than are taken.
     """
 
     id: str
@@ -129,6 +142,7 @@ class Ontology:
     relations: Mapping[str, Relation]
     discovery: Json = field(repr=False)
     document: Json = field(repr=False)
+    is_cut: bool = False
 
     @property
     def enabled(self) -> bool:
@@ -145,6 +159,7 @@ def made(document: Json) -> Ontology:
     for at, one in _objects(document.get("entity_types")):
         if isinstance(one.get("name"), str):
             types.setdefault(one["name"], _type(one, own, pointer_to(("entity_types", at))))
+    spaces, is_cut = _namespaces(document.get("namespaces"), own)
     return Ontology(
         own,
         version if isinstance(version, str) else "",
@@ -154,13 +169,14 @@ def made(document: Json) -> Ontology:
             for key, one in named(document.get("traits"))
         },
         types,
-        tuple(_namespaces(document.get("namespaces"), own)),
+        spaces,
         {
             key: _relation(key, one, own, pointer_to(("relationships", key)))
             for key, one in named(document.get("relationships"))
         },
         _object(document.get("discovery")),
         document,
+        is_cut,
     )
 
 
@@ -194,25 +210,34 @@ def _relation(name: str, one: Json, own: str, pointer: str) -> Relation:
     return Relation(name, own, pointer, *ends, one.get("symmetric") is True, one)
 
 
-def _namespaces(roots: Any, own: str) -> Iterator[Namespace]:
+def _namespaces(roots: Any, own: str) -> tuple[tuple[Namespace, ...], bool]:
+    """All namespaces, and whether some were left out."""
     waiting: deque[tuple[tuple[str, ...], str, Json]] = deque(
         (("namespaces", key), key, one) for key, one in named(roots)
     )
+    made: list[Namespace] = []
+    left = PATHS
     while waiting:  # a list, not calls: they may stand deep inside one another
         way, path, one = waiting.popleft()
+        left -= len(path)
+        if left < 0:
+            return tuple(made), True
         hint, replaces = one.get("type_hint"), one.get("replaces")
-        yield Namespace(
-            path,
-            own,
-            pointer_to(way),
-            hint if hint in BASES else None,
-            replaces if isinstance(replaces, str) else None,
-            one,
+        made.append(
+            Namespace(
+                path,
+                own,
+                pointer_to(way),
+                hint if hint in BASES else None,
+                replaces if isinstance(replaces, str) else None,
+                one,
+            )
         )
-        waiting += [
-            ((*way, "children", key), f"{path}/{key}", inner)
-            for key, inner in named(one.get("children"))
-        ]
+        inner = list(named(one.get("children")))
+        if (len(path) + 1) * len(inner) > left:
+            return tuple(made), True
+        waiting += [((*way, "children", key), f"{path}/{key}", child) for key, child in inner]
+    return tuple(made), False
 
 
 def _object(value: Any) -> Json:

@@ -7,10 +7,16 @@ the beginning of a path counts on neither side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from omsgrain.formats.ontology.compose import Scope, fold_path
 from omsgrain.formats.ontology.model import BASES, Namespace
 
-__all__ = ["choose_namespace", "choose_type", "namespace_at", "replacement"]
+__all__ = ["LONGEST", "choose_namespace", "choose_type", "namespace_at", "replacement"]
+
+LONGEST: Final = 4_096
+"""Characters of a path; one that is longer is that of no namespace."""
 
 
 def namespace_at(scope: Scope, path: str) -> Namespace | None:
@@ -19,18 +25,21 @@ def namespace_at(scope: Scope, path: str) -> Namespace | None:
 
 
 def replacement(scope: Scope, path: str) -> Namespace | None:
-    """The namespace that replaces that of a path, or one above it; the nearest, if several do."""
+    """The namespace that replaces that of a path, or the nearest one above it."""
     folded = fold_path(path)
-    found, most = None, -1
-    for one in scope.parts.namespaces.values():
-        replaced = None if one.replaces is None else fold_path(one.replaces)
-        if not replaced or replaced == fold_path(one.path):
-            continue
+    for replaced in _upwards(folded):
+        found = scope.parts.replacing.get(replaced)
         # What stands in the new one is not moved again, even where it is inside the old one.
-        if _within(folded, replaced) and not _within(folded, fold_path(one.path)):
-            if len(replaced) >= most:
-                found, most = one, len(replaced)
-    return found
+        if found is not None and not _within(folded, fold_path(found.path)):
+            return found
+    return None
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path, and those above it; none, of one that is too long to be one."""
+    while path and len(path) <= LONGEST:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def choose_namespace(scope: Scope, path: str) -> str:
@@ -65,14 +74,12 @@ def choose_type(
         return known.base
     if namespace is None:
         return None
-    path = fold_path(choose_namespace(scope, namespace))
-    while path:
+    for path in _upwards(fold_path(choose_namespace(scope, namespace))):
         found = scope.parts.namespaces.get(path)
         if found is not None and found.type_hint is not None:
             return found.type_hint
         if path in BASES:
             return path
-        path = path.rpartition("/")[0]
     return None
 
 

@@ -74,7 +74,7 @@ def _text(schema: Any) -> str:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether values stand deeper than is taken; a level at a time, for calls could be too many."""
+    """Whether values stand deeper than is taken; level by level, for calls could be too many."""
     level = [value]
     for _ in range(DEPTH + 1):
         level = [

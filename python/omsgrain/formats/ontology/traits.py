@@ -66,6 +66,7 @@ class Traits:
         self._of: dict[str, Composed] = {}
         self._merged: dict[tuple[str, ...], Composed] = {}
         self._types: dict[str, Composed] = {}
+        self._reach: dict[str, frozenset[str]] = {}
         order, self.cycles = ordered(self._traits, self._uppers)
         for name in order:
             trait = self._traits[name]
@@ -160,10 +161,19 @@ class Traits:
             return listed
         over: set[str | None] = set()
         for one in listed:
-            over.update(reached(one.trait or "", self._uppers)[1:])
+            over |= self._over(one.trait or "")
         # In a circle each is over the other; then none overrides.
         listed = tuple(one for one in listed if one.trait not in over) or listed
         return listed[:1] if all(one.schema == listed[0].schema for one in listed) else listed
+
+    def _over(self, name: str) -> frozenset[str]:
+        """All that a trait extends; none, if there is no room for it."""
+        if name not in self._reach:
+            above = reached(name, self._uppers)[1:] if self._left > 0 else []
+            self._left -= len(above)
+            self.is_full = self.is_full or self._left < 0
+            self._reach[name] = frozenset(above)
+        return self._reach[name]
 
     def _uppers(self, name: str) -> list[str]:
         trait = self._traits.get(name)
