@@ -16,9 +16,9 @@ from omsgrain.ops import run_vector, run_vectors
 VECTORS = Path(__file__).parent.parent / "test_vectors"
 #: Of texts that no vector can hold, or that the tests of the envelope and of the lines break.
 ELSEWHERE = {
-    "mif2": {"too_large", "too_deep", "not_object"},
+    "mif2": {"too_large", "too_many_bad", "too_deep", "not_object"},
     "mif1": {rule for rule in RULES_1 if RULES_1[rule].section in ("1", "6.2")}
-    | {"unsupported_version", "too_large", "too_deep", "out_of_range"},
+    | {"unsupported_version", "too_large", "too_many_bad", "too_deep", "out_of_range"},
 }
 
 
