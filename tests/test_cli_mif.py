@@ -129,7 +129,6 @@ def test_the_name_of_a_file_tells_its_layout(
 
 
 def test_a_passphrase(shell: Shell, file: Path, tmp_path: Path) -> None:
-    pytest.importorskip("argon2")
     words, wrong = tmp_path / "words", tmp_path / "wrong"
     words.write_text(SECRET + "\n", encoding="utf-8")
     wrong.write_text("another\n", encoding="utf-8")

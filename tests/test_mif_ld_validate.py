@@ -277,11 +277,18 @@ def test_the_context_gives_every_word_a_meaning_and_refers_to_nothing() -> None:
     assert not any(isinstance(value, dict) and "@context" in value for value in context.values())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.base} {case.place}")
+def has_schema(case: Any) -> bool:
+    """Corpora and arrays have no schema of their own, nor has what is of no kind."""
+    document = edited(BASES[case.base], case.place, case.value)
+    several = case.base in ("corpus", "array")
+    return not several and isinstance(document, dict) and "KIND" not in case.errors
+
+
+@pytest.mark.parametrize(
+    "case", filter(has_schema, CASES), ids=lambda case: f"{case.base} {case.place}"
+)
 def test_json_schema_accepts_and_refuses_the_same(case: Any) -> None:
     document = edited(BASES[case.base], case.place, case.value)
-    if case.base in ("corpus", "array") or not isinstance(document, dict) or "KIND" in case.errors:
-        pytest.skip("no schema is of that")
     assert oracle(document, case.base).is_valid(document) is (case.errors == "")
 
 
