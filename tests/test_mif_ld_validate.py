@@ -285,7 +285,7 @@ def has_schema(case: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case", filter(has_schema, CASES), ids=lambda case: f"{case.base} {case.place}"
+    "case", [*filter(has_schema, CASES)], ids=lambda case: f"{case.base} {case.place}"
 )
 def test_json_schema_accepts_and_refuses_the_same(case: Any) -> None:
     document = edited(BASES[case.base], case.place, case.value)
