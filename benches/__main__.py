@@ -39,6 +39,7 @@ def main() -> int:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     chosen = [ROWS[name] for name in ROWS if not options.rows or name in options.rows]
     about = _about(options.rounds * options.passes, options.scale)
+    about["passes"] = options.passes
     results, failed = _measure(chosen, options.rounds, options.passes, options.scale)
     full = not options.rows and options.scale == 1
     if options.out:
