@@ -154,8 +154,8 @@ def to_markdown(results: list[Result], about: dict[str, Any]) -> str:
             f"load at the start {machine['load']}.",
             "- Versions: " + ", ".join(f"{name} {v}" for name, v in versions.items()) + ".",
             "- Grains: " + "; ".join(f"{name}: {size}" for name, size in sizes.items()) + ".",
-            f"- Ours and the peer took turns, {about['rounds']} times each, in "
-            f"{about['passes']} passes over all rows; the figures are medians per grain, in S5 "
+            f"- Ours and the peer took turns, {about['rounds']} times each (passes over "
+            f"all rows: {about['passes']}); the figures are medians per grain, in S5 "
             "per query. A ratio is the peer's time over ours, in S7 its size: above 1 we are "
             "faster, or smaller. "
             "Results were checked before the clock ran. Where a peer packs, its input has short "

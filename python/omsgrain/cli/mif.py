@@ -123,9 +123,9 @@ def _tell(report: MifReport) -> None:
         times = "" if number == 1 else f", {number} times"
         where = first[rule] and f" (at {first[rule]})"
         click.echo(output.safe(f"warning: {rule}{times}: {message}{where}"), err=True)
-    counts = Counter(one.fate for one in report.records)
+    counts: Counter[str] = Counter(one.fate for one in report.records)
     names = ("imported", "updated", "renamed", "unchanged", "duplicate", "refused", "erased")
-    line = ", ".join(f"{counts[name]} {name}" for name in names)  # type: ignore[index]
+    line = ", ".join(f"{counts[name]} {name}" for name in names)
     click.echo(line + ("" if report.stored else " (nothing was stored)"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from omsgrain.errors import FormatError
 
-__all__ = ["FIRSTS", "MOST", "DocumentError", "Problem", "Problems"]
+__all__ = ["FIRSTS", "MOST", "DocumentError", "Problem", "Problems", "Verdict"]
 
 MOST = 1_000
 """Problems that are kept; the rest are counted, or a hostile document would fill the memory."""
@@ -126,3 +126,22 @@ class DocumentError(FormatError):
         """The first problem as an error, and all of them."""
         all_of_them = [problem.to_dict() for problem in self.problems]
         return {**super().to_dict(), "problems": all_of_them, "total": self.total}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a document whose bad records are left out.
+
+    Attributes:
+        faults: what it is refused for, as a whole.
+        problems: what is wrong with single records, which are left out.
+        warnings: what is taken, and told.
+        total: how many faults and problems there are; of each only the first thousand are kept.
+        document: what was read, if it could be.
+    """
+
+    faults: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    total: int
+    document: Any = None

@@ -13,7 +13,7 @@ from omsgrain.formats.mif1.check import Checker
 from omsgrain.formats.mif1.fields import ARRAYS, CONSENT, Kind, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.rules import RULES, WARNINGS
-from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem
+from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verdict
 
 __all__ = ["Document", "Item", "Verdict", "apart", "read", "together", "validate", "write"]
 
@@ -58,25 +58,6 @@ class Document:
         """The whole document."""
         arrays = {at: [item.record for item in items] for at, items in self.records.items()}
         return together(self.envelope, arrays)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is wrong with a document.
-
-    Attributes:
-        faults: what it is refused for, as a whole.
-        problems: what is wrong with single records, which are left out.
-        warnings: what is taken, and told.
-        total: how many faults and problems there are; of each only the first thousand are kept.
-        document: what was read, if it could be.
-    """
-
-    faults: tuple[Problem, ...]
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-    total: int
-    document: Any = None
 
 
 def validate(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:

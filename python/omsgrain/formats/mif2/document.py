@@ -15,7 +15,7 @@ from omsgrain.formats.mif2.check import Checker
 from omsgrain.formats.mif2.fields import ARRAYS, Kind
 from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.mif2.rules import RULES
-from omsgrain.formats.problems import FIRSTS, DocumentError, Problem
+from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
 __all__ = ["Document", "Item", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
 
@@ -57,25 +57,6 @@ class Document:
             for pointer, records in self.records.items()
         }
         return fill(self.envelope, arrays)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is wrong with a document.
-
-    Attributes:
-        faults: what it is refused for, as a whole.
-        problems: what is wrong with single records, which are left out.
-        warnings: what is taken, and told.
-        total: how many faults and problems there are; of each only the first thousand are kept.
-        document: what was read, if it was JSON.
-    """
-
-    faults: tuple[Problem, ...]
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-    total: int
-    document: Any = None
 
 
 def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
