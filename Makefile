@@ -15,7 +15,7 @@ demo: build ## build, then run the main job on real readings
 test: build ## all tests, under ten minutes on two cores
 	cargo test --release --locked -q -p omsgrain-core --lib --tests
 	PYTHON=$(CURDIR)/$(BIN)/python rust/nostd/run.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 test-long: build ## the same tests at the sizes that the issues name
 	cargo test --release --locked -q -p omsgrain-core --lib --tests
