@@ -26,6 +26,8 @@ test-services: build ## what needs servers from Debian's packages
 
 check: build ## format, lints, types, stubs, layers, file lengths, generated docs
 	cargo fmt --all --check
+	for aside in benches fuzz nostd; do \
+		cargo update --workspace --locked -q --manifest-path rust/$$aside/Cargo.toml || exit 1; done
 	cargo clippy --release --locked --workspace --all-targets -q -- -D warnings
 	cargo clippy --release --locked -p omsgrain-core --no-default-features -q -- -D warnings
 	$(BIN)/ruff format --check -q .
