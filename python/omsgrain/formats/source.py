@@ -27,10 +27,21 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from omsgrain import _core
 from omsgrain.errors import FormatError
 from omsgrain.grain import Grain
 
-__all__ = ["KEY", "Difference", "Json", "Source", "apply", "difference", "same"]
+__all__ = [
+    "KEY",
+    "Difference",
+    "Json",
+    "Source",
+    "apply",
+    "difference",
+    "same",
+    "spell",
+    "spelled",
+]
 
 KEY = "x_src"
 _spell = json.JSONEncoder(separators=(",", ":")).encode
@@ -65,16 +76,8 @@ class Source:
 
     def to_bytes(self) -> bytes:
         """The value of ``x_src``."""
-        value: dict[str, Any] = {"f": self.format, "k": self.kind, "id": self.id}
-        if self.residual is not None:
-            value["r"] = self.residual
-        if self.parts:
-            value["p"] = list(self.parts)
-        if self.hash is not None:
-            value["h"] = self.hash
-        if self.packed is not None:
-            value["e"] = self.packed
-        return _spell(value).encode("ascii")
+        known = (self.residual, list(self.parts), self.hash, self.packed)
+        return spelled(self.format, self.kind, self.id, *known)
 
     @classmethod
     def of(cls, grain: Grain) -> Source | None:
@@ -98,6 +101,33 @@ class Source:
             hash_ if isinstance(hash_, str) else None,
             packed if isinstance(packed, str) else None,
         )
+
+
+def spelled(
+    format: str,
+    kind: str,
+    id: str,
+    residual: Difference | None,
+    parts: list[str],
+    hash: str | None,
+    packed: str | None,
+) -> bytes:
+    """The value of ``x_src`` for what `Source` has, without one in between."""
+    value: dict[str, Any] = {"f": format, "k": kind, "id": id}
+    if residual is not None:
+        value["r"] = residual
+    if parts:
+        value["p"] = parts
+    if hash is not None:
+        value["h"] = hash
+    if packed is not None:
+        value["e"] = packed
+    return spell(value)
+
+
+def spell(value: Json) -> bytes:
+    """The text of a value, in ASCII and without spaces."""
+    return _core.spell_json(value) or _spell(value).encode("ascii")
 
 
 def same(one: Json, other: Json) -> bool:

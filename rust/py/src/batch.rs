@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
-use omsgrain_core::batch::Batch as Core;
+use omsgrain_core::batch::{Batch as Core, on_all_cores};
 use omsgrain_core::encode::encode_into;
 use omsgrain_core::jsonl;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+use crate::borrowed::Exact;
 use crate::error::{exception, interrupt};
 use crate::functions::{PyOptions, hex};
-use crate::lane;
 use crate::node::Object;
+use crate::{lane, like};
 
 /// (position, line, exception)
 type Refused = (usize, Option<usize>, Py<PyAny>);
@@ -50,6 +51,19 @@ impl Batch {
     /// The input position of each good grain.
     fn indices(&self) -> Vec<usize> {
         self.0.indices.clone()
+    }
+
+    /// Of each good grain whether its blob, read again, says what its item does: the same fields with
+    /// values of the same types, and if `ordered` the keys of objects inside them in the same order.
+    fn is_like(&self, py: Python<'_>, items: &Bound<'_, PyList>, ordered: bool) -> PyResult<Vec<bool>> {
+        let batch = &self.0;
+        let read = py
+            .detach(|| on_all_cores(batch.bytes.len(), batch.len(), |i| like::read(batch.blob(i))));
+        let compared = read.iter().zip(&batch.indices).map(|(read, at)| {
+            let item = items.get_item(*at)?;
+            Ok(read.as_ref().is_some_and(|read| like::is_like(Exact::new(&item), read, ordered)))
+        });
+        compared.collect()
     }
 
     /// (position, line, exception) of each that was refused.
