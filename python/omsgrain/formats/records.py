@@ -10,15 +10,16 @@ cannot.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats import raw
-from omsgrain.formats.fields import Fields, composed, is_equal, stripped
+from omsgrain.formats.fields import composed, is_equal, stripped
+from omsgrain.formats.kinds import NAME, Built, Fields, Record, Shape
 from omsgrain.formats.orders import Orders
 from omsgrain.formats.source import KEY, Source, apply, difference, spell, spelled
 from omsgrain.grain import Grain, make, options
@@ -41,59 +42,6 @@ _LARGEST: Final = 600_000  # characters of a side channel that stands in the gra
 _LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is
 _TOGETHER: Final = 512  # records whose fields wait for one another to be written
 _ABSENT: Final = object()
-NAME: Final = 2_048
-"""Code points of a name that stands in a field of a grain; a longer one is only kept."""
-
-Record = dict[str, Any]
-
-
-def _no_text(record: Record) -> str | None:
-    return None
-
-
-def _all_of_it(record: Record) -> tuple[Record, str | None]:
-    return record, None
-
-
-def _as_it_is(record: Record, packed: str) -> Record:
-    return record
-
-
-class Shape(NamedTuple):
-    """How records of one kind become grains. All of it is for the usual record.
-
-    Attributes:
-        to_fields: the fields of the grain, by full name, from the record and whose it is:
-            ``type``, ``created_at``, ``namespace``, and ``user_id`` if it is somebody's.
-        from_fields: the record again, from the grain's fields and the record's id, its keys in
-            the order that the format has. It is the caller's to change.
-        name_of: by what the record is known.
-        text_of: the text by which duplicates are found; None for a record that has none.
-        apart: the record without its embedding, and that, packed.
-        whole: the record with it again.
-        order: the order in which the format names the keys of a record, where it is to come back.
-            A record whose keys stand so, those of nobody else behind, says nothing of its order.
-    """
-
-    to_fields: Callable[[Record, str | None], Fields]
-    from_fields: Callable[[Mapping[str, Any], str], Record]
-    name_of: Callable[[Record], str]
-    text_of: Callable[[Record], str | None] = _no_text
-    apart: Callable[[Record], tuple[Record, str | None]] = _all_of_it
-    whole: Callable[[Record, str], Record] = _as_it_is
-    order: Sequence[str] = ()
-
-
-class Built(NamedTuple):
-    """A record as a grain.
-
-    Attributes:
-        grain: the grain.
-        parts: the grains that hold the record whole, if it was too large.
-    """
-
-    grain: Grain
-    parts: Sequence[Grain] = ()
 
 
 class Table:
@@ -297,9 +245,11 @@ def newest(grains: Iterable[Grain]) -> int:
 
     Of most only the header is looked at, which has whole seconds.
     """
-    heads = [(_core.header(grain.blob)[4], grain) for grain in grains]
-    last = max((second for second, _ in heads), default=0)
-    return max((grain["created_at"] for second, grain in heads if second == last), default=0)
+    listed = list(grains)
+    seconds = [_core.header(grain.blob)[4] for grain in listed]
+    last = max(seconds, default=0)
+    at_last = (grain for grain, second in zip(listed, seconds, strict=True) if second == last)
+    return max((grain["created_at"] for grain in at_last), default=0)
 
 
 def _state(context: Fields, created_at: int, namespace: str, owner: str | None) -> Fields:

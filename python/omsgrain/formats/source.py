@@ -151,6 +151,8 @@ def difference(rebuilt: Json, original: Json, *, ordered: bool = True) -> Differ
         original: what there was.
         ordered: whether the order of keys tells anything.
     """
+    if rebuilt is original:
+        return None
     if isinstance(rebuilt, dict) and isinstance(original, dict):
         return _of_objects(rebuilt, original, ordered)
     if (

@@ -51,6 +51,16 @@ pub fn json_member(text: &[u8], names: Vec<String>) -> Option<(String, Option<St
     json::member(text, &names).map(|(name, value)| (name.to_owned(), value))
 }
 
+/// The members of an object that have one of the names, up to the first that has one of `until`, as
+/// `json_member` tells one.
+#[pyfunction]
+pub fn json_members(text: &[u8], names: Vec<String>, until: Vec<String>) -> Vec<(String, Option<String>)> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let until: Vec<&str> = until.iter().map(String::as_str).collect();
+    let found = json::members(text, &names, &until);
+    found.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// From so many bytes on, the garbage collector rests while objects are made of them.
 const MANY: usize = 64 << 10;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that are good at first sight, as nearly all are: seen in one look at all their fields."""
+"""Records that are good at first sight, as nearly all are: one look at all their fields."""
 
 from __future__ import annotations
 

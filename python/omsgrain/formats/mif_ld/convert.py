@@ -228,8 +228,7 @@ def imported(
     built = TABLE.to_grains(given, owner=user_id)
     grains: dict[str, Grain] = {}
     for one in built:
-        for part in one.parts:
-            grains[part.address] = part
+        grains.update((part.address, part) for part in one.parts)
         grains[one.grain.address] = one.grain
     envelope: dict[str, Any] = {_FILES: [file.entry for file in files]}
     if counters:
