@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
-use omsgrain_core::batch::{Batch as Core, on_all_cores};
+use omsgrain_core::batch::Batch as Core;
+use omsgrain_core::decode::Grain;
 use omsgrain_core::encode::encode_into;
-use omsgrain_core::jsonl;
+use omsgrain_core::{ahead, jsonl};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -57,13 +58,16 @@ impl Batch {
     /// values of the same types, and if `ordered` the keys of objects inside them in the same order.
     fn is_like(&self, py: Python<'_>, items: &Bound<'_, PyList>, ordered: bool) -> PyResult<Vec<bool>> {
         let batch = &self.0;
-        let read = py
-            .detach(|| on_all_cores(batch.bytes.len(), batch.len(), |i| like::read(batch.blob(i))));
-        let compared = read.iter().zip(&batch.indices).map(|(read, at)| {
-            let item = items.get_item(*at)?;
-            Ok(read.as_ref().is_some_and(|read| like::is_like(Exact::new(&item), read, ordered)))
-        });
-        compared.collect()
+        let blobs: Vec<&[u8]> = (0..batch.len()).map(|i| batch.blob(i)).collect();
+        let mut like = Vec::with_capacity(blobs.len());
+        let take = |at: usize, grain: omsgrain_core::Result<Grain<'_>>, (): ()| {
+            let item = items.get_item(batch.indices[at])?;
+            let same = |grain| like::is_like(Exact::new(&item), &grain, blobs[at], ordered);
+            like.push(grain.is_ok_and(same));
+            PyResult::Ok(())
+        };
+        ahead::read_each(&blobs, |_, _| (), |work| py.detach(work), take)?;
+        Ok(like)
     }
 
     /// (position, line, exception) of each that was refused.

@@ -1,36 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a blob, read again, says what it was made of: value for value, of the same types.
+//! Whether a blob, read again, says what it was made of: value for value, of the same types. It is
+//! read as anybody reads it; then its payload is walked beside the fields, and no object is made.
 
-use std::borrow::Cow;
-
-use omsgrain_core::decode::{self, Decoded};
-use omsgrain_core::registry::Nested;
-use omsgrain_core::{Node, Value, View};
+use omsgrain_core::codec::cbor::Cbor;
+use omsgrain_core::codec::msgpack::Msgpack;
+use omsgrain_core::codec::{Cursor, Encoding, Head, Wire};
+use omsgrain_core::decode::Grain;
+use omsgrain_core::header::{COMPRESSED, LEN};
+use omsgrain_core::registry::{self, Nested, UNKNOWN};
+use omsgrain_core::{Node, View};
 
 use crate::borrowed::{Exact, declined};
 
-/// A blob that was just made, as anybody reads it; none if nobody can.
-pub fn read(blob: &[u8]) -> Option<Decoded<'_>> {
-    match decode::open(blob).ok()? {
-        (header, Cow::Borrowed(payload)) => decode::read(header, payload).ok(),
-        (_, Cow::Owned(_)) => None, // nobody packs them here
-    }
-}
-
 /// Whether a grain has these fields and no others; `ordered` asks for the order of keys in the
 /// objects inside of them too.
-pub fn is_like(given: Exact<'_>, read: &Decoded<'_>, ordered: bool) -> bool {
-    let (mut good, mut count) = (given.is_dict(), 0);
-    given.entries(|key, value| {
-        count += 1;
-        let item = key.text().and_then(|name| read.items.iter().find(|item| item.name() == name));
-        good = item.is_some_and(|item| {
-            let names = item.field().and_then(|field| field.nested);
-            !item.negate && same(value, &item.value, Names { here: None, items: names }, ordered)
-        });
-        good
-    });
-    good && count == read.items.len()
+pub fn is_like(given: Exact<'_>, grain: &Grain<'_>, blob: &[u8], ordered: bool) -> bool {
+    let header = match grain {
+        Grain::Plain(header, _) => *header,
+        Grain::Other(decoded) => decoded.header,
+    };
+    if !given.is_dict() || header.has(COMPRESSED) {
+        return false; // nobody packs them here
+    }
+    let payload = blob.get(LEN..).unwrap_or_default();
+    match header.encoding() {
+        Encoding::Msgpack => fields::<Msgpack>(given, grain, payload, ordered),
+        Encoding::Cbor => fields::<Cbor>(given, grain, payload, ordered),
+    }
+    .is_some()
+}
+
+fn fields<W: Wire>(given: Exact<'_>, grain: &Grain<'_>, payload: &[u8], ordered: bool) -> Option<()> {
+    let (entries, mut cursor) = (entries(given)?, Cursor::new(payload));
+    let Head::Map(len) = W::head(&mut cursor).ok()? else { return None };
+    if entries.len() != len {
+        return None;
+    }
+    for at in 0..len {
+        text::<W>(&mut cursor)?;
+        let (name, items) = field(grain, at)?;
+        let (_, value) = entries.iter().find(|(own, _)| *own == name)?;
+        same::<W>(*value, &mut cursor, Names { here: None, items }, ordered)?;
+    }
+    Some(())
+}
+
+/// The full name of the field that stands at a place of the payload, and the table of the maps in
+/// its list. None for one whose sense has turned.
+fn field<'g>(grain: &'g Grain<'_>, at: usize) -> Option<(&'g str, Option<&'static Nested>)> {
+    match grain {
+        Grain::Plain(header, plan) => {
+            let step = plan.steps(header.encoding()).get(at)?;
+            if step.id == UNKNOWN {
+                return Some((plan.names.get(step.from)?, None));
+            }
+            let field = registry::field(step.id);
+            Some((field.name, field.nested))
+        }
+        Grain::Other(decoded) => {
+            let item = decoded.items.get(at).filter(|item| !item.negate)?;
+            Some((item.name(), item.field().and_then(|field| field.nested)))
+        }
+    }
 }
 
 /// The table by which the keys of a map have full names, and that of the maps in a list.
@@ -41,43 +72,55 @@ struct Names {
 }
 
 impl Names {
-    fn full<'k>(self, key: &'k str) -> &'k str {
+    fn full(self, key: &str) -> &str {
         self.here.and_then(|table| table.by_short(key)).map_or(key, |field| field.name)
     }
 }
 
-fn same(given: Exact<'_>, read: &Value<'_>, names: Names, ordered: bool) -> bool {
-    let Ok(view) = given.view() else { return false };
-    match (view, read) {
-        (View::Null, Value::Null) => true,
-        (View::Bool(one), Value::Bool(other)) => one == *other,
-        (View::Int(one), Value::Int(other)) => one == *other,
+fn same<W: Wire>(given: Exact<'_>, cursor: &mut Cursor<'_>, names: Names, ordered: bool) -> Option<()> {
+    let (view, head) = (given.view().ok()?, W::head(cursor).ok()?);
+    let good = match (view, head) {
+        (View::Null, Head::Nil) => true,
+        (View::Bool(one), Head::Bool(other)) => one == other,
+        (View::Int(one), Head::Int(other)) => one == other,
         // 0.0 is not what -0.0 is.
-        (View::Float(one), Value::Float(other)) => one.to_bits() == other.to_bits(),
-        (View::Str(one), Value::Str(other)) => *one == **other,
-        (View::Bytes(one), Value::Bytes(other)) => one == *other,
-        (View::List, Value::List(items)) => {
+        (View::Float(one), Head::Float(other)) => one.to_bits() == other.to_bits(),
+        (View::Str(one), Head::Str(len)) => one.as_bytes() == cursor.take(len).ok()?,
+        (View::Bytes(one), Head::Bytes(len)) => *one == *cursor.take(len).ok()?,
+        (View::List, Head::Array(len)) => {
             let inner = Names { here: names.items, items: None };
-            let mut at = items.iter();
-            let walked = given.each_item(&mut |one| match at.next() {
-                Some(other) if same(one, other, inner, ordered) => Ok(()),
-                _ => Err(declined()),
-            });
-            walked.is_ok() && at.next().is_none()
+            let mut item = |one| same::<W>(one, cursor, inner, ordered).ok_or_else(declined);
+            given.list_len() == len && given.each_item(&mut item).is_ok()
         }
-        (View::Map, Value::Map(entries)) => {
-            let (mut good, mut count) = (true, 0);
-            given.entries(|key, one| {
-                let found = key.text().and_then(|name| {
-                    let named = |(other, _): &&(Cow<'_, str>, Value<'_>)| names.full(other) == name;
-                    if ordered { entries.get(count).filter(named) } else { entries.iter().find(named) }
-                });
-                count += 1;
-                good = found.is_some_and(|(_, other)| same(one, other, Names::default(), ordered));
-                good
-            });
-            good && count == entries.len()
+        (View::Map, Head::Map(len)) => {
+            let entries = entries(given)?;
+            if entries.len() != len {
+                return None;
+            }
+            for at in 0..len {
+                let name = names.full(text::<W>(cursor)?);
+                let named = |(own, _): &&(&str, Exact<'_>)| *own == name;
+                let found = if ordered { entries.get(at).filter(named) } else { entries.iter().find(named) };
+                same::<W>(found?.1, cursor, Names::default(), ordered)?;
+            }
+            true
         }
         _ => false,
-    }
+    };
+    good.then_some(())
+}
+
+/// The entries of a dict; none if a key is no text.
+fn entries<'a>(dict: Exact<'a>) -> Option<Vec<(&'a str, Exact<'a>)>> {
+    let (mut found, mut good) = (Vec::with_capacity(16), true);
+    dict.entries(|key, value| {
+        good = key.text().map(|name| found.push((name, value))).is_some();
+        good
+    });
+    good.then_some(found)
+}
+
+fn text<'p, W: Wire>(cursor: &mut Cursor<'p>) -> Option<&'p str> {
+    let Head::Str(len) = W::head(cursor).ok()? else { return None };
+    std::str::from_utf8(cursor.take(len).ok()?).ok()
 }
