@@ -34,7 +34,7 @@ def test_fields_of_2_0() -> None:
 def test_fields_of_1_0() -> None:
     rows = table(PAGE, "of MIF 1.0", "field", "kind", "required", "in the SEP", "what")
     assert _bare(rows) == _bare([
-        [shape, one.name, one.kind, _yes(one.required), _yes(one.sep), one.says]
+        [shape, one.name, one.kind, _yes(one.required), _yes(one.own), one.says]
         for shape, fields in mif1.SHAPES.items()
         for one in fields
     ])  # fmt: skip

@@ -8,7 +8,11 @@ times       times as text
 source      the side channel of a grain that was a record
 packed      embeddings that came as arrays of numbers
 raw         what is too large for one grain
+orders      the order of a record's keys
+kinds       how records of one kind become grains
 records     records of any format as grains, and back
+listed      documents whose records stand in arrays
+shapes      objects by tables of their fields
 exact       how a text is spelled
 document    a whole document: records, and a manifest of what stood around them
 sniff       which format a document is of

@@ -20,6 +20,7 @@ from omsgrain.formats import raw
 from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import KEY, Source, apply, same
+from omsgrain.formats.source import spell as spell_plain
 from omsgrain.grain import Grain, make
 
 __all__ = [
@@ -155,7 +156,7 @@ def manifest(
         make(base | {"context": context, _ADDRESSES: digests})
         for context, digests in _paged(found.arrays)
     ]
-    envelope = json.dumps(found.envelope, separators=(",", ":")).encode("ascii")
+    envelope = spell_plain(found.envelope)
     parts: list[Grain] = []
     if len(envelope) > _LARGEST:
         parts = raw.split(envelope, created_at=created_at, user_id=user_id)
@@ -173,7 +174,7 @@ def manifest(
         kept = raw.split(text, created_at=created_at, user_id=user_id)
         whole[_TEXT] = _digests(kept)
     if ids := sorted(keyed):
-        spelled_ids = json.dumps(ids, separators=(",", ":")).encode("ascii")
+        spelled_ids = spell_plain(ids)
         if len(spelled_ids) <= _LISTED:
             whole[_KEYED] = spelled_ids
         else:

@@ -32,7 +32,7 @@ from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.raw import Get
-from omsgrain.formats.records import Record
+from omsgrain.formats.records import Record, newest
 from omsgrain.grain import Grain
 
 __all__ = ["ARRAY", "Taken", "dump", "files_of", "imported", "is_local", "load", "own",
@@ -234,7 +234,7 @@ def imported(
     if counters:
         envelope[_COUNTERS] = counters
     whole = replace(whole, envelope=envelope, arrays={ARRAY: [one.grain.address for one in built]})
-    made = max((one.grain["created_at"] for one in built), default=0)
+    made = newest(one.grain for one in built)
     more = manifest(whole, created_at=made, user_id=user_id, text=text)
     warnings = _bounded(one for file in files for one in file.warnings)
     problems = _bounded(one for file in files for one in file.problems)
