@@ -95,8 +95,8 @@ def dump(
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
         **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
-            ``user_id`` and ``exported_at``. With ``local`` memories of the namespace
-            ``_local`` leave too.
+            ``user_id`` and ``exported_at``; of MIF in JSON-LD also ``shape``. With ``local``
+            memories of the namespace ``_local`` leave too.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
