@@ -93,9 +93,7 @@ def test_what_is_not_told_comes_back_from_the_other_shape(memory: dict[str, Any]
     there = formats.dump(found, format=LD, shape=others(memory), local=True)
     (made,) = json.loads(there.data)
     assert judge(made, shape=others(memory)).ok
-    back = formats.dump(
-        formats.load(there.data), format=LD, shape=shape_of(memory), local=True
-    )
+    back = formats.dump(formats.load(there.data), format=LD, shape=shape_of(memory), local=True)
     (again,) = json.loads(back.data)
     lost = {loss.field.split("/")[0] for loss in there.losses} | {"@type"}
     assert {key: value for key, value in again.items() if key not in lost} == {
@@ -165,8 +163,12 @@ def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     shell.json("export", store, out, "--user", "ada", "--shape", "1.x", "--strict")
     records = json.loads(out.read_bytes())["records"]
     assert all("conceptType" in one["payload"] for one in records)
-    assert shell("convert", GARDEN, tmp_path / "files", "--shape", "1.x", "--layout", "directory") == 0
-    assert shell("convert", target, tmp_path / "vault", "--layout", "markdown") == 0
+    assert (
+        shell("convert", GARDEN, tmp_path / "files", "--shape", "1.x", "--layout", "directory")
+        == 0
+    )
+    options = ("--layout", "markdown", "--shape", "1.x")
+    assert shell("convert", target, tmp_path / "vault", *options) == 0
     names = {path.name for path in (tmp_path / "vault").iterdir()}
     assert names and not any(name.endswith(".memory.md") for name in names)
 
@@ -188,9 +190,7 @@ def test_a_name_that_says_another_shape_is_told(
     assert ("shape" in {one["field"] for one in lost}) is told
 
 
-def test_markdown_in_a_directory_is_read_in_its_shape_again(
-    shell: Shell, tmp_path: Path
-) -> None:
+def test_markdown_in_a_directory_is_read_in_its_shape_again(shell: Shell, tmp_path: Path) -> None:
     source, vault, back = tmp_path / "x.jsonld", tmp_path / "vault", tmp_path / "back.jsonld"
     source.write_bytes(spelled([MINIMAL, MINIMAL_1X]))
     assert shell.json("convert", source, vault, "--layout", "markdown")["losses"] == []

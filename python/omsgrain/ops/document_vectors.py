@@ -78,7 +78,7 @@ def _comes_back(vector: Mapping[str, Any], found: Import) -> bool:
     layout, text = vector["layout"], vector["document"]
     if layout not in (*_IN_JSON, "lines", "markdown"):
         return True
-    again = formats.dump(found, format=vector["format"]).data.decode()
+    again = formats.dump(found, format=vector["format"], local=True).data.decode()
     if layout == "markdown":
         return bool(again == text)
     if layout == "lines":

@@ -9,7 +9,9 @@ from typing import Any, Final, cast
 
 from omsgrain import formats
 from omsgrain.formats import Import, Loss
+from omsgrain.formats.across.returning import taken_back
 from omsgrain.formats.mif_ld import corpus, markdown
+from omsgrain.formats.mif_ld.convert import load
 from omsgrain.formats.mif_ld.limits import LIMITS
 from omsgrain.formats.mif_ld.shape import shape_of
 from omsgrain.formats.mif_ld.validate import Mode
@@ -33,7 +35,7 @@ def read(path: Path, mode: str) -> tuple[Import, list[Loss]]:
     """
     asked = cast("Mode", mode)
     if path.is_dir():
-        found = corpus.load_directory(path, mode=asked)
+        found = taken_back(corpus.load_directory(path, mode=asked))
     else:
         with path.open("rb") as source:
             data = source.read(LIMITS.document + 1)  # one more, so that it is refused
@@ -92,7 +94,8 @@ def _write_directory(
 
     if is_foreign(read.grains, "mif-ld"):
         dumped = formats.dump(read, format="mif-ld", layout="array", local=local, **options)
-        read, losses = formats.load(dumped.data, format="mif-ld"), dumped.losses
+        # As it stands: what goes along in memories stays in them.
+        read, losses = load(dumped.data), dumped.losses
     shape = options.get("shape")
     with NewFiles(replace=replace) as files:
 

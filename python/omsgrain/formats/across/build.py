@@ -57,6 +57,7 @@ class Options:
         user: whose it is; by default who is named around the records, or is the one of all grains.
         exported_at: when it was made; by default when the other document was, or the newest grain.
         shape: of MIF in JSON-LD: of its memories; by default 0.1.
+        beside: of MIF in JSON-LD: whether anything has a place beside its memories.
     """
 
     embeddings: bool = True
@@ -65,6 +66,7 @@ class Options:
     user: str | None = None
     exported_at: str | None = None
     shape: Shape | None = None
+    beside: bool = True
 
 
 @dataclass(slots=True)

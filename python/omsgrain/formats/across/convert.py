@@ -12,7 +12,7 @@ from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.across import mif_ld
 from omsgrain.formats.across.bare import NOT_ASKED, bare
 from omsgrain.formats.across.build import ARRAYS, Made, Options, build
-from omsgrain.formats.across.carry import load_up
+from omsgrain.formats.across.carry import has_beside, load_up
 from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem import bundle, embedding
@@ -117,7 +117,7 @@ def dump(
         raise SchemaError("only AIMEM has producers", field="/producer", found=to)
     given = Options(to != AIMEM if embeddings is None else embeddings, strict,
                     **_said(producer=producer, user=user_id, exported_at=exported_at,
-                            shape=shape))  # fmt: skip
+                            shape=shape), beside=layout in (None, "corpus"))  # fmt: skip
     try:
         found = heap(grains)
         document, losses = tree(found, to, vectors, given)
@@ -166,7 +166,8 @@ def tree(
     losses = losses + made.losses
     if own is not None:
         return _refilled(found, own, made, to, vectors, options), losses
-    if not options.strict:
+    # Without what goes along beside memories, those that stand in them may be of no use.
+    if not options.strict and (options.beside or not has_beside(made.envelope)):
         losses = [one for one in losses if one.reason == NOT_ASKED]
     arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
     _add(arrays, found.records.get(to, ()), to, vectors, options)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memory of one shape in the other, and what that does not hold: it is brought back, and compared.
+"""A memory of one shape in the other, and what that does not hold.
+
+It is brought back, and compared: nobody writes down what a shape cannot hold.
 
 What both have in common stays as it is; so do members that only one of them names, where the other
 one takes them as unknown ones.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -15,9 +16,13 @@ from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record
 
-__all__ = ["Taken", "in_order", "taken"]
+__all__ = ["Taken", "document_of", "in_order", "taken"]
 
 _OF_ONE: Final = 100  # findings of a document that are told
+_DOCUMENT = re.compile(
+    r"(?:/[^/]*\.(?:md|json|jsonld|ndjson|jsonl)(?=/|$))?(?:/(?:records|memories)/[0-9]+|/[0-9]+)?",
+    re.IGNORECASE,
+)
 
 
 class Taken(NamedTuple):
@@ -70,6 +75,12 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
     if not all(good):
         entry = layouts.shrunk(entry, good)
     return Taken(entry, values, tuple(warnings), tuple(problems), tuple(dropped), tuple(places))
+
+
+def document_of(pointer: str) -> str:
+    """The pointer of the document that a pointer leads into, in a file or a directory."""
+    found = _DOCUMENT.match(pointer)
+    return "" if found is None else found[0]
 
 
 def in_order(files: Iterable[Taken]) -> list[Problem]:

@@ -9,8 +9,19 @@ from typing import Any, Final
 from omsgrain.formats import model
 from omsgrain.formats.across.content import Content, Found
 from omsgrain.formats.across.mif_ld.words import (
-    CARRIED, ENTITIES, ENTITY, EXTENSIONS, FINER, SOURCES, TYPES, URN, base_of,
-    kind_of_relation, plural, singular, urn_of,
+    CARRIED,
+    ENTITIES,
+    ENTITY,
+    EXTENSIONS,
+    FINER,
+    SOURCES,
+    TYPES,
+    URN,
+    base_of,
+    kind_of_relation,
+    plural,
+    singular,
+    urn_of,
 )  # fmt: skip
 from omsgrain.formats.across.shaping import Record
 from omsgrain.formats.mif_ld.fields import CONTEXT

@@ -44,9 +44,7 @@ SOURCES: Final = {
     "external_import": "imported",
 }
 """Where memories come from, by their names in the model."""
-SAID_SO: Final = {own: name for name, own in SOURCES.items()} | {
-    "ai_generated": "agent_inferred"
-}
+SAID_SO: Final = {own: name for name, own in SOURCES.items()} | {"ai_generated": "agent_inferred"}
 ENTITIES: Final = {
     name: name.lower() for name in ("Person", "Organization", "Technology", "Concept", "File")
 }

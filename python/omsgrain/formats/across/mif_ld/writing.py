@@ -11,7 +11,15 @@ from typing import Any, Final
 from omsgrain.formats import model
 from omsgrain.formats.across.content import Content, Written
 from omsgrain.formats.across.mif_ld.words import (
-    ARRAY, ENTITIES, NAMED, SAID_SO, TYPES, base_of, plural, relation_of_kind, urn_of,
+    ARRAY,
+    ENTITIES,
+    NAMED,
+    SAID_SO,
+    TYPES,
+    base_of,
+    plural,
+    relation_of_kind,
+    urn_of,
 )  # fmt: skip
 from omsgrain.formats.across.shaping import Record
 from omsgrain.formats.across.spelling import count, rate, rfc3339
