@@ -213,9 +213,12 @@ def test_an_ontology_behind_a_long_comment(
     shell: Shell, tmp_path: Path, name: str, options: tuple[str, ...]
 ) -> None:
     file = tmp_path / name
-    for text in (COMMENT + YAML, "---\n" + YAML, YAML.replace("\n", "\r\n")):
+    flow = "{ontology: {id: garden, version: 1.0.0}}"
+    texts = [COMMENT + YAML, "---\n" + YAML, YAML.replace("\n", "\r\n")]
+    for text in [*texts, flow] if "." in name else texts:
         file.write_bytes(text.encode())
         assert shell("validate", file, *options) == 0, shell.err
+        assert shell("ontology", "check", file) == 0, shell.err
 
 
 def test_an_ontology_that_is_too_large_is_not_parsed(shell: Shell, tmp_path: Path) -> None:

@@ -233,3 +233,13 @@ def test_a_section_that_is_content_is_told() -> None:
     loaded = convert.load(b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
                           b"\n## Relationships\n\nIt uses [[y]], and more.\n")  # fmt: skip
     assert [(one.rule, one.pointer) for one in loaded.warnings] == [("section", "/content")]
+
+
+@pytest.mark.parametrize("front", ["id: 5", "id: [a]", "id: a\ntags: 5", "id: a\ncitations: x",
+                                   "id: a\nentities: {}\nrelationships: 5", "id: a\ntemporal: x",
+                                   "id: ~", "id: a\ntitle: {}"])  # fmt: skip
+def test_front_matter_of_other_types_is_refused_and_no_crash(front: str) -> None:
+    data = f"---\n{front}\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n".encode()
+    for mode in ("schema", "lenient", "extra"):
+        with pytest.raises(DocumentError):
+            convert.load(data, mode=mode)

@@ -159,3 +159,14 @@ def test_a_bad_memory_is_told_once_however_bad_it_is(shell: Shell, tmp_path: Pat
         ("a.jsonld", "memory"), ("c.ndjson", "memory"), ("d.jsonld", "memory"),
         ("d.jsonld", "memory"), ("sub~1b.jsonld", "memory"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [[MINIMAL, FULL], [FULL, MINIMAL]])
+def test_two_versions_of_a_memory_in_one_document(
+    store: og.GrainStore, order: list[dict[str, Any]]
+) -> None:
+    first, second = order
+    assert fates(store, [first, second | {"content": "Another."}]) == ["imported", "updated"]
+    (memory,) = exported(store, strict=True)
+    assert memory["content"] == "Another."
+    assert memory["temporal"]["accessCount"] == FULL["temporal"]["accessCount"]

@@ -163,9 +163,10 @@ def _checked(file: Path, asked: _Asked) -> Checked:
         raise UnsupportedError("a container has no kind and no shape", found=str(file))
     head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()  # of JSON, it is for it to refuse
     is_json = head.startswith((b"{", b"["))
-    named_so = asked.kind == "ontology" or file.suffix.lower() in (".yaml", ".yml")
+    is_yaml = file.suffix.lower() in (".yaml", ".yml")
+    named_so = is_yaml or (asked.kind == "ontology" and not is_json)
     is_markdown = not is_json and not named_so and layouts.layout_of(data) == "markdown"
-    if not is_json and not is_markdown and (named_so or _YAML.search(head)):
+    if named_so or (not is_json and not is_markdown and _YAML.search(head)):
         tree = yaml_reader.read(data, most=_YAML_MOST, depth=LIMITS.depth)
         return _summed(file, 1, [(None, asked.judge(tree))], (), ())
     layout = layout_of_file(file.name, data)
