@@ -16,7 +16,7 @@ from mif_ld_documents import FULL, FULL_1X, MEMORIES, MINIMAL, MINIMAL_1X, spell
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif_ld import markdown
-from omsgrain.formats.mif_ld.shape import shape_of
+from omsgrain.formats.mif_ld.shape import Shape, shape_of
 from omsgrain.formats.mif_ld.validate import judge
 from shell import Shell
 
@@ -82,7 +82,7 @@ def test_words_of_relationships() -> None:
     assert "memoryType" not in made[0]
 
 
-def others(memory: dict[str, Any]) -> str:
+def others(memory: dict[str, Any]) -> Shape:
     return "0.1" if shape_of(memory) == "1.x" else "1.x"
 
 

@@ -220,9 +220,13 @@ def _file(data: bytes, name: str, mode: Mode, published: bool, limits: Limits) -
     entry = {"path": name, **found.entry}
     if found.problems and not found.values:
         entry = {"path": name, "layout": "array", "count": 0, "bad": True}
-    told = (found.warnings, found.problems, found.dropped)
-    places = tuple((_key(name) + place, line) for place, line in found.places)
-    return Taken(entry, found.values, *(tuple(_named(each, name)) for each in told), places)
+    return found._replace(
+        entry=entry,
+        warnings=tuple(_named(found.warnings, name)),
+        problems=tuple(_named(found.problems, name)),
+        dropped=tuple(_named(found.dropped, name)),
+        places=tuple((_key(name) + place, line) for place, line in found.places),
+    )
 
 
 def _named(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
