@@ -128,7 +128,8 @@ def dump(
             options.pop("user_id", None) or options.get("tenant_id") or only
         )
     elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
-        raise SchemaError("the document says itself whose it is, and when it was made")
+        says = "a document of its own format keeps whose it is, and when it was made"
+        raise SchemaError(says, field="/user_id", expected="neither")
     else:
         options.pop("strict", None)  # a document of its own format has nothing besides
     written: Dump = own.dump(listed, dict(vectors or {}), **options)
