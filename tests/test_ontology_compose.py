@@ -236,8 +236,8 @@ def test_a_replacement_inside_what_it_replaces_is_not_moved_twice() -> None:
         ({"c": ([], "array"), "d": ([], "array"), "x": (["c", "d"], None), "e": (["c"], "string")},
          ["x", "e"], None),
         # Two say the same; one of them overrides a third.
-        ({"c": ([], "array"), "b": ([], "string"), "o": (["c"], "string"), "x": (["b", "o"], None)},
-         ["x", "c"], "string"),
+        ({"c": ([], "array"), "b": ([], "string"), "o": (["c"], "string"),
+          "x": (["b", "o"], None)}, ["x", "c"], "string"),
     ],
 )  # fmt: skip
 def test_definitions_that_are_equal_count_each(
