@@ -73,7 +73,12 @@ def _tell(checked: Checked, quiet: bool) -> None:
         click.echo(output.safe(f"warning: {line(checked.name, problem)}"), err=True)
     if not quiet and not checked.exit_code:
         many = "" if checked.documents == 1 else f", {checked.documents} documents"
-        click.echo(output.safe(f"{checked.name}: {checked.format}{many}, good"))
+        click.echo(output.safe(flat(f"{checked.name}: {checked.format}{many}, good")))
+
+
+def flat(text: str) -> str:
+    """A text on one line: a name or a key with a line end must not look like another finding."""
+    return text.replace("\n", "\\n")
 
 
 def line(name: str, problem: Problem) -> str:
@@ -86,4 +91,4 @@ def line(name: str, problem: Problem) -> str:
     if value is None and problem.expected is not None:
         got = f" (expected {problem.expected})"
     hint = getattr(problem, "hint", "")
-    return f"{where}: {problem.message}{got}.{' ' if hint else ''}{hint} [{problem.rule}]"
+    return flat(f"{where}: {problem.message}{got}.{' ' if hint else ''}{hint} [{problem.rule}]")
