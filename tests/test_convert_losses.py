@@ -17,10 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omsgrain as og
-from conversions import DOCUMENTS, EXAMPLES, FEWER, PAIRS, converted, load, records
+from conversions import DOCUMENTS, EXAMPLES, FEWER, converted, load, records
+from conversions import PAIRS as ALL_PAIRS
 from omsgrain import formats
 from omsgrain.formats import Loss
 
+#: What memories of MIF in JSON-LD lose, which have another shape then, is asked elsewhere.
+PAIRS = [(one, other) for one, other in ALL_PAIRS if one != "mif-ld"]
 #: What is made of other members, or says nothing.
 DERIVED = {"content_hash", "subtask_ids", "id"}
 #: Names what has an id of its own, which is told there.

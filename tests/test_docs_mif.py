@@ -11,7 +11,7 @@ from omsgrain.formats.mif1 import fields as mif1
 from omsgrain.formats.mif2 import fields as mif2
 
 PAGE = Path(__file__).parents[1] / "docs/formats.md"
-TITLES = {"aimem": "AIMEM", "mif1": "MIF 1.0", "mif2": "MIF 2.0"}
+TITLES = {"aimem": "AIMEM", "mif1": "MIF 1.0", "mif2": "MIF 2.0", "mif-ld": "MIF in JSON-LD"}
 
 
 def _yes(value: bool) -> str:

@@ -99,8 +99,8 @@ def dump(
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
         **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
-            ``user_id`` and ``exported_at``. With ``local`` memories of the namespace
-            ``_local`` leave too.
+            ``user_id`` and ``exported_at``; of MIF in JSON-LD also ``shape``. With ``local``
+            memories of the namespace ``_local`` leave too.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -132,7 +132,8 @@ def dump(
             options.pop("user_id", None) or options.get("tenant_id") or only
         )
     elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
-        raise SchemaError("the document says itself whose it is, and when it was made")
+        says = "a document of its own format keeps whose it is, and when it was made"
+        raise SchemaError(says, field="/user_id", expected="neither")
     else:
         options.pop("strict", None)  # a document of its own format has nothing besides
     written: Dump = own.dump(listed, dict(vectors or {}), **options)

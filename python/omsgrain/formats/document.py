@@ -87,6 +87,7 @@ class Import:
         vectors: the embeddings, by address of the record's grain.
         warnings: what was taken although it looks wrong.
         problems: the records that were not taken, each with its pointer, and why.
+        dropped: what was left out of the records that were taken.
     """
 
     format: str
@@ -94,6 +95,7 @@ class Import:
     vectors: dict[str, Vector] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
+    dropped: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl
 _CHANGING: Final = ("redact_pii", "since", "strict")
 """What is of no use for a document that is given back as it came."""
 _YAML: Final = ".mif.yml"
+_OTHERS: Final = (".md", ".ndjson")
+"""How files of MIF in JSON-LD are called that have no corpus in them."""
 _MOST: Final = 100 << 20  # bytes of a document that is read
 
 
@@ -181,7 +183,8 @@ def import_mif(
         dry_run: change nothing; say what would become of each record.
         actor: who imports, for the audit trail.
         most: bytes of a document at the most; by default 100 MB.
-        **options: of ``gateways.mif.import_document``, and ``passphrase``.
+        **options: of ``gateways.mif.import_document``, ``passphrase``, and of MIF in JSON-LD
+            ``mode``: how strict it is judged.
 
     Raises:
         DocumentError: it is none, or too large.
@@ -192,16 +195,16 @@ def import_mif(
 
     limit = _MOST if most is None else most
     known: dict[str, Any] = {
-        name: options.pop(name) for name in ("format", "passphrase") if name in options
+        name: options.pop(name) for name in ("format", "passphrase", "mode") if name in options
     }
     if file.is_dir():
         from omsgrain.formats.mif_ld.corpus import load_directory
 
-        document = load_directory(file, user_id=user_id)
+        document = load_directory(file, user_id=user_id, mode=known.get("mode", "schema"))
     else:
         with file.open("rb") as source:
             data = source.read(limit + 1)  # one more, so that it is refused
-        if file.name.endswith(".md"):
+        if file.name.lower().endswith(".md"):
             from omsgrain.formats.mif_ld.corpus import shape_of_name
 
             known["shape"] = shape_of_name(file.name)
@@ -238,11 +241,15 @@ def export_mif(
 
     Raises:
         FileExistsError: the file is there, and is not to be replaced.
+        SchemaError: the file is called as one of another layout is.
         OmsError: as `export_document`.
         OSError: the file cannot be written.
     """
     if options.get("document") is None:
         options["layout"] = layout or layout_of_name(file) or "json"
+        if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
+            raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
+                              expected=".jsonld", found=file.suffix)  # fmt: skip
     prepare(store, readonly=True)  # or an empty directory would become a store
     readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
     with (

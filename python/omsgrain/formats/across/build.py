@@ -27,6 +27,7 @@ from omsgrain.formats.document import Loss, Vector
 from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
 from omsgrain.formats.mif1.fields import CONSENT
 from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
+from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.times import spell
 
 __all__ = ["ARRAYS", "Made", "Options", "build"]
@@ -55,6 +56,8 @@ class Options:
         producer: of AIMEM: the namespace of what gets an identifier.
         user: whose it is; by default who is named around the records, or is the one of all grains.
         exported_at: when it was made; by default when the other document was, or the newest grain.
+        shape: of MIF in JSON-LD: of its memories; by default 0.1.
+        beside: of MIF in JSON-LD: whether anything has a place beside its memories.
     """
 
     embeddings: bool = True
@@ -62,6 +65,8 @@ class Options:
     producer: str = PRODUCER
     user: str | None = None
     exported_at: str | None = None
+    shape: Shape | None = None
+    beside: bool = True
 
 
 @dataclass(slots=True)
@@ -103,6 +108,8 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     document, kept = _document(heap, around, to, options)
     found = [Found(item, at) for at, item in enumerate(adapted) if item is not None]
     more: dict[str, Any] = {"producer": options.producer} if to == AIMEM else {}
+    if to == MIF_LD:
+        more["shape"] = options.shape or "0.1"
     written: Written = hub.write(Content(document, found), strict=options.strict, **more)
     losses += _losses(held, items, written, to)
     losses += _around(around, of, kept, written, to)

@@ -21,7 +21,7 @@ from omsgrain.formats.document import Vector
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["carried", "load_up", "member_of", "vector_of"]
+__all__ = ["carried", "has_beside", "load_up", "member_of", "vector_of"]
 
 MEMBER: Final = aimem.CARRIED
 _GRAINS: Final = "grains"
@@ -118,6 +118,12 @@ def _members(
     grains = beside.get(_GRAINS) if isinstance(beside, dict) else None
     for address, blob in grains.items() if isinstance(grains, dict) else ():
         yield from _pair(address, blob)
+
+
+def has_beside(envelope: Mapping[str, Any]) -> bool:
+    """Whether anything goes along beside the memories of a corpus of MIF in JSON-LD."""
+    extensions = _extensions(envelope)
+    return isinstance(extensions, dict) and mif_ld.CARRIED in extensions
 
 
 def member_of(record: Mapping[str, Any]) -> Any:

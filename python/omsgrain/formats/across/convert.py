@@ -12,7 +12,7 @@ from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.across import mif_ld
 from omsgrain.formats.across.bare import NOT_ASKED, bare
 from omsgrain.formats.across.build import ARRAYS, Made, Options, build
-from omsgrain.formats.across.carry import load_up
+from omsgrain.formats.across.carry import has_beside, load_up
 from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem import bundle, embedding
@@ -27,17 +27,20 @@ from omsgrain.formats.document import (
     spelled,
 )
 from omsgrain.formats.exact import spell
+from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.raw import Get
 from omsgrain.formats.source import KEY
 from omsgrain.grain import Grain
 
-__all__ = ["NOT_CHECKED", "dump", "is_foreign", "remade", "tree", "with_vector"]
+__all__ = ["NOT_CHECKED", "SHAPE", "dump", "is_foreign", "remade", "tree", "with_vector"]
 
 Records = dict[str, list[dict[str, Any]]]
 NOT_CHECKED: Final = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError,
 )  # fmt: skip
 """What a record raises that stands in a grain, and that nobody has checked as one."""
+SHAPE: Final = "shape"
+"""In the envelope of MIF in JSON-LD: the shape of what was made of grains that went along."""
 _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
 
 
@@ -76,6 +79,7 @@ def dump(
     exported_at: str | None = None,
     exact: bool = False,
     layout: str | None = None,
+    shape: Shape | None = None,
     passphrase: str | None = None,
     key: bytes | None = None,
 ) -> Dump:
@@ -93,6 +97,8 @@ def dump(
         exact: refuse to write it in another spelling than it had.
         layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``; of MIF in JSON-LD ``document``,
             ``array``, ``lines``, ``corpus`` or ``markdown``.
+        shape: of MIF in JSON-LD: that memories are to have; by default 0.1, and their own for
+            those that are of this format already.
         passphrase: of MIF 1.0: encrypt it, so that this opens it.
         key: instead, 32 bytes as they are.
 
@@ -103,12 +109,15 @@ def dump(
     """
     if to not in (MIF1, MIF_LD) and layout is not None:
         raise SchemaError("only MIF 1.0 and JSON-LD have layouts", field="/format", found=to)
+    if to != MIF_LD and shape is not None:
+        raise SchemaError("only MIF in JSON-LD has shapes", field="/shape", found=to)
     if to != MIF1 and (passphrase, key) != (None, None):
         raise SchemaError("only MIF 1.0 has encryption", field="/format", found=to)
     if to != AIMEM and producer is not None:
         raise SchemaError("only AIMEM has producers", field="/producer", found=to)
     given = Options(to != AIMEM if embeddings is None else embeddings, strict,
-                    **_said(producer=producer, user=user_id, exported_at=exported_at))  # fmt: skip
+                    **_said(producer=producer, user=user_id, exported_at=exported_at,
+                            shape=shape), beside=layout in (None, "corpus"))  # fmt: skip
     try:
         found = heap(grains)
         document, losses = tree(found, to, vectors, given)
@@ -124,8 +133,10 @@ def dump(
 
             data = seal_document(data, passphrase, key=key)
     elif to == MIF_LD:
-        from omsgrain.formats.mif_ld.convert import written
+        from omsgrain.formats.mif_ld.convert import in_shape, written
 
+        losses = list(losses)
+        document["memories"] = in_shape(document["memories"], shape, losses)
         form: Any = layout
         data, lost = written(document, own, form, found.grains.__getitem__)
         losses = [*losses, *lost]
@@ -155,7 +166,8 @@ def tree(
     losses = losses + made.losses
     if own is not None:
         return _refilled(found, own, made, to, vectors, options), losses
-    if not options.strict:
+    # Without what goes along beside memories, those that stand in them may be of no use.
+    if not options.strict and (options.beside or not has_beside(made.envelope)):
         losses = [one for one in losses if one.reason == NOT_ASKED]
     arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
     _add(arrays, found.records.get(to, ()), to, vectors, options)
@@ -169,7 +181,8 @@ def remade(
     if own is not None:
         document = HUBS[to].read([], own.envelope).document
         producer = own.envelope.get("producer") if to == AIMEM else None
-        options = replace(options, **_said(producer=producer, user=document.user,
+        shape = options.shape or (own.envelope.get(SHAPE) if to == MIF_LD else None)
+        options = replace(options, **_said(producer=producer, user=document.user, shape=shape,
                                            exported_at=document.exported_at))  # fmt: skip
     made = build(found, to, vectors, options)
     if not options.strict:

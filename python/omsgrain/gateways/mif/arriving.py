@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.across.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
+from omsgrain.formats.mif_ld.fields import FORMAT
+from omsgrain.formats.mif_ld.taking import document_of
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
@@ -227,6 +229,8 @@ def _bad(problems: Iterable[Problem], found: Version) -> dict[str, RecordReport]
         single = at is None or array in found.single
         pointer = array if single else f"{array}/{at}"
         kind = found.arrays.get(array, "record")
+        if found.name == FORMAT:  # its memories stand in no array of the document
+            pointer, kind = document_of(one.pointer), "memory"
         key = pointer if at is not None else f"{pointer}#{one.line}"
         if key not in bad:
             bad[key] = RecordReport(

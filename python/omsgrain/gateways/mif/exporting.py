@@ -84,6 +84,7 @@ def export_document(
     now: int | None = None,
     actor: str | None = None,
     local: bool = False,
+    shape: str | None = None,
 ) -> tuple[Dump, ExportReport]:
     """Export a user's memory as one document.
 
@@ -105,6 +106,7 @@ def export_document(
         now: ms since 1970, instead of the clock.
         actor: who exports, for the audit trail, if it is another than the store's.
         local: with memories of MIF in JSON-LD that are of the namespace ``_local``.
+        shape: of MIF in JSON-LD: that memories are to have; by default their own, else 0.1.
 
     Raises:
         SchemaError: an argument.
@@ -137,6 +139,7 @@ def export_document(
         embeddings=include_embeddings,
         strict=strict or redact_pii,
         local=local,
+        **({} if shape is None else {"shape": shape}),
     )
     written, losses = _with_foreign(
         store, user_id, json.loads(dumped.data), format, chosen, strict

@@ -119,7 +119,8 @@ class _Import:
         self._planner, self._bound = planner, bound
         self._keeping = Keeping(document, terms.keep_document)
         self._reports: dict[str, RecordReport] = dict(document.bad)
-        self._warnings: list[Problem] = [*document.read.warnings, *bound.warnings]
+        read = document.read
+        self._warnings = [*read.warnings, *read.dropped, *bound.warnings]
         self._failed = False
 
     def take(self, batch: list[Arrived]) -> None:
