@@ -156,6 +156,7 @@ class Table:
             # The difference was taken from these fields, so where they come back the record does.
             if is_like(grain.fields, fields[at], self._ordered):
                 grain._address = address  # known, and not hashed again
+                grain._fields = None  # read again when they are asked for: large, beside the blob
                 made[at] = Built(grain, [])
         return [
             self.to_grain(*given[at], owner=owner) if one is None else one

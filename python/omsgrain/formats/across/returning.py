@@ -17,8 +17,8 @@ from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
 from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
-from omsgrain.formats.across.names import AIMEM
-from omsgrain.formats.document import Import, Manifest, Vector, manifest
+from omsgrain.formats.across.names import AIMEM, MIF2
+from omsgrain.formats.document import Import, Manifest, Vector, manifest, open_manifest
 from omsgrain.formats.packed import float32
 from omsgrain.formats.raw import gather
 from omsgrain.formats.source import Source, difference, same
@@ -40,6 +40,8 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     Returns:
         The same where none went along, or none is what the document still says.
     """
+    if found.format == MIF2 and not _stands_beside(found):
+        return found
     looked = heap(found.grains)
     own = next((one for one in looked.manifests if one.format == found.format), None)
     records = [one.record for one in looked.records.get(found.format, ())]
@@ -57,6 +59,13 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
         return whole or _some(found, looked, own, document, grains)
     except (OmsError, *NOT_CHECKED):
         return found  # what went along is not what it must be
+
+
+def _stands_beside(found: Import) -> bool:
+    """Whether grains stand beside the records of a document, where MIF 2.0 has them."""
+    by_address = {grain.address: grain for grain in found.grains}
+    own = open_manifest(found.grains[-1], by_address.__getitem__) if found.grains else None
+    return own is None or bool(carried(own.envelope, ()))
 
 
 def _all(

@@ -32,6 +32,7 @@ from omsgrain.formats.packed import float32
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Built
 from omsgrain.formats.source import same
+from omsgrain.formats.texts import drained
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load", "spelled"]
@@ -73,15 +74,16 @@ def load(
     grains: dict[str, Grain] = {}
     arrays: dict[str, list[str]] = {}
     vectors: dict[str, Vector] = {}
-    for pointer, items in found.records.items():
-        built = _built(items, owner)
-        arrays[pointer] = [one.grain.address for one in built]
-        for item, one in zip(items, built, strict=True):
-            grains.update((part.address, part) for part in one.parts)
-            grains[one.grain.address] = one.grain
-            if "embedding" in item.record and (vector := _vector(item.record)) is not None:
-                vectors[one.grain.address] = vector
     style = _style(data, found, limits) if exact else None
+    for pointer, items in found.records.items():
+        listed = arrays[pointer] = []
+        for page in drained(items):
+            for item, one in zip(page, _built(page, owner), strict=True):
+                listed.append(one.grain.address)
+                grains.update((part.address, part) for part in one.parts)
+                grains[one.grain.address] = one.grain
+                if "embedding" in item.record and (vector := _vector(item.record)) is not None:
+                    vectors[one.grain.address] = vector
     export = _export(found)
     made = export.get("created_at")
     instant = times.parse(made, floating=True) if isinstance(made, str) else None

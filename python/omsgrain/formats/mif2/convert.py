@@ -32,6 +32,7 @@ from omsgrain.formats.mif2.values import name
 from omsgrain.formats.packed import float32
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Built
+from omsgrain.formats.texts import drained
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
@@ -52,24 +53,26 @@ def load(
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
     read = reading.parse(data, most=limits.document, depth=limits.depth)
+    style = style_of(data, read) if exact else None
     found = documents.of_dict(read)
+    del read  # or all of it would stay until the end
     owner, warnings = _owner(found, user_id)
     grains: dict[str, Grain] = {}
     arrays: dict[str, list[str]] = {}
     vectors: dict[str, Vector] = {}
     for pointer, records in found.records.items():
-        built = _built(records, owner)
-        arrays[pointer] = [one.grain.address for one in built]
-        for item, one in zip(records, built, strict=True):
-            grains.update((part.address, part) for part in one.parts)
-            grains[one.grain.address] = one.grain
-            if item.kind == "memory" and item.of is None:
-                if (vector := _vector(item.value)) is not None:
-                    vectors[one.grain.address] = vector
+        listed = arrays[pointer] = []
+        for page in drained(records):
+            for item, one in zip(page, _built(page, owner), strict=True):
+                listed.append(one.grain.address)
+                grains.update((part.address, part) for part in one.parts)
+                grains[one.grain.address] = one.grain
+                if item.kind == "memory" and item.of is None:
+                    if (vector := _vector(item.value)) is not None:
+                        vectors[one.grain.address] = vector
     meta = found.envelope.get("export_meta", {})
     made = times.parse(meta.get("created_at", ""), floating=True)
     known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
-    style = style_of(data, read) if exact else None
     whole = Manifest(FORMAT, known, found.envelope, arrays, style)
     text = data if exact and style is None else None
     more = manifest(whole, created_at=times.of_grain(made), user_id=owner, text=text)
