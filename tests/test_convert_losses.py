@@ -320,3 +320,14 @@ def test_what_goes_along_and_is_no_record_does_no_harm(source: str) -> None:
                 "vendor_extensions": {"omsgrain": {"grains": {grain.address: blob}}}}  # fmt: skip
     found = formats.load(json.dumps(document).encode())
     assert json.loads(formats.dump(found, format="mif2").data) == document
+
+
+@pytest.mark.parametrize("of", sorted(EXAMPLES))
+def test_a_grain_of_a_document_that_is_missing_is_told(of: str) -> None:
+    for document in EXAMPLES[of]:
+        read = load(document, of)
+        for at in range(len(read.grains) - 1):
+            grains = [*read.grains[:at], *read.grains[at + 1 :]]
+            with pytest.raises(og.errors.OmsError) as caught:
+                formats.dump(grains, format=of)
+            assert caught.value.code == "ERR_NOT_FOUND"

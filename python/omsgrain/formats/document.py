@@ -21,6 +21,7 @@ from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import KEY, Source, apply, same
 from omsgrain.formats.source import spell as spell_plain
+from omsgrain.formats.texts import Texts
 from omsgrain.grain import Grain, make
 
 __all__ = [
@@ -271,7 +272,7 @@ def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
 
 def lift(
     document: dict[str, Any], pointers: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Take the arrays of records out of a document.
 
     Args:
@@ -279,18 +280,19 @@ def lift(
         pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
 
     Returns:
-        The document with these arrays empty, and the arrays by pointer.
+        The document with these arrays empty, and the arrays by pointer: lists, or `Texts`.
     """
-    envelope, arrays = document, {}
+    envelope: dict[str, Any] = document
+    arrays: dict[str, Any] = {}
     for pointer in pointers:
         array = _at(document, pointer)
-        if isinstance(array, list):
+        if isinstance(array, list | Texts):
             arrays[pointer] = array
             envelope = _with(envelope, pointer, [])
     return envelope, arrays
 
 
-def fill(envelope: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
+def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Put the arrays of records into a document again; the other way of `lift`.
 
     Raises:
@@ -310,7 +312,7 @@ def _at(value: Any, pointer: str) -> Any:
     return value
 
 
-def _with(document: dict[str, Any], pointer: str, array: list[Any]) -> dict[str, Any]:
+def _with(document: dict[str, Any], pointer: str, array: Any) -> dict[str, Any]:
     """The document with another array; only what leads to it is copied."""
     *way, last = _keys(pointer)
     whole = place = dict(document)

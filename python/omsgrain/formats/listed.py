@@ -12,6 +12,7 @@ from omsgrain.formats import raw
 from omsgrain.formats.document import Manifest, Vector, open_manifest
 from omsgrain.formats.packed import float32
 from omsgrain.formats.records import NAME, Built, Table
+from omsgrain.formats.texts import drained
 from omsgrain.grain import Grain
 
 __all__ = ["Gathered", "Item", "gathered", "getter", "owner_of", "the_one", "vector_of"]
@@ -47,7 +48,7 @@ class Gathered(NamedTuple):
 
 def gathered(
     table: Table,
-    arrays: Mapping[str, Sequence[Item]],
+    arrays: Mapping[str, list[Item]],
     owner: str | None,
     vector: Callable[[Item], Vector | None],
 ) -> Gathered:
@@ -55,7 +56,7 @@ def gathered(
 
     Args:
         table: the kinds of records of its format.
-        arrays: the records, by pointer of the array.
+        arrays: the records, by pointer of the array; they are taken out of the lists.
         owner: whose they are, if that is known.
         vector: what is searched of a record's embedding.
     """
@@ -63,14 +64,15 @@ def gathered(
     for pointer, items in arrays.items():
         listed: list[str] = []
         found.arrays[pointer] = listed
-        for item, one in zip(items, _built(table, items, owner), strict=True):
-            for part in one.parts:
-                found.grains[part.address] = part
-            address = one.grain.address
-            found.grains[address] = one.grain
-            listed.append(address)
-            if (searched := vector(item)) is not None:
-                found.vectors[address] = searched
+        for page in drained(items):
+            for item, one in zip(page, _built(table, page, owner), strict=True):
+                for part in one.parts:
+                    found.grains[part.address] = part
+                address = one.grain.address
+                found.grains[address] = one.grain
+                listed.append(address)
+                if (searched := vector(item)) is not None:
+                    found.vectors[address] = searched
     return found
 
 

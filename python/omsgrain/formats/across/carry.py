@@ -15,7 +15,7 @@ from typing import Any, Final
 from omsgrain.errors import OmsError
 from omsgrain.formats.across import aimem, mif2, mif_ld
 from omsgrain.formats.across.build import Made
-from omsgrain.formats.across.gather import Heap
+from omsgrain.formats.across.gather import Heap, parts_of
 from omsgrain.formats.across.names import MIF1, MIF2, MIF_LD
 from omsgrain.formats.document import Vector
 from omsgrain.formats.source import Source
@@ -39,6 +39,7 @@ def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> N
             for them.
     """
     own = {one.address for one in heap.records.get(to, ())}
+    own |= {part for address in own for part in parts_of(heap.grains[address])}
     left = dict.fromkeys(address for address in heap.grains if address not in own)
     if to != MIF2:
         for array in made.arrays.values():

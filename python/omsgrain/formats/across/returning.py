@@ -17,8 +17,8 @@ from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
 from omsgrain.formats.across.convert import NOT_CHECKED, SHAPE, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
-from omsgrain.formats.across.names import AIMEM
-from omsgrain.formats.document import Import, Manifest, Vector, manifest
+from omsgrain.formats.across.names import AIMEM, MIF2
+from omsgrain.formats.document import Import, Manifest, Vector, manifest, open_manifest
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.packed import float32
 from omsgrain.formats.raw import gather
@@ -41,6 +41,8 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     Returns:
         The same where none went along, or none is what the document still says.
     """
+    if found.format == MIF2 and not _stands_beside(found):
+        return found
     looked = heap(found.grains)
     own = next((one for one in looked.manifests if one.format == found.format), None)
     records = [one.record for one in looked.records.get(found.format, ())]
@@ -67,6 +69,13 @@ def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
     """The shape that memories of MIF in JSON-LD have in which grains went along."""
     of_1_x = any("conceptType" in one for one in records if member_of(one) is not None)
     return "1.x" if of_1_x else "0.1"
+
+
+def _stands_beside(found: Import) -> bool:
+    """Whether grains stand beside the records of a document, where MIF 2.0 has them."""
+    by_address = {grain.address: grain for grain in found.grains}
+    own = open_manifest(found.grains[-1], by_address.__getitem__) if found.grains else None
+    return own is None or bool(carried(own.envelope, ()))
 
 
 def _all(

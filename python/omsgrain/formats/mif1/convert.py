@@ -65,10 +65,10 @@ def load(
     if unnamed:
         says, where = WARNINGS["owner_not_kept"].says, "/export/user_id"
         warnings = (*warnings, Problem("owner_not_kept", where, says))
+    style = _style(data, found, limits) if exact else None
     made = gathered(
         TABLE, found.records, owner, lambda item: vector_of(item.value.get("embedding"))
     )
-    style = _style(data, found, limits) if exact else None
     when, known = export.get("created_at"), export.get("id")
     instant = times.parse(when, floating=True) if isinstance(when, str) else None
     whole = Manifest(

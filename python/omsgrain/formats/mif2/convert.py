@@ -39,7 +39,9 @@ def load(
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
     read = reading.parse(data, most=limits.document, depth=limits.depth)
+    style = style_of(data, read) if exact else None
     found = documents.of_dict(read)
+    del read  # or all of it would stay until the end
     meta, warnings = found.envelope.get("export_meta", {}), found.warnings
     owner, unnamed = owner_of(meta.get("user_id"), user_id)
     if unnamed:
@@ -48,7 +50,6 @@ def load(
     made = gathered(TABLE, found.records, owner, _vector)
     when = times.parse(meta.get("created_at", ""), floating=True)
     known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
-    style = style_of(data, read) if exact else None
     whole = Manifest(FORMAT, known, found.envelope, made.arrays, style)
     text = data if exact and style is None else None
     more = manifest(whole, created_at=times.of_grain(when), user_id=owner, text=text)
