@@ -86,15 +86,16 @@ def test_for_syncing(below: Store) -> None:
     whole = tokens.find(tokens.add("hub", None, ["sync:read", "sync:write"]))
     assert whole is not None
     assert (whole.tenant, whole.namespaces) == (None, ())
-    for scopes, names in (
-        (["export"], ["hall"]),
-        (["sync:read", "export"], ["hall"]),
-        (["sync:read"], [""]),
-        (["sync:read"], ["a" * 257]),
-        (["sync:read"], [str(n) for n in range(65)]),
+    for tenant, scopes, names in (
+        (ADA, ["export"], ["hall"]),
+        (ADA, ["sync:read"], []),
+        (ADA, ["sync:read", "export"], []),
+        (None, ["sync:read"], [""]),
+        (None, ["sync:read"], ["a" * 257]),
+        (None, ["sync:read"], [str(n) for n in range(65)]),
     ):
         with pytest.raises(SchemaError):
-            tokens.add("x", ADA, scopes, namespaces=names)
+            tokens.add("x", tenant, scopes, namespaces=names)
     assert tokens.forget([ADA]) == 0
 
 

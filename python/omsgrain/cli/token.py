@@ -30,9 +30,10 @@ def token() -> None:
     """Make and end the tokens that `serve` asks for.
 
     A token opens the memory of one tenant, for what its scopes say: import, export, admin (which
-    may erase). With sync:read and sync:write another store fetches and gives; such a token may be
-    for namespaces, or the whole store. The store keeps its SHA-256 only. A server that runs sees
-    all changes at once. Each command has --json.
+    may erase). One for another store lets it fetch (sync:read), bring grains and states
+    (sync:write), bring holds, restrictions and erasures (sync:admin); of some namespaces, or of
+    the whole store. The store keeps its SHA-256 only. A server that runs sees all changes at once.
+    Each command has --json.
     """
 
 

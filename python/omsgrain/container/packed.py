@@ -3,7 +3,7 @@
 
 Unpacked it is ``u32 length ++ grain``, ended by u32 0. Each frame states what it unpacks to, so
 that nothing is unpacked which is too large. A grain that we write stands whole in one frame: of a
-stream that was cut, all frames that came are of use.
+stream that was cut, all frames that came are of use. Other bytes may stand before the grains.
 """
 
 from __future__ import annotations
@@ -16,25 +16,29 @@ from omsgrain.container.layout import MAX_GRAIN
 from omsgrain.container.stream import END, read_stream
 from omsgrain.errors import CorruptError, TooLargeError
 
-__all__ = ["pack_stream", "unpack_stream"]
+__all__ = ["Unpacked", "pack_stream", "unpack_stream"]
 
 _ZSTD = 1
 _LENGTH = 4
 #: Bytes of grains in a frame: enough to pack well, and little to lose when a line breaks.
 _FRAME = 128 << 10
+_BEFORE = 1 << 20
 #: How much is looked at to find the end of a frame: most take less than the first; none that may
 #: be unpacked takes more than the last.
 _WINDOWS = (_FRAME + (_FRAME >> 4), 1 << 20, 9 << 20)
 
 
-def pack_stream(grains: Iterable[bytes]) -> Iterator[bytes]:
+def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]:
     """The frames of a stream of grains, one after the other.
 
     Args:
         grains: blobs and envelopes that are known to be good.
+        before: what stands before the first of them.
     """
-    parts: list[bytes] = []
-    size = 0
+    while len(before) > _BEFORE:
+        yield _core.pack_frame(_ZSTD, before[:_BEFORE])
+        before = before[_BEFORE:]
+    parts, size = [before], len(before)
     for grain in grains:
         parts += [len(grain).to_bytes(_LENGTH, "big"), grain]
         size += len(grain)
@@ -59,14 +63,16 @@ def unpack_stream(data: bytes, *, limit: int) -> Iterator[bytes]:
         TooLargeError: it unpacks to more than the limit, or a length that no grain has.
         TooShortError: a length that no grain has.
     """
-    frames = _Frames(data, limit)
-    yield from read_stream(cast("BinaryIO", frames), max_grain=MAX_GRAIN)
-    if not frames.over:
-        raise CorruptError("bytes follow the end mark of the stream")
+    yield from Unpacked(data, limit).grains()
 
 
-class _Frames:
-    """What frames unpack to, read as a file; one of them is held."""
+class Unpacked:
+    """What frames unpack to, read as a file; one of them is held.
+
+    Args:
+        data: the frames.
+        limit: bytes that they may unpack to, all together.
+    """
 
     def __init__(self, data: bytes, limit: int) -> None:
         self._data = data
@@ -75,13 +81,29 @@ class _Frames:
         self._limit = limit
         self._frame = memoryview(b"")
 
-    @property
-    def over(self) -> bool:
-        """Whether all was read."""
-        return not self._frame and self._at == len(self._data)
+    def grains(self) -> Iterator[bytes]:
+        """The grains from here on; errors are those of ``unpack_stream``."""
+        yield from read_stream(cast("BinaryIO", self), max_grain=MAX_GRAIN)
+        if self._frame or self._at < len(self._data):
+            raise CorruptError("bytes follow the end mark of the stream", offset=self._at)
+
+    def exactly(self, size: int) -> bytes:
+        """So many bytes.
+
+        Raises:
+            CorruptError: there are not so many.
+            TooLargeError: the frames unpack to more than the limit.
+        """
+        found = bytearray()
+        while len(found) < size:
+            piece = self.read(size - len(found))
+            if not piece:
+                raise CorruptError("the stream ends too early", offset=self._at)
+            found += piece
+        return bytes(found)
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most so many bytes; none at the end. Errors are those of ``exactly``."""
         if not self._frame and self._at < len(self._data):
             self._next()
         taken, self._frame = bytes(self._frame[:size]), self._frame[size:]

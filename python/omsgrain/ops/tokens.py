@@ -31,7 +31,7 @@ def add_token(
     Args:
         store: where.
         name: what it is called there.
-        tenant: whose memory it opens; None of one for syncing more than that.
+        tenant: whose memory it opens; None of one for syncing.
         scopes: what it is good for.
         namespaces: those that it opens, of one for syncing.
         whole_store: it is for syncing all there is: nobody gets such a token by leaving

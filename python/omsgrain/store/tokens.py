@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens that let somebody in over the network, each for one tenant or for what a store syncs.
+"""Tokens that let somebody in over the network, each for a tenant, or for another store.
 
     key     SHA-256 of the token, 32 bytes
     value   MessagePack map:
@@ -31,12 +31,14 @@ from omsgrain.store.tables import TOKENS
 
 __all__ = ["PREFIX", "SCOPES", "SYNC", "Scope", "Token", "Tokens", "is_token"]
 
-Scope = Literal["import", "export", "admin", "sync:read", "sync:write"]
-"""What a token lets one do: bring in, take out, erase; and of another store, fetch and be given.
-None of them holds another."""
+Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
+"""What a token lets one do: bring in, take out, erase; and let another store do: fetch; bring
+grains and states; bring holds, restrictions and erasures. None of them holds another."""
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-SYNC: Final[frozenset[Scope]] = frozenset({"sync:read", "sync:write"})
-"""Scopes that need no tenant."""
+SYNC: Final[frozenset[Scope]] = frozenset(
+    {"sync:read", "sync:write", "sync:admin"}
+)
+"""Scopes that go without the others: stores sync namespaces or all there is, and not a tenant."""
 PREFIX: Final = "omg_"
 """How every token begins, so that scanners for secrets know one."""
 
@@ -54,7 +56,7 @@ class Token:
 
     Attributes:
         name: what it is called here; no two that hold have one name.
-        tenant: whose memory it opens; None if it is for a sync of more than one.
+        tenant: whose memory it opens; None if it is for syncing.
         scopes: what it is good for.
         created: ms since 1970.
         revoked: when it ended, ms since 1970; None while it holds.
@@ -101,7 +103,7 @@ class Tokens:
 
         Args:
             name: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore; it goes into the audit trail.
-            tenant: whose memory it opens; None only where it is good for nothing but syncing.
+            tenant: whose memory it opens; None of one for syncing.
             scopes: of ``SCOPES``, at least one.
             namespaces: those that it opens, of a token for syncing; all by default.
 
@@ -121,6 +123,9 @@ class Tokens:
             raise SchemaError("not scopes", field="/scopes", expected=", ".join(SCOPES))
         ordered: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope in wanted)
         only = tuple(sorted(set(namespaces)))
+        if wanted & SYNC and not wanted <= SYNC:
+            expected = ", ".join(sorted(SYNC))
+            raise SchemaError("scopes of syncing go alone", field="/scopes", expected=expected)
         _check_reach(tenant, wanted <= SYNC, only)
         secret = PREFIX + base64.urlsafe_b64encode(os.urandom(_BYTES)).rstrip(b"=").decode()
         token = Token(name, tenant, ordered, self._clock(), namespaces=only)
@@ -231,15 +236,14 @@ def is_token(text: str) -> bool:
 
 def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -> None:
     """Refuse a tenant or namespaces that do not go with the scopes."""
-    if tenant is None and not syncs:
-        raise SchemaError("a token is for a tenant", field="/tenant", expected="1 to 1,024 letters")
-    if tenant is not None and not 1 <= len(tenant) <= _MOST_TENANT:
+    if syncs and tenant is not None:
+        expected = "namespaces, or the whole store"
+        raise SchemaError("stores do not sync a tenant", field="/tenant", expected=expected)
+    if not syncs and (tenant is None or not 1 <= len(tenant) <= _MOST_TENANT):
         raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
-    if namespaces and not syncs:
-        expected = ", ".join(sorted(SYNC))
-        raise SchemaError(
-            "namespaces go with scopes of syncing only", field="/namespaces", expected=expected
-        )
+    if not syncs and namespaces:
+        expected = " or ".join(sorted(SYNC))
+        raise SchemaError("namespaces are for syncing", field="/namespaces", expected=expected)
     if len(namespaces) > _MOST_NAMESPACES or not all(
         1 <= len(name) <= _MOST_NAMESPACE for name in namespaces
     ):
@@ -278,8 +282,8 @@ def _unpack(row: bytes) -> Token:
         created, revoked, namespaces = found["c"], found.get("r"), found.get("w", [])
         sound = (
             isinstance(name, str)
-            and (isinstance(tenant, str) or (tenant is None and set(scopes) <= SYNC))
             and set(scopes) <= set(SCOPES)
+            and (tenant is None if set(scopes) <= SYNC else isinstance(tenant, str))
             and isinstance(namespaces, list)
             and all(isinstance(one, str) for one in namespaces)
             and type(created) is int
