@@ -111,7 +111,8 @@ class Greeting:
     """Who answers.
 
     Attributes:
-        store: id of the store, 16 random bytes; another one each time where none can be kept.
+        store: id of the store, 16 random bytes; nothing where none can be kept: then nothing is
+            remembered of the sync.
         version: of these rules.
         position: the end of its feed.
         grains: how many it has.
@@ -250,6 +251,7 @@ class Batch:
         until: how far the feed is taken with this; None: the taker remembers nothing.
         taken: how far the giver has taken the feed of the taker.
         withheld: grains that a rule keeps in the store that gives.
+        rest: keys that were asked for, and did not fit.
         more: there is more to come.
         known: the position that was asked from stands in the feed. If not, the batch is empty, and
             the stores are compared by ranges.
@@ -263,6 +265,7 @@ class Batch:
     until: Position | None = None
     taken: Position | None = None
     withheld: tuple[Refusal, ...] = ()
+    rest: tuple[bytes, ...] = ()
     more: bool = False
     known: bool = True
 
@@ -349,8 +352,7 @@ class Peer(Protocol):
     def give(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
         """Return items by their keys, at the most ``ITEMS``; those that are gone are left out.
 
-        With ``more`` it gives only the first of them, by as many as there are grains, states or
-        tombstones in it and withheld: ask again for the others.
+        What does not fit into a batch is named in ``rest``: ask for that again.
         """
         ...
 

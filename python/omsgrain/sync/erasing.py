@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Following the erasures of other stores, and telling them of one's own.
+
+A tombstone says nothing of what it stands for. So all grains are looked at when some have come:
+their marks are made, about 2 us each. What a hold or a minimum retention keeps stays, restricted,
+and goes with ``run_due_erasures`` when that ends.
+
+What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from omsgrain.engine import acts
+from omsgrain.engine.rights import keeping, removal
+from omsgrain.engine.rights.orders import RELEASE, SCRUB, Order
+from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
+from omsgrain.store import due, sealing, tombstones
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.tables import HOLDS, KEYED, SEQUENCE, TOMBSTONES
+from omsgrain.sync import records, states
+from omsgrain.sync.peer import Refusal, Tombstone
+
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+
+__all__ = ["erase_marked", "sweep_destroyed", "take_tombstones"]
+
+_PAGE = 500  # grains a transaction
+_REASON = "sync"
+_DAY = 86_400_000
+_WITHIN = 30  # days until free pages must not hold the bytes any more
+
+
+def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
+    """Take over tombstones, and remember to look for what they stand for; how many are new.
+
+    Of one that is here as well the earlier time counts, and the higher number of times.
+    """
+    tombstones.key(writer)  # a store that remembers erasures has a key of its own
+    fresh, changed = [], 0
+    for stone in stones:
+        row = writer.row(TOMBSTONES, stone.mark)
+        if row is None:
+            fresh.append(stone.mark)
+        else:
+            mine = states.tombstone_of(stone.mark, row)
+            first = min(mine, stone, key=lambda one: (one.at, one.reason_code))
+            times = max(mine.times, stone.times)
+            stone = Tombstone(stone.mark, first.at, first.reason_code, times)
+        made = states.tombstone_row(stone)
+        if made != row:
+            writer.set_row(TOMBSTONES, stone.mark, made)
+            changed += 1
+    records.add_erasing(writer, fresh)
+    return changed
+
+
+def erase_marked(store: GrainStore) -> tuple[int, tuple[Refusal, ...]]:
+    """Remove the grains that tombstones stand for which came lately.
+
+    Returns:
+        How many were removed, and those that are kept.
+    """
+    with store._store.read() as reader:
+        marks = records.erasing(reader)
+        shared = tombstones.keys(reader)
+        after, last = 0, reader.last_seq()
+    erased, kept = 0, list[Refusal]()
+    while marks and after < last:
+        with store._store.read() as reader:
+            page = [(seq, blob) for seq, blob in reader.page(after, _PAGE) if seq <= last]
+            doomed = [
+                seq
+                for seq, blob in page
+                if any(
+                    tombstones.mark(key, "address", digest) in marks
+                    for digest in _addresses(reader, seq, blob)
+                    for key in shared
+                )
+            ]
+        if not page:
+            break
+        if doomed:
+            gone, stay = store._store.write(partial(_erase, store=store, seqs=doomed))
+            erased, kept = erased + gone, kept + stay
+        after = page[-1][0]
+    if erased:
+        removal.mark_erased(store._store)
+    if marks:
+        store._store.write(records.clear_erasing)
+    return erased, tuple(kept)
+
+
+def _addresses(reader: Reader, seq: int, blob: bytes) -> tuple[bytes, ...]:
+    """The addresses that a grain goes by, as far as they are known here."""
+    if not blob[1] & 2:
+        return (sha256(blob).digest(),)
+    names = removal.names_of(reader, seq)
+    if names is None:
+        return ()
+    return (names.stored,) if names.plain is None else (names.stored, names.plain)
+
+
+def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int, list[Refusal]]:
+    """Remove grains that nothing keeps, and restrict the others."""
+    now = store._settings.clock()
+    gone: dict[int, bytes] = {}
+    kept: dict[int, Refusal] = {}
+    for seq in seqs:
+        names = removal.names_of(writer, seq)
+        if names is None:
+            continue
+        rule = _refusal(writer, store, seq, now)
+        if rule is None:
+            gone[seq] = names.stored
+            continue
+        kept[seq] = Refusal("erasure", names.stored, InvalidationDeniedError.code, rule)
+        if acts.restrict(writer, seq, True) is not None:
+            store._note(writer, "restrict", [names.stored], reason_code=_REASON)
+    removal.remove_grains(writer, store._settings, gone, reason_code=_REASON, marked=False)
+    if gone:
+        store._note(writer, "erase", list(gone.values()), reason_code=_REASON)
+        if not any(entry.kind == SCRUB for entry in due.due(writer)):
+            due.add(writer, now + _WITHIN * _DAY, {"kind": SCRUB})
+    if kept:
+        waiting = Order((), (), 0, _REASON, seqs=tuple(kept))
+        due.add(writer, now, waiting.what(RELEASE))
+    return len(gone), list(kept.values())
+
+
+def _refusal(writer: Writer, store: GrainStore, seq: int, now: int) -> str | None:
+    """The rule that keeps a grain; of one that cannot be read only a hold is known."""
+    grain = keeping.readable(writer, seq)
+    if grain is None or grain.sealed:
+        return "hold" if writer.row(HOLDS, SEQUENCE.pack(seq)) is not None else None
+    return keeping.refusal(writer, store._settings, grain, now)
+
+
+def sweep_destroyed(store: GrainStore) -> int:
+    """Remove the grains whose keys were destroyed, and remember them; how many there were."""
+    ring, after, swept = store._settings.keys, None, 0
+    while ring is not None:
+        with store._store.read() as reader:
+            row = next(reader.rows(KEYED, after), None)
+        if row is None:
+            break
+        number = row[0][: -SEQUENCE.size]
+        after = number + b"\xff" * SEQUENCE.size
+        try:
+            ring.by_number(number)
+        except ErasedError:
+            while gone := store._store.write(partial(_sweep, store=store, number=number)):
+                swept += gone
+        except KeyMissingError:
+            pass  # of another key file
+    if swept:
+        removal.mark_erased(store._store)
+    return swept
+
+
+def _sweep(writer: Writer, store: GrainStore, number: bytes) -> int:
+    free = (
+        seq
+        for seq in sealing.seqs_of(writer, number)
+        if writer.row(HOLDS, SEQUENCE.pack(seq)) is None
+    )
+    gone = {seq: blob for seq in islice(free, _PAGE) if (blob := writer.blob_at(seq))}
+    removed = removal.remove_grains(
+        writer, store._settings, gone, reason_code="key_destroyed", marked=False
+    )
+    if removed:
+        digests = [sha256(blob).digest() for blob in gone.values()]
+        store._note(writer, "erase", digests, reason_code="key_destroyed")
+    return removed
