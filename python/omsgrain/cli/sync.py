@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +16,8 @@ from omsgrain.cli.opening import trust_options
 if TYPE_CHECKING:
     from omsgrain.sync.report import Passed, Progress, SyncReport
 
+TOKEN = "OMSGRAIN_TOKEN"
+_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 SHOWN = 10  # refusals printed one by one; the rest are counted
 
 
@@ -44,6 +48,23 @@ SHOWN = 10  # refusals printed one by one; the rest are counted
     show_default=True,
     help="move: to a store of the same house, with restricted grains; transfer: to others.",
 )
+@click.option(
+    "--for",
+    "answers",
+    type=_existing,
+    help="Of a FILE that is written: one that came from the store that it is for.",
+)
+@click.option(
+    "--share-keys",
+    is_flag=True,
+    help="Put the keys of tombstones into the FILE, so that erasures are understood.",
+)
+@click.option(
+    "--token-file", type=_existing, help="The token for a server; or OMSGRAIN_TOKEN has it."
+)
+@click.option(
+    "--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM."
+)
 @click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
 @actor_option
 @trust_options
@@ -56,11 +77,18 @@ def sync(
     full: bool,
     dry_run: bool,
     purpose: Any,
+    answers: Path | None,
+    share_keys: bool,
+    token_file: Path | None,
+    trusted: Path | None,
     policy: str | None,
     actor: str | None,
     as_json: bool,
 ) -> int:
     """Bring the stores SOURCE and TARGET together: grains, what became of them, and erasures.
+
+    Each is a store's path or the address of `omsgrain serve` (https://hub.example), and one of
+    them may be a file of .mg: as TARGET it is written, as SOURCE taken in.
 
     TARGET is made if it is not there. What both have is not sent again; what was cut off is gone
     on from. A grain that was erased on one side is erased on the other, unless a hold or a minimum
@@ -69,7 +97,10 @@ def sync(
     """
     from omsgrain import ops
     from omsgrain.errors import BY_CODE
+    from omsgrain.sync.bundle import is_bundle
 
+    if is_bundle(source) or is_bundle(target):
+        direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:
         report = ops.sync(
             source,
@@ -81,6 +112,10 @@ def sync(
             purpose=purpose,
             policy=policy,
             actor=actor,
+            token=_token(token_file),
+            trusted=trusted,
+            answers=answers,
+            share_keys=share_keys,
             progress=_Advance(advance),
         )
     if as_json:
@@ -89,6 +124,16 @@ def sync(
         _show(report, direction)
     refused = report.refused
     return BY_CODE[refused[0].code].exit_code if refused else 0
+
+
+def _token(file: Path | None) -> str | None:
+    """The token of a file, or of the environment; never one of the command line."""
+    if file is None:
+        return os.environ.get(TOKEN) or None
+    token = file.read_text("utf-8").strip()
+    if not token.isascii() or not token.isprintable() or not token:
+        raise click.UsageError("--token-file holds no token")
+    return token
 
 
 class _Advance:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,28 +30,37 @@ def open_peer(
     purpose: Purpose = "move",
     policy: str | None = None,
     actor: str | None = None,
+    token: str | None = None,
+    trusted: Path | None = None,
 ) -> Peer:
     """Open one side of a sync.
 
     Args:
-        text: the path of a store.
+        text: the path of a store, or the address of a server.
         takes: it is to take something; else a store that cannot be written will do.
         create: make the store if there is none.
         purpose: why grains leave it.
         policy: a preset, or a file with rules.
         actor: who syncs, for the audit trail.
+        token: what a server is shown. What ``create``, ``purpose``, ``policy`` and ``actor`` say
+            is for stores of this machine.
+        trusted: certificates to trust instead of the usual ones, of a server.
 
     Raises:
         UnsupportedError: nothing that can be synced.
         StoreError: no store, and ``create`` was not given.
     """
     from omsgrain.sync import LocalPeer
+    from omsgrain.sync.urls import is_url
 
+    if is_url(text):
+        from omsgrain.sync.http_peer import HttpPeer
+
+        return HttpPeer(text, token=token, verify=None if trusted is None else str(trusted))
     scheme, mark, _ = text.partition("://")
     if mark:
-        raise UnsupportedError(
-            "no such kind of store", expected="the path of a store", found=f"{scheme}://"
-        )
+        expected = "the path of a store, or https://"
+        raise UnsupportedError("no such kind of store", expected=expected, found=f"{scheme}://")
     path = Path(text)
     if not create:
         prepare(path, readonly=True)
@@ -70,13 +80,17 @@ def sync(
     purpose: Purpose = "move",
     policy: str | None = None,
     actor: str | None = None,
+    token: str | None = None,
+    trusted: Path | None = None,
+    answers: Path | None = None,
+    share_keys: bool = False,
     progress: OnProgress | None = None,
 ) -> SyncReport:
     """Bring two stores together; the target is made if it is not there.
 
     Args:
-        source: one side, as ``open_peer`` takes it.
-        target: the other.
+        source: one side, as ``open_peer`` takes it; or a file ``.mg`` that is taken in.
+        target: the other; or a file that is written. One of them is a store then.
         namespaces: only grains of these.
         direction: ``both``, ``push`` to the target, or ``pull`` from it.
         full: compare the stores, whatever is remembered.
@@ -84,29 +98,51 @@ def sync(
         purpose: why grains leave.
         policy: rules of both sides: a preset, or a file.
         actor: who syncs, for the audit trails.
+        token: what a server is shown.
+        trusted: certificates to trust instead of the usual ones, of a server.
+        answers: when a file is written: one that came from the store that it is for.
+        share_keys: when a file is written: put the keys of tombstones in.
         progress: called after each batch.
 
     Raises:
-        OmsError: as ``omsgrain.sync.sync``.
+        OmsError: as ``omsgrain.sync.sync``, ``write_bundle`` and ``take_bundle``.
     """
     from omsgrain import sync as syncing
+    from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
+
+    opened = partial(
+        open_peer, purpose=purpose, policy=policy, actor=actor, token=token, trusted=trusted
+    )
+    reads, writes = is_bundle(source), is_bundle(target)
+    if reads or writes:
+        if (reads and writes) or direction == "pull":
+            expected = "STORE FILE, or FILE STORE"
+            raise UnsupportedError("a file is written, or taken in", expected=expected)
+        if reads and (namespaces is not None or full):
+            raise UnsupportedError("a file is taken in whole", expected="neither of these options")
+    if not writes and (answers is not None or share_keys):
+        raise UnsupportedError("only a file answers another one, or holds keys")
+    if writes:
+        with closing(opened(source, takes=False)) as peer:
+            return write_bundle(
+                peer,
+                target,
+                answers=answers,
+                namespaces=namespaces,
+                full=full,
+                share_keys=share_keys,
+                dry_run=dry_run,
+                progress=progress,
+            )
+    if reads:
+        with closing(opened(target, create=not dry_run)) as peer:
+            return take_bundle(source, peer, dry_run=dry_run, progress=progress)
 
     create = direction != "pull" and not dry_run
     takes = direction != "push"
-    with closing(
-        open_peer(source, takes=takes, purpose=purpose, policy=policy, actor=actor)
-    ) as left:
+    with closing(opened(source, takes=takes)) as left:
         right_takes = direction != "pull"
-        with closing(
-            open_peer(
-                target,
-                takes=right_takes,
-                create=create,
-                purpose=purpose,
-                policy=policy,
-                actor=actor,
-            )
-        ) as right:
+        with closing(opened(target, takes=right_takes, create=create)) as right:
             return syncing.sync(
                 left,
                 right,

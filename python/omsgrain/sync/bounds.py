@@ -25,9 +25,11 @@ from omsgrain.sync.peer import (
     Tombstone,
 )
 
-__all__ = ["GRAINS", "check", "check_count", "check_keys", "check_prefixes"]
+__all__ = ["GRAINS", "ID", "check", "check_count", "check_keys", "check_prefixes"]
 
-_ID, _KEY, _MARK, _DIGEST, _VERSION = 16, 32, 32, 32, 32  # bytes, of some at the most
+ID: Final = 16
+"""Bytes of the id of a store."""
+_KEY, _MARK, _DIGEST, _VERSION = 32, 32, 32, 32  # bytes, of some at the most
 _WORD, _NAME, _NAMESPACES = 256, 1_024, 1_000
 _LAST: Final = 2**63 - 1
 GRAINS: Final = 8 * ITEMS
@@ -80,9 +82,9 @@ def _all(keys: Iterable[bytes], size: int) -> None:
             raise SchemaError("not so many bytes", expected=str(size), found=str(len(key)))
 
 
-def _store(id_: bytes, *, known: bool = True) -> None:
-    if id_ or known:
-        _all([id_], _ID)
+def _store(id_: bytes) -> None:
+    if id_:
+        _all([id_], ID)
 
 
 def _text(text: str | None, most: int = _WORD) -> None:
@@ -114,7 +116,7 @@ def _position(value: Position | None) -> None:
 
 
 def _hello(value: Hello) -> None:
-    _store(value.store, known=False)
+    _store(value.store)
     _namespaces(value.namespaces)
 
 
