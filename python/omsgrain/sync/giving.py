@@ -17,7 +17,7 @@ from omsgrain.engine import leaving
 from omsgrain.engine.moving import in_envelopes
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.grain import Grain
-from omsgrain.store.base import Reader
+from omsgrain.store.base import PAGE_GRAINS, Reader
 from omsgrain.store.tables import DELETED, EMBEDDED, EVENT, EVENTS, RESTRICTED, SEQUENCE, TOMBSTONES
 from omsgrain.sync import records, states
 from omsgrain.sync.peer import (
@@ -66,10 +66,12 @@ def changes(
         since.seq > last or not since.mark or records.mark_at(reader, since.seq) != since.mark
     ):
         return Batch(own, hello.namespaces, known=False)
-    packing = _Packing(reader, settings, Scope(hello.namespaces), purpose)
+    scope = Scope(hello.namespaces)
+    packing = _Packing(reader, settings, scope, purpose)
     spans, at = records.came(reader, hello.store), since.seq
+    chosen = scope.numbers(reader, at, last)
     while at < last and not packing.is_full(size):
-        rows, at = _rows(reader, at, last, spans)
+        rows, at = _rows(reader, at, last, spans, chosen)
         for seq, blob, event in rows:
             if packing.is_full(size):
                 break
@@ -119,9 +121,17 @@ def give(
 
 
 def _rows(
-    reader: Reader, after: int, last: int, spans: records.Spans
+    reader: Reader, after: int, last: int, spans: records.Spans, chosen: Sequence[int] | None
 ) -> tuple[Iterator[Row], int]:
-    """The next rows of the feed that did not come from who asks, and the number they reach."""
+    """The next rows of the feed that did not come from who asks, and the number they reach.
+
+    Args:
+        reader: the snapshot.
+        after: the number before them.
+        last: the end of the feed.
+        spans: the numbers of what came from who asks.
+        chosen: the grains that it is about, if only some are.
+    """
     starts = [first for first, _ in spans]
 
     def within(seq: int) -> int:
@@ -131,7 +141,7 @@ def _rows(
 
     while end := within(after + 1):
         after = end
-    page = reader.page(after)
+    page = reader.page(after) if chosen is None else _page(reader, chosen, after)
     events = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), ITEMS))
     bound = page[-1][0] if page else last
     if len(events) == ITEMS:
@@ -140,6 +150,13 @@ def _rows(
     rows += [(SEQUENCE.unpack(key)[0], b"", row) for key, row in events]
     rows.sort()
     return (row for row in rows if row[0] <= bound and not within(row[0])), max(bound, after)
+
+
+def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, bytes]]:
+    """The next grains of some, as ``page`` gives those of all."""
+    start = bisect_right(chosen, after)
+    blobs = ((seq, reader.blob_at(seq)) for seq in chosen[start : start + PAGE_GRAINS])
+    return [(seq, blob) for seq, blob in blobs if blob is not None]
 
 
 class _Packing:

@@ -13,7 +13,7 @@ import msgpack
 
 from omsgrain.engine import holding
 from omsgrain.errors import IntegrityError
-from omsgrain.store import toggles
+from omsgrain.store import toggles, tombstones
 from omsgrain.store.base import Reader
 from omsgrain.store.state import unpack
 from omsgrain.store.tables import (
@@ -53,13 +53,22 @@ def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
     restricted = toggles.turn(reader, seq, toggles.RESTRICTION, state.restricted)
     told = GrainState(
         address,
-        tuple(bytes.fromhex(one) for one in state.successors),
+        tuple(sorted(_shown(reader, one) for one in state.successors)),
         state.system_valid_to,
         _TOLD.get(state.verification_status, ""),  # type: ignore[arg-type]  # one of its words
         restricted,
         holds_told(reader, seq),
     )
     return None if told == GrainState(address) else told
+
+
+def _shown(reader: Reader, successor: str) -> bytes:
+    """A successor as others are told of it: by its mark, if it was erased."""
+    digest = bytes.fromhex(successor)
+    below: Reader = getattr(reader, "inner", reader)
+    if below.find([digest])[0] is None and tombstones.refused(reader, [digest]):
+        return tombstones.mark_of(reader, digest) or digest
+    return digest
 
 
 def holds_told(reader: Reader, seq: int) -> tuple[HoldTurn, ...]:
