@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from omsgrain.engine import GrainStore
 from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store
+from omsgrain.store.memory import MemoryStore
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from omsgrain.sync.report import Direction, OnProgress, SyncReport
 
 __all__ = ["open_peer", "sync"]
+
+
+class _Given(TypedDict):
+    purpose: Purpose
+    policy: str | None
+    actor: str | None
 
 
 def open_peer(
@@ -91,28 +99,25 @@ def sync(
     """
     from omsgrain import sync as syncing
 
-    create = direction != "pull" and not dry_run
-    takes = direction != "push"
-    with closing(
-        open_peer(source, takes=takes, purpose=purpose, policy=policy, actor=actor)
-    ) as left:
-        right_takes = direction != "pull"
-        with closing(
-            open_peer(
-                target,
-                takes=right_takes,
-                create=create,
-                purpose=purpose,
-                policy=policy,
-                actor=actor,
+    given: _Given = {"purpose": purpose, "policy": policy, "actor": actor}
+    with ExitStack() as opened:
+        left = opened.enter_context(
+            closing(open_peer(source, takes=direction != "push", **given))
+        )
+        right: Peer
+        if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
+            right = syncing.LocalPeer(GrainStore(MemoryStore()))  # all would be new to it
+        else:
+            takes = direction != "pull"
+            right = opened.enter_context(
+                closing(open_peer(target, takes=takes, create=takes and not dry_run, **given))
             )
-        ) as right:
-            return syncing.sync(
-                left,
-                right,
-                namespaces=namespaces,
-                direction=direction,
-                full=full,
-                dry_run=dry_run,
-                progress=progress,
-            )
+        return syncing.sync(
+            left,
+            right,
+            namespaces=namespaces,
+            direction=direction,
+            full=full,
+            dry_run=dry_run,
+            progress=progress,
+        )
