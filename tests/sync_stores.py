@@ -112,7 +112,7 @@ def heads(store: og.GrainStore) -> list[str]:
 def _walk(store: og.GrainStore) -> Iterator[str]:
     cursor = None
     while True:
-        page = store.query(type="belief", limit=100, cursor=cursor)
+        page = store.query(subject="lamp", limit=100, cursor=cursor)
         yield from (hit.content_address for hit in page.results)
         cursor = page.next_cursor
         if cursor is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import closing
-from functools import partial
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from omsgrain.engine import GrainStore
 from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store
+from omsgrain.store.memory import MemoryStore
 from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from omsgrain.sync.report import Direction, OnProgress, SyncReport
 
 __all__ = ["open_peer", "sync"]
+
+
+class _Given(TypedDict):
+    purpose: Purpose
+    policy: str | None
+    actor: str | None
+    token: str | None
+    trusted: Path | None
 
 
 def open_peer(
@@ -110,22 +119,22 @@ def sync(
     from omsgrain import sync as syncing
     from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
 
-    opened = partial(
-        open_peer, purpose=purpose, policy=policy, actor=actor, token=token, trusted=trusted
-    )
+    given: _Given = {
+        "purpose": purpose,
+        "policy": policy,
+        "actor": actor,
+        "token": token,
+        "trusted": trusted,
+    }
     reads, writes = is_bundle(source), is_bundle(target)
-    if reads or writes:
-        if (reads and writes) or direction == "pull":
-            expected = "STORE FILE, or FILE STORE"
-            raise UnsupportedError("a file is written, or taken in", expected=expected)
-        if reads and (namespaces is not None or full):
-            raise UnsupportedError("a file is taken in whole", expected="neither of these options")
+    _check_files(reads, writes, direction, namespaces is not None or full)
     if not writes and (answers is not None or share_keys):
         raise UnsupportedError("only a file answers another one, or holds keys")
-    if writes:
-        with closing(opened(source, takes=False)) as peer:
+    with ExitStack() as opened:
+        if writes:
+            left = opened.enter_context(closing(open_peer(source, takes=False, **given)))
             return write_bundle(
-                peer,
+                left,
                 target,
                 answers=answers,
                 namespaces=namespaces,
@@ -134,21 +143,35 @@ def sync(
                 dry_run=dry_run,
                 progress=progress,
             )
-    if reads:
-        with closing(opened(target, create=not dry_run)) as peer:
-            return take_bundle(source, peer, dry_run=dry_run, progress=progress)
-
-    create = direction != "pull" and not dry_run
-    takes = direction != "push"
-    with closing(opened(source, takes=takes)) as left:
-        right_takes = direction != "pull"
-        with closing(opened(target, takes=right_takes, create=create)) as right:
-            return syncing.sync(
-                left,
-                right,
-                namespaces=namespaces,
-                direction=direction,
-                full=full,
-                dry_run=dry_run,
-                progress=progress,
+        if not reads:
+            left = opened.enter_context(
+                closing(open_peer(source, takes=direction != "push", **given))
             )
+        right: Peer
+        if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
+            right = syncing.LocalPeer(GrainStore(MemoryStore()))  # all would be new to it
+        else:
+            takes = direction != "pull"
+            right = opened.enter_context(
+                closing(open_peer(target, takes=takes, create=takes and not dry_run, **given))
+            )
+        if reads:
+            return take_bundle(source, right, dry_run=dry_run, progress=progress)
+        return syncing.sync(
+            left,
+            right,
+            namespaces=namespaces,
+            direction=direction,
+            full=full,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+
+def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
+    """See that what is asked can be done with a file."""
+    if (reads and writes) or ((reads or writes) and direction == "pull"):
+        expected = "STORE FILE, or FILE STORE"
+        raise UnsupportedError("a file is written, or taken in", expected=expected)
+    if reads and narrowed:
+        raise UnsupportedError("a file is taken in whole")

@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING
 from omsgrain.engine import acts, holding, merging
 from omsgrain.engine.holding import Hold
 from omsgrain.engine.world import StoreWorld
-from omsgrain.errors import InvalidationDeniedError, KeyMissingError, OmsError, StoreError
+from omsgrain.errors import (
+    InvalidationDeniedError,
+    KeyMissingError,
+    NotFoundError,
+    OmsError,
+    StoreError,
+)
 from omsgrain.exchange import Claim
 from omsgrain.index import policy
 from omsgrain.store import toggles, tombstones
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.state import PAST, State, pack, unpack
 from omsgrain.store.tables import (
-    HELD,
     HOLDS,
     RELEASED,
+    RESTRICTED,
     SEQUENCE,
     STATES,
     SUPERSEDED,
@@ -94,7 +100,7 @@ def _hold(writer: Writer, seq: int, address: bytes, told: HoldTurn) -> bool:
     elif mine is not None:
         holding.release(writer, address, wanted)
     else:
-        writer.event(RELEASED if turn else HELD, seq, address)
+        writer.event(RELEASED, seq, address)
     toggles.put(writer, seq, what, told.turn, told.authority)
     return True
 
@@ -168,7 +174,7 @@ def _supersede(
     for state, claim, error in refused:
         new = claim.superseded_by
         if isinstance(error, KeyMissingError) and new not in apart:
-            _pass_on(writer, state, claim, note, done)
+            _pass_on(writer, settings, state, claim, note, done)
         elif new in apart and new not in came and new is not None:
             done.refused.append(Refusal("grain", bytes.fromhex(new), error.code, error.rule))
         else:
@@ -222,21 +228,7 @@ def _erased_successors(
                 gone.add(mark)
     if not gone:
         return
-    act = policy.Act(
-        "retract",
-        state.address.hex(),
-        justification="what superseded it was erased",
-        now=settings.clock(),
-    )
-    try:
-        policy.check(StoreWorld(writer), act, hold_authorities=settings.hold_authorities)
-    except KeyMissingError:  # passed on as it was told
-        if _refuse_held(writer, seq, state, done):
-            return
-    except StoreError:
-        raise
-    except OmsError as error:
-        done.refused.append(Refusal("state", state.address, error.code, error.rule))
+    if not _allowed(writer, settings, seq, state, done, "what superseded it was erased"):
         return
     _add_successors(writer, seq, before, gone, state.valid_to)
     writer.event(SUPERSEDED, seq, state.address)
@@ -245,11 +237,16 @@ def _erased_successors(
 
 
 def _pass_on(
-    writer: Writer, state: GrainState, claim: Claim, note: merging.Note, done: Outcome
+    writer: Writer,
+    settings: Settings,
+    state: GrainState,
+    claim: Claim,
+    note: merging.Note,
+    done: Outcome,
 ) -> None:
     """Take over what nobody can look into here."""
     seq = writer.find([state.address])[0]
-    if seq is None or _refuse_held(writer, seq, state, done):
+    if seq is None or not _allowed(writer, settings, seq, state, done, None):
         return
     before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
     if claim.superseded_by is None:
@@ -267,13 +264,34 @@ def _pass_on(
     done.changed.add(state.address)
 
 
-def _refuse_held(writer: Writer, seq: int, state: GrainState, done: Outcome) -> bool:
-    """Whether a hold keeps a grain as it is; that is all that can be told of a sealed one."""
-    if writer.row(HOLDS, SEQUENCE.pack(seq)) is None:
-        return False
-    code = InvalidationDeniedError.code
-    done.refused.append(Refusal("state", state.address, code, "hold"))
-    return True
+def _allowed(
+    writer: Writer,
+    settings: Settings,
+    seq: int,
+    state: GrainState,
+    done: Outcome,
+    justification: str | None,
+) -> bool:
+    """Whether a grain may lose its place to what cannot be looked into.
+
+    If the grain itself cannot be read either, a hold is all that keeps it.
+    """
+    address = state.address.hex()
+    act = policy.Act("retract", address, justification=justification, now=settings.clock())
+    refusal: OmsError | None = None
+    try:
+        policy.check(StoreWorld(writer), act, hold_authorities=settings.hold_authorities)
+    except KeyMissingError:
+        if writer.row(HOLDS, SEQUENCE.pack(seq)) is not None:
+            refusal = InvalidationDeniedError("the store holds the grain", rule="hold")
+    except StoreError as error:
+        if not isinstance(error, NotFoundError):  # its key was destroyed: it allows all
+            raise
+    except OmsError as error:
+        refusal = error
+    if refusal is not None:
+        done.refused.append(Refusal("state", state.address, refusal.code, refusal.rule))
+    return refusal is None
 
 
 def _add_successors(
@@ -305,6 +323,7 @@ def _restrict(writer: Writer, told: GrainState) -> bool:
     turn = toggles.turn(writer, seq, toggles.RESTRICTION, on)
     if told.restricted <= turn:
         return False
-    acts.restrict(writer, seq, bool(told.restricted % 2))
+    if acts.restrict(writer, seq, bool(told.restricted % 2)) is None:
+        writer.event(RESTRICTED, seq, told.address)  # it is so already, and was not in between
     toggles.put(writer, seq, toggles.RESTRICTION, told.restricted)
     return True

@@ -22,14 +22,14 @@ from omsgrain.engine.rights.orders import RELEASE, SCRUB, Order
 from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
 from omsgrain.store import due, sealing, tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import HOLDS, KEYED, SEQUENCE, TOMBSTONES
+from omsgrain.store.tables import DUE, HOLDS, KEYED, SEQUENCE, TOMBSTONES
 from omsgrain.sync import records, states
 from omsgrain.sync.peer import Refusal, Tombstone
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["erase_marked", "sweep_destroyed", "take_tombstones"]
+__all__ = ["erase_marked", "erase_released", "sweep_destroyed", "take_tombstones"]
 
 _PAGE = 500  # grains a transaction
 _REASON = "sync"
@@ -97,6 +97,34 @@ def erase_marked(store: GrainStore) -> tuple[int, tuple[Refusal, ...]]:
     return erased, tuple(kept)
 
 
+def erase_released(store: GrainStore) -> int:
+    """Remove what nobody can read here, was kept by a hold, and is not held any more.
+
+    ``run_due_erasures`` does so with what can be read.
+    """
+    gone = 0
+    with store._store.read() as reader:
+        entries = [
+            entry
+            for entry in due.due(reader)
+            if entry.kind == RELEASE
+            and entry.what.get("reason_code") == _REASON
+            and any(_is_blind_and_free(reader, seq) for seq in Order.of(entry).seqs)
+        ]
+    for entry in entries:
+        gone += store._store.write(partial(_release, store=store, entry=entry))
+    if gone:
+        removal.mark_erased(store._store)
+    return gone
+
+
+def _release(writer: Writer, store: GrainStore, entry: due.Due) -> int:
+    if writer.row(DUE, entry.key) is None:
+        return 0  # somebody else has done it
+    due.done(writer, entry.key)
+    return _erase(writer, store, Order.of(entry).seqs)[0]
+
+
 def _addresses(reader: Reader, seq: int, blob: bytes) -> tuple[bytes, ...]:
     """The addresses that a grain goes by, as far as they are known here."""
     if not blob[1] & 2:
@@ -134,12 +162,18 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
     return len(gone), list(kept.values())
 
 
-def _refusal(writer: Writer, store: GrainStore, seq: int, now: int) -> str | None:
+def _is_blind_and_free(reader: Reader, seq: int) -> bool:
+    grain = keeping.readable(reader, seq)
+    held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
+    return grain is not None and grain.sealed and not held
+
+
+def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> str | None:
     """The rule that keeps a grain; of one that cannot be read only a hold is known."""
-    grain = keeping.readable(writer, seq)
+    grain = keeping.readable(reader, seq)
     if grain is None or grain.sealed:
-        return "hold" if writer.row(HOLDS, SEQUENCE.pack(seq)) is not None else None
-    return keeping.refusal(writer, store._settings, grain, now)
+        return "hold" if reader.row(HOLDS, SEQUENCE.pack(seq)) is not None else None
+    return keeping.refusal(reader, store._settings, grain, now)
 
 
 def sweep_destroyed(store: GrainStore) -> int:

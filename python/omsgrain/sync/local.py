@@ -117,6 +117,7 @@ class LocalPeer:
             self._store._store.write(records.identify)
         if left:
             erasing.erase_marked(self._store)
+        erasing.erase_released(self._store)
         erasing.sweep_destroyed(self._store)
 
     def share(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import blake3
 import msgpack
@@ -147,7 +147,7 @@ def _seen_key(store: bytes, namespaces: Sequence[str] | None) -> bytes:
     return _SEEN + store + scope
 
 
-def _read(row: bytes) -> Iterator[object]:
+def _read(row: bytes) -> Iterator[Any]:
     try:
         return iter(msgpack.unpackb(row, use_list=False))
     except (ValueError, TypeError, msgpack.UnpackException):
