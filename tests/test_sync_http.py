@@ -15,7 +15,8 @@ from containers import sealed as noise
 from http_sites import Site, lamp, site
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
-from omsgrain.sync import LocalPeer, sync
+from omsgrain.services.http.options import Options
+from omsgrain.sync import LocalPeer, message, sync
 from omsgrain.sync.http_peer import HttpPeer
 from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item
 from sync_lines import Bridge, dialled
@@ -261,3 +262,36 @@ def test_peers_that_are_not_asked_are_let_go(hub: Site) -> None:
     for n in range(12):
         dialled(hub, hub.sync_token(f"r{n}")).greet(Hello())
     assert len(hub.service.peers._kept) == 8
+
+
+def test_who_goes_away_before_his_turn_is_not_heard(tmp_path: Path) -> None:
+    with site(tmp_path / "hub.omsg", Options(at_work=1)) as hub:
+        body = message.pack(Batch(b"", grains=(og.encode(lamp("on")),)))
+        headers = {
+            "authorization": f"Bearer {hub.sync_token()}",
+            "content-type": message.MEDIA,
+            "content-length": str(len(body)),
+        }
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/sync/take",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        coming = iter([{"type": "http.request", "body": body, "more_body": False}])
+        said: list[Any] = []
+
+        async def receive() -> Any:
+            return next(coming, {"type": "http.disconnect"})
+
+        async def send(sent: Any) -> None:
+            said.append(sent)
+
+        async def act() -> None:
+            async with hub.service.work.inside():  # somebody works
+                await hub.app(scope, receive, send)
+
+        hub.loop.run_until_complete(act())
+        assert not said and len(at(hub)) == 0
+        assert dialled(hub, hub.sync_token("next")).greet(Hello()).grains == 0

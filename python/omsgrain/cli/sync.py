@@ -96,7 +96,7 @@ def sync(
     exit code is then that of the first refusal.
     """
     from omsgrain import ops
-    from omsgrain.errors import BY_CODE
+    from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
 
     if is_bundle(source) or is_bundle(target):
@@ -123,7 +123,8 @@ def sync(
     else:
         _show(report, direction)
     refused = report.refused
-    return BY_CODE[refused[0].code].exit_code if refused else 0
+    # A server may be newer, and have codes of its own.
+    return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
 
 
 def _token(file: Path | None) -> str | None:

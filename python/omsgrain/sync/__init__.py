@@ -15,8 +15,14 @@ taking      a batch into a store
 claims      which states are taken over
 erasing     following erasures
 records     what a store remembers of its syncs
+http_peer   a peer over HTTP: http_line, message, parts, urls
+bound       a peer within some namespaces
+bundle      sync by file: bundle_file
+bounds      what a value from outside can be
 """
 
+from omsgrain.sync.bundle import take_bundle, write_bundle
+from omsgrain.sync.http_peer import HttpPeer
 from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import Batch, Greeting, Hello, Peer, Refusal, Right, Taken
 from omsgrain.sync.report import Passed, Progress, SyncReport
@@ -26,6 +32,7 @@ __all__ = [
     "Batch",
     "Greeting",
     "Hello",
+    "HttpPeer",
     "LocalPeer",
     "Passed",
     "Peer",
@@ -35,4 +42,6 @@ __all__ = [
     "SyncReport",
     "Taken",
     "sync",
+    "take_bundle",
+    "write_bundle",
 ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -25,6 +26,7 @@ _COME_BACK: Final = frozenset({408, 429, 502, 503, 504})
 _LATEST = 60.0  # seconds of Retry-After that are heeded
 _REFUSAL = 64 << 10  # bytes of problem details that are read
 _SLOWEST = 4 << 10  # bytes a second of an answer, below which it is given up
+_TOKEN = re.compile("[!-~]+")
 _PROBLEM = "application/problem+json"
 
 
@@ -60,6 +62,7 @@ class Line:
 
     Raises:
         SchemaError, UnsupportedError: nothing can go to that address; or httpx is not installed.
+        KeyMissingError: that is no token.
     """
 
     def __init__(
@@ -73,7 +76,8 @@ class Line:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = service_url(url)
-        self.host = urlsplit(self._url).hostname or ""
+        parts = urlsplit(self._url)
+        self.host = parts.hostname or ""
         self.sent = self.received = 0
         self._timeout = timeout
         self._clock = clock
@@ -84,11 +88,14 @@ class Line:
             raise UnsupportedError(text) from None
         headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
         if token is not None:
+            if _TOKEN.fullmatch(token) is None:
+                raise KeyMissingError("not a token", expected="letters of ASCII without spaces")
             headers["authorization"] = f"Bearer {token}"
         self._client: httpx.Client = self._httpx.Client(
             headers=headers,
             verify=_trusted(verify),
             follow_redirects=False,
+            trust_env=parts.scheme == "https",  # a proxy gets nothing in the clear
             timeout=timeout,
             transport=transport,
         )
@@ -117,7 +124,7 @@ class Line:
                 raise _refused(answer.status_code, told, answer.headers.get("retry-after", ""))
         except self._httpx.TransportError as error:
             raise Broken(type(error).__name__) from None
-        except self._httpx.HTTPError as error:
+        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             raise StoreError("the server cannot be asked", found=type(error).__name__) from None
 
     def _read(self, answer: httpx.Response, most: int) -> bytes:

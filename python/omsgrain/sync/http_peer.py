@@ -63,6 +63,7 @@ class HttpPeer:
 
     Raises:
         SchemaError: that is no address of a server, or it has a token in it.
+        KeyMissingError: that is no token.
         UnsupportedError: it would go over a network in the clear, or httpx is not installed.
     """
 
@@ -187,7 +188,8 @@ class HttpPeer:
         done, late = Taken(), Batch(batch.store)
         left: Batch | None = batch
         while left is not None:
-            part, rest = parts.cut(left, max(1, SIZE // self._share))
+            # A full batch is a bit larger than SIZE, and goes as one.
+            part, rest = parts.cut(left, max(1, 2 * SIZE // self._share))
             sent = parts.together(late, part) if rest is None else part
             try:
                 took: Taken = self._ask("take", sent)

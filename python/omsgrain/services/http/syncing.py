@@ -17,7 +17,7 @@ from starlette.responses import Response
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.services.http.body import Gone
 from omsgrain.services.http.call import Call
-from omsgrain.services.http.problems import Refusal, refusal_of
+from omsgrain.services.http.problems import Refusal
 from omsgrain.services.http.streaming import is_gone
 from omsgrain.services.http.work import Flag
 from omsgrain.sync import message
@@ -123,18 +123,21 @@ def _read(name: str, data: bytes) -> Any:
     try:
         return message.unpack(message.QUESTIONS[name], data)
     except OmsError as error:
-        raise Refusal("invalid_message", error.message, code=error.code) from None
+        raise Refusal("invalid_message", _says(error), code=error.code) from None
 
 
 def _told(answer: Callable[[], Any]) -> Response:
     try:
         return Response(message.pack(answer()), media_type=message.MEDIA)
     except UnsupportedError as error:
-        raise Refusal("not_let", error.message, code=error.code) from None
+        raise Refusal("not_let", _says(error), code=error.code) from None
     except SchemaError as error:
-        raise Refusal("invalid_message", error.message, code=error.code) from None
-    except OmsError as error:
-        raise refusal_of(error) from None
+        raise Refusal("invalid_message", _says(error), code=error.code) from None
+
+
+def _says(error: OmsError) -> str:
+    """What went wrong, for the one who asked."""
+    return error.message + (f"; expected {error.expected}" if error.expected else "")
 
 
 async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
