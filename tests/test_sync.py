@@ -13,8 +13,10 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.tombstones import MOST_KEYS, adopt
 from omsgrain.sync import LocalPeer, sync
 from omsgrain.sync.peer import Batch, GrainState, Greeting, Hello, Item, Position, Range, Taken
+from omsgrain.sync.scope import Scope
 from omsgrain.sync.wire import pack, unpack
 from signed_stores import signed
 from signing import ALICE, BOB
@@ -225,6 +227,43 @@ def test_namespaces() -> None:
     assert addresses(hub) == addresses(robot)
     with pytest.raises(err.SchemaError):
         together(robot, hub, namespaces=[])
+
+
+def test_a_small_part_of_a_long_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index tells what is in a namespace, so that not all that came is looked at."""
+    robot, hub = memory(), memory()
+    together(hub, robot, namespaces=["rules"])
+    robot.put(belief("own"))
+    shared = set()
+    for n in range(3):
+        hub.put_many([belief(f"{n}:{i}", i, namespace=f"robot {i}") for i in range(60)])
+        shared.add(hub.put(belief(f"rule {n}", n, namespace="rules")))
+        looked: list[int] = []
+        inner = Scope.takes
+        monkeypatch.setattr(
+            Scope, "takes", lambda *given: (looked.append(1), inner(*given))[1]
+        )
+        report = together(robot, hub, direction="pull", namespaces=["rules"])
+        monkeypatch.setattr(Scope, "takes", inner)
+        assert report.received.grains == 1
+        assert len(looked) < 20
+    assert shared <= addresses(robot) and len(robot) == 4
+    hub.contest(min(shared))
+    together(robot, hub, direction="pull", namespaces=["rules"])
+    assert robot.state(min(shared)).verification_status == "contested"
+
+
+def test_keys_of_tombstones_have_a_limit() -> None:
+    robot, hub = memory(), memory()
+    for store in (robot, hub):
+        gone = store.put(belief("gone"))
+        store.delete_many([gone], erased="gdpr17")
+    others = [bytes([n]) * 32 for n in range(MOST_KEYS - 1)]
+    hub._store.write(lambda writer: adopt(writer, others))
+    new = robot.put(belief("new", 1))
+    report = together(robot, hub)
+    assert [(one.part, one.code) for one in report.refused] == [("erasure", "ERR_RANGE")]
+    assert addresses(hub) == {new}
 
 
 def test_a_restored_store_is_compared(tmp_path: Path) -> None:

@@ -167,6 +167,8 @@ class _Turn:
         writer = self._writer
         below: Reader = getattr(writer, "inner", writer)
         digests = [digest for digest, _ in given.pairs]
+        if not digests:
+            return 0, 0
         gone = {
             i
             for i in tombstones.refused(writer, digests)
