@@ -97,6 +97,8 @@ class Proxy:
 
     def _carry(self, near: socket.socket) -> None:
         far = socket.create_connection(self._behind)
+        for end in (near, far):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         left = _Left(self._budget())
         ways = [
             threading.Thread(target=self._copy, args=pair, daemon=True)

@@ -46,20 +46,20 @@ def taken(bridge: Bridge) -> list[Batch]:
     return [message.unpack(Batch, body) for name, body in bridge.asked if name == "take"]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_cut_at_any_byte(
-    hub: Site, robot: og.GrainStore, seed: int, long: bool
-) -> None:
+@pytest.mark.parametrize("most", [900, 2_000, 6_000])
+def test_cut_at_any_byte(hub: Site, robot: og.GrainStore, most: int, long: bool) -> None:
     """Whatever a line carries before it breaks, both sides come to the same."""
-    filled(robot, "robot", 60, note="x" * 300)
-    filled(at(hub), "hub", 60, note="y" * 300)
-    for n in range(20 if long else 1):
-        bridge = Bridge(hub, budgets(100 * seed + n, 100, (900, 3_000, 12_000, 40_000)[seed]))
+    filled(robot, "robot", 12, 120)
+    filled(at(hub), "hub", 12, 120)
+    broken = 0
+    for n in range(40 if long else 1):
+        bridge = Bridge(hub, budgets(most + n, 100, most))
         peer = dialled(hub, hub.sync_token(f"r{n}"), transport=bridge, tries=200)
         sync(LocalPeer(robot), peer)
-        assert bridge.broken
         assert told(robot) == told(at(hub))
-        filled(robot, f"robot {n}", 12)
+        broken += bridge.broken
+        filled(robot, f"robot {n}", 4, 300)
+    assert broken
 
 
 def test_what_was_committed_is_not_sent_again(hub: Site, robot: og.GrainStore) -> None:
@@ -176,8 +176,8 @@ def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
     with pytest.raises(OmsError) as refused:
         peer.greet(Hello())
     assert refused.value.code == code
-    assert not {"omg_secret", "elsewhere", "\x1b"} & {str(refused.value)}
-    assert "secret" not in str(refused.value) and "elsewhere" not in str(refused.value)
+    for secret in ("omg_secret", "elsewhere.example", "\x1b"):
+        assert secret not in str(refused.value)
 
 
 def test_answers_to_what_nobody_asked() -> None:
@@ -220,7 +220,7 @@ def test_addresses_of_servers() -> None:
 def served(tmp_path: Path) -> Iterator[tuple[Served, str]]:
     path = tmp_path / "served.omsg"
     with og.open(path) as store:
-        filled(store, "hub", 40, note="y" * 400)
+        filled(store, "hub", 12, 200)
     token = add_token(path, "robot", None, SCOPES, whole_store=True)
     with Served(path) as process:
         yield process, token
@@ -230,15 +230,15 @@ def test_a_proxy_that_cuts_connections(
     served: tuple[Served, str], robot: og.GrainStore, long: bool
 ) -> None:
     process, token = served
-    filled(robot, "robot", 40, note="x" * 400)
-    for seed in range(50 if long else 3):
-        proxy = Proxy(process.url, budgets(seed, 500, 12_000))
+    filled(robot, "robot", 12, 200)
+    for seed in range(50 if long else 1):
+        proxy = Proxy(process.url, budgets(seed, 500, 9_000))
         peer = HttpPeer(proxy.url, token=token, tries=200, wait=lambda _: None)
         report = sync(LocalPeer(robot), peer)
-        assert not report.refused
+        assert not report.refused and proxy.cut
         peer.close()
         proxy.close()
-        filled(robot, f"robot {seed}", 8)
+        filled(robot, f"robot {seed}", 4, 300)
     direct = HttpPeer(process.url, token=token)
     sync(LocalPeer(robot), direct)
     assert not sync(LocalPeer(robot), direct).changed
@@ -254,7 +254,7 @@ def test_two_processes(
     assert shell("sync", process.url, "mine.omsg", "--token-file", kept) == 0
     assert token not in shell.out.decode() + shell.err.decode()
     with og.open("mine.omsg") as store:
-        assert len(store) == 50
+        assert len(store) == 15
         store.put(lamp("new"))
     monkeypatch.setenv("OMSGRAIN_TOKEN", token)
     report = shell.json("sync", "mine.omsg", process.url)

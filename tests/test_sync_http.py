@@ -12,7 +12,7 @@ import pytest
 
 import omsgrain as og
 from containers import sealed as noise
-from http_sites import Site, lamp, site
+from http_sites import TIME, Site, lamp, site
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.services.http.options import Options
@@ -47,14 +47,14 @@ def told(store: og.GrainStore) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-def filled(store: og.GrainStore, name: str, count: int, **more: Any) -> list[str]:
-    """Grains, of which some supersede others, or are contested."""
+def filled(store: og.GrainStore, name: str, count: int, size: int = 0) -> list[str]:
+    """Grains, of which some supersede others, or are contested; each with so much noise."""
     rng = Random(name)
-    made = [store.put(lamp(f"{name} {n}", **more)) for n in range(count)]
+    grains = [lamp(f"{name} {n} {rng.randbytes(size).hex()}") for n in range(count)]
+    made = list(map(str, store.put_many(grains).addresses))
     for old in rng.sample(made, count // 4):
-        successor = lamp(f"later than {old[:9]}", created_at=1_768_471_201_000, **more)
-        made.append(store.supersede(old, successor))
-    for address in rng.sample(made, count // 5):
+        made.append(store.supersede(old, lamp(f"later than {old[:9]}", created_at=TIME + 1)))
+    for address in rng.sample(made, count // 6):
         store.contest(address, reason="seen otherwise")
     return made
 

@@ -41,10 +41,13 @@ def cut(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
     early = Batch(batch.store, batch.namespaces, more=True)
     if batch.grains:
         count = _fitting([len(grain) + _LENGTH for grain in batch.grains], size)
-        part = batch.grains[:count]
-        told, others = _about(batch.states, set(digests(part)))
+        part, later = batch.grains[:count], batch.grains[count:]
+        told = _about(batch.states, set(digests(part)))
+        # One that speaks of a later grain, too, goes again with that: now it cannot count.
+        others = set(batch.states) - set(told) | set(_about(told, set(digests(later))))
         first = replace(early, grains=part, states=told)
-        rest = replace(batch, grains=batch.grains[count:], states=others)
+        left = tuple(state for state in batch.states if state in others)
+        rest = replace(batch, grains=later, states=left)
     elif batch.states:
         count = _fitting([_of_state(state) for state in batch.states], size)
         first = replace(early, states=batch.states[:count])
@@ -66,7 +69,7 @@ def put_off(part: Batch, done: Taken) -> Batch:
         for grain, digest in zip(part.grains, digests(part.grains), strict=True)
         if digest in late
     )
-    return Batch(part.store, grains=grains, states=_about(part.states, late)[0])
+    return Batch(part.store, grains=grains, states=_about(part.states, late))
 
 
 def together(first: Batch, batch: Batch) -> Batch:
@@ -90,15 +93,13 @@ def added(before: Taken, done: Taken, *, last: bool) -> Taken:
     )
 
 
-def _about(
-    states: Sequence[GrainState], of: Collection[bytes]
-) -> tuple[tuple[GrainState, ...], tuple[GrainState, ...]]:
-    """Those that speak of some grains, and the others."""
-    told, others = [], []
-    for state in states:
-        speaks = state.address in of or any(one in of for one in state.successors)
-        (told if speaks else others).append(state)
-    return tuple(told), tuple(others)
+def _about(states: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
+    """Those that speak of some grains."""
+    return tuple(
+        state
+        for state in states
+        if state.address in of or any(one in of for one in state.successors)
+    )
 
 
 def _weight(batch: Batch) -> int:
