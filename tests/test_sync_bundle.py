@@ -154,15 +154,15 @@ HEAD = Head(1, b"s" * 16, b"", None, START, False, None, (), 1)
         ("no head", "ERR_CORRUPT"),
         ("two heads", "ERR_CORRUPT"),
         ("no tail", "ERR_CORRUPT"),
-        ("grains missing", "ERR_SCHEMA"),
-        ("a grain too many", "ERR_SCHEMA"),
+        ("grains missing", "ERR_CORRUPT"),
+        ("a grain too many", "ERR_CORRUPT"),
         ("after the tail", "ERR_CORRUPT"),
         ("a count too high", "ERR_CORRUPT"),
         ("of another store", "ERR_CORRUPT"),
         ("a part missing", "ERR_CORRUPT"),
         ("half an id", "ERR_CORRUPT"),
         ("a short address", "ERR_SCHEMA"),
-        ("empty", "ERR_CORRUPT"),
+        ("empty", "ERR_SCHEMA"),
     ],
 )
 def test_files_that_nobody_wrote(tmp_path: Path, name: str, code: str) -> None:

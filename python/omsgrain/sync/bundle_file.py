@@ -152,11 +152,12 @@ class BundleFile:
             for part in container.parts(path):
                 self._files.append(container.read(part))
                 self._files[-1].verify()
-            first, _ = _Reading(self._grains()).record("head", Head)
+            if (first := next(self._grains(), None)) is None or not is_sync_record(first):
+                raise SchemaError("a .mg file, and none of a sync", expected=SYNC_TYPE)
+            self.head: Head = _Reading(self._grains()).record("head", Head)[0]
         except BaseException:
             self.close()
             raise
-        self.head: Head = first
 
     def batches(self) -> Iterator[Batch]:
         """Walk its batches.
@@ -219,7 +220,6 @@ class _Reading:
         """The next record, and how many grains follow it.
 
         Raises:
-            SchemaError: there is no record at all.
             CorruptError: it is not the one that must stand here.
         """
         parts: list[bytes] = []
@@ -259,9 +259,7 @@ class _Reading:
 
 def _fields(blob: bytes) -> dict[str, object]:
     if not is_sync_record(blob):
-        raise SchemaError(
-            "not a file of a sync, or a grain where a record should stand", expected=SYNC_TYPE
-        )
+        raise CorruptError("a grain where a record should stand")
     fields: dict[str, object] = _core.decode(blob)
     return fields
 
