@@ -101,9 +101,7 @@ def sync(
 
     given: _Given = {"purpose": purpose, "policy": policy, "actor": actor}
     with ExitStack() as opened:
-        left = opened.enter_context(
-            closing(open_peer(source, takes=direction != "push", **given))
-        )
+        left = opened.enter_context(closing(open_peer(source, takes=direction != "push", **given)))
         right: Peer
         if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
             right = syncing.LocalPeer(GrainStore(MemoryStore()))  # all would be new to it
