@@ -62,9 +62,10 @@ class Fleet(RuleBasedStateMachine):
     def supersede(self, where: int, number: int, why: bool) -> None:
         store = self.at(where)
         if (old := self.some(store, number)) is not None:
-            fields = self.later(old, self.fields(store, number))
+            more = {"supersession_justification": "it was seen"} if why else {}
+            fields = self.later(old, {**self.fields(store, number), **more})
             try:
-                new = store.supersede(old, fields, "it was seen" if why else None)
+                new = store.supersede(old, fields)
             except (err.InvalidationDeniedError, err.KeyMissingError, err.ErasedError):
                 return  # held, or sealed and no key
             self.grains[new] = fields
