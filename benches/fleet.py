@@ -150,9 +150,7 @@ class Robot:
 
     def open(self, failing: float) -> og.GrainStore:
         """Open its store."""
-        below: Any = Fragile(
-            LmdbStore(self.path, durability="relaxed"), self.random, failing
-        )
+        below: Any = Fragile(LmdbStore(self.path, durability="relaxed"), self.random, failing)
         return og.GrainStore(below, Settings(actor=f"robot-{self.number}", count_access=False))
 
     def work(self, hub: og.GrainStore, new: int, loss: float) -> None:
@@ -185,7 +183,10 @@ class Robot:
             "observer_id": f"robot-{self.number}",
             "observer_type": "lidar",
             "subject": f"aisle {random.randrange(40)}",
-            "object": {"metres": round(random.uniform(0.2, 30), 3), "clear": random.random() < 0.9},
+            "object": {
+                "metres": round(random.uniform(0.2, 30), 3),
+                "clear": random.random() < 0.9,
+            },
             "confidence": round(random.random(), 3),
             "created_at": TIME + self.made * 1_000,
             "namespace": f"robots:{self.number}",

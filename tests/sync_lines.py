@@ -32,7 +32,9 @@ class Pieces(httpx.SyncByteStream):
             raise httpx.ReadError("cut")
 
 
-def answer(data: bytes, status: int = 200, cut: int | None = None, **headers: str) -> httpx.Response:
+def answer(
+    data: bytes, status: int = 200, cut: int | None = None, **headers: str
+) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.Response(status, headers=named, stream=Pieces(data, cut))
 
@@ -60,7 +62,11 @@ class Bridge(httpx.BaseTransport):
         token = request.headers.get("authorization", "").removeprefix("Bearer ") or None
         media = {"content-type": request.headers["content-type"]}
         got = self._site.ask("POST", request.url.path, token, content=body, headers=media)
-        kept = {name: got.headers[name] for name in ("content-type", "retry-after") if name in got.headers}
+        kept = {
+            name: got.headers[name]
+            for name in ("content-type", "retry-after")
+            if name in got.headers
+        }
         if left is not None and len(body) + len(got.content) > left:
             self.broken += 1
             return answer(got.content, got.status_code, left - len(body), **kept)

@@ -27,10 +27,9 @@ def frame(data: bytes) -> bytes:
 
 def came(data: bytes) -> tuple[list[bytes], str | None]:
     """The grains that came, and the code of what was wrong then."""
-    found = []
+    found: list[bytes] = []
     try:
-        for grain in unpack_stream(data, limit=LIMIT):
-            found.append(grain)
+        found.extend(unpack_stream(data, limit=LIMIT))
     except errors.OmsError as error:
         return found, error.code
     return found, None
@@ -63,7 +62,9 @@ def test_a_cut_stream_gives_what_came_whole(monkeypatch: pytest.MonkeyPatch) -> 
     for at in {*rng.sample(range(len(whole)), 60), *ends[:-1], len(whole) - 1}:
         found, code = came(whole[:at])
         assert code == "ERR_CORRUPT"
-        inside = b"".join(_core.unpack_frame(1, f) for f, end in zip(frames, ends[1:]) if end <= at)
+        inside = b"".join(
+            _core.unpack_frame(1, f) for f, end in zip(frames, ends[1:], strict=True) if end <= at
+        )
         assert framed(*found) == inside
 
 

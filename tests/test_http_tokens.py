@@ -172,7 +172,11 @@ def test_commands(shell: Shell, tmp_path: Path) -> None:
     assert len(list_tokens(path)) == 2
     shell.json("token", "revoke", path, "phone", "--forget")
     assert len(list_tokens(path)) == 1
-    for whose in ((), ("--whole-store", "--namespace", "hall"), ("--whole-store", "--tenant", ADA)):
+    for whose in (
+        (),
+        ("--whole-store", "--namespace", "hall"),
+        ("--whole-store", "--tenant", ADA),
+    ):
         refused = shell("token", "add", path, "x", "--scope", "sync:read", *whose)
         assert refused == exit_code("ERR_SCHEMA")
     whole = ("--scope", "sync:read", "--whole-store")

@@ -112,7 +112,9 @@ def test_an_envelope_is_sent_again_unless_all_was_taken(hub: Site) -> None:
 class Refusing(httpx.BaseTransport):
     """Answers with what it is given, and then breaks."""
 
-    def __init__(self, *answers: Callable[[httpx.Request], httpx.Response] | httpx.Response) -> None:
+    def __init__(
+        self, *answers: Callable[[httpx.Request], httpx.Response] | httpx.Response
+    ) -> None:
         self._answers = iter(answers)
         self.count = 0
 
@@ -261,7 +263,11 @@ def test_two_processes(
     assert (report["sent"]["grains"], report["received"]["grains"]) == (1, 0)
     monkeypatch.setenv("OMSGRAIN_TOKEN", "omg_" + "a" * 43)
     code, error = shell.error("sync", "mine.omsg", process.url)
-    assert (code, error["code"], error["rule"]) == (exit_code("ERR_KEY"), "ERR_KEY", "invalid_token")
+    assert (code, error["code"], error["rule"]) == (
+        exit_code("ERR_KEY"),
+        "ERR_KEY",
+        "invalid_token",
+    )
     code, error = shell.error("sync", "mine.omsg", "http://hub.example")
     assert error["code"] == "ERR_UNSUPPORTED"
 

@@ -230,9 +230,7 @@ def test_a_restored_store_begins_anew(tmp_path: Path) -> None:
 def test_erasures_and_holds(stores: Stores, tmp_path: Path) -> None:
     robot, hub = stores
     path, answer = tmp_path / "x.mg", tmp_path / "y.mg"
-    gone, held = (
-        robot.put(belief(what, user_id="somebody")) for what in ("gone", "held")
-    )
+    gone, held = (robot.put(belief(what, user_id="somebody")) for what in ("gone", "held"))
     written(robot, path, share_keys=True)
     taken(path, hub)
     hub.hold(held, authority="court", reason_code="case")

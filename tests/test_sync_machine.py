@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -27,9 +26,7 @@ class Fleet(RuleBasedStateMachine):
 
     def __init__(self, count: int, ring: KeyRing | None, keyless: int) -> None:
         super().__init__()
-        self.stores = [
-            memory(keys=None if n < keyless else ring) for n in range(count)
-        ]
+        self.stores = [memory(keys=None if n < keyless else ring) for n in range(count)]
         self.sealing = ring is not None
         self.grains: dict[str, dict[str, Any]] = {}
         self.erased: set[str] = set()
@@ -65,9 +62,10 @@ class Fleet(RuleBasedStateMachine):
     def supersede(self, where: int, number: int, why: bool) -> None:
         store = self.at(where)
         if (old := self.some(store, number)) is not None:
-            fields = self.later(old, self.fields(store, number))
+            more = {"supersession_justification": "it was seen"} if why else {}
+            fields = self.later(old, {**self.fields(store, number), **more})
             try:
-                new = store.supersede(old, fields, "it was seen" if why else None)
+                new = store.supersede(old, fields)
             except (err.InvalidationDeniedError, err.KeyMissingError, err.ErasedError):
                 return  # held, or sealed and no key
             self.grains[new] = fields
@@ -184,9 +182,7 @@ class Fleet(RuleBasedStateMachine):
 def test_stores_converge(count: int, examples: int, steps: int, long: bool) -> None:
     run_state_machine_as_test(
         lambda: Fleet(count, None, count),
-        settings=settings(
-            max_examples=examples * (50 if long else 1), stateful_step_count=steps
-        ),
+        settings=settings(max_examples=examples * (50 if long else 1), stateful_step_count=steps),
     )
 
 

@@ -215,7 +215,9 @@ def _refuse_sync(path: os.PathLike[str]) -> None:
         except OmsError:
             return  # it will be told what is wrong
     if found:
-        raise SchemaError("a file of a sync, not of an export", expected="omsgrain sync FILE STORE")
+        raise SchemaError(
+            "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
+        )
 
 
 def _set_apart(

@@ -62,9 +62,7 @@ SHOWN = 10  # refusals printed one by one; the rest are counted
 @click.option(
     "--token-file", type=_existing, help="The token for a server; or OMSGRAIN_TOKEN has it."
 )
-@click.option(
-    "--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM."
-)
+@click.option("--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM.")
 @click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
 @actor_option
 @trust_options

@@ -158,4 +158,3 @@ def check_producer(producer: str) -> None:
 def _open(path: Path, given: dict[str, Any], own: str | None, actor: str | None) -> og.GrainStore:
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
     return og.open(path, actor=actor or own, count_access=False, **given)
-

@@ -35,9 +35,7 @@ Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:ad
 """What a token lets one do: bring in, take out, erase; and let another store do: fetch; bring
 grains and states; bring holds, restrictions and erasures. None of them holds another."""
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-SYNC: Final[frozenset[Scope]] = frozenset(
-    {"sync:read", "sync:write", "sync:admin"}
-)
+SYNC: Final[frozenset[Scope]] = frozenset({"sync:read", "sync:write", "sync:admin"})
 """Scopes that go without the others: stores sync namespaces or all there is, and not a tenant."""
 PREFIX: Final = "omg_"
 """How every token begins, so that scanners for secrets know one."""

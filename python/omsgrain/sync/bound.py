@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer that shows some namespaces of its store, and takes grains of these alone.
 
-What lies outside is answered for as if it were not there. There are no tombstones to be seen, since
-they do not say where they belong, and no sealed grains that cannot be opened here.
+What lies outside is answered for as if it were not there. There are no tombstones to be seen,
+since they do not say where they belong, and no sealed grains that cannot be opened here.
 """
 
 from __future__ import annotations

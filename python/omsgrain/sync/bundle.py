@@ -213,9 +213,7 @@ def _fresh(batch: Batch, head: Head, seen: Position | None) -> Batch | None:
     return replace(batch, until=None) if batch.until.seq < seen.seq else batch
 
 
-def _batches(
-    peer: Peer, hello: Hello, greeting: Greeting, first: Batch
-) -> Iterator[Batch]:
+def _batches(peer: Peer, hello: Hello, greeting: Greeting, first: Batch) -> Iterator[Batch]:
     """All batches of a file: holds, so that no erasure passes one; erasures; what came since."""
     if greeting.tombstones:
         yield from _all(peer, "holds", hello)

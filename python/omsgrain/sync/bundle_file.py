@@ -27,7 +27,7 @@ from typing import Final, Literal, TypeVar
 
 from omsgrain import _core, container
 from omsgrain.container.write import Written
-from omsgrain.errors import CorruptError, OmsError, SchemaError, UnsupportedError
+from omsgrain.errors import CorruptError, SchemaError, UnsupportedError
 from omsgrain.exchange import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.grain import encode
 from omsgrain.sync import bounds, wire

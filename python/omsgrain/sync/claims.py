@@ -14,7 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omsgrain.engine import acts, holding, merging
+from omsgrain.engine.admission import admit
 from omsgrain.engine.holding import Hold
+from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.placing import place
 from omsgrain.engine.world import StoreWorld
 from omsgrain.errors import (
     InvalidationDeniedError,
@@ -173,8 +176,10 @@ def _supersede(
         waiting = []
     for state, claim, error in refused:
         new = claim.superseded_by
-        if isinstance(error, KeyMissingError) and new not in apart:
-            _pass_on(writer, settings, state, claim, note, done)
+        given = arrivals.get(new) if new is not None else None
+        if isinstance(error, KeyMissingError) and not isinstance(given, OmsError):
+            if _pass_on(writer, settings, state, claim, given, note, done):
+                came.update(filter(None, [new]))
         elif new in apart and new not in came and new is not None:
             done.refused.append(Refusal("grain", bytes.fromhex(new), error.code, error.rule))
         else:
@@ -241,13 +246,22 @@ def _pass_on(
     settings: Settings,
     state: GrainState,
     claim: Claim,
+    given: Incoming | None,
     note: merging.Note,
     done: Outcome,
-) -> None:
-    """Take over what nobody can look into here."""
+) -> bool:
+    """Take over what nobody can look into here, with the superseding grain if it came along."""
     seq = writer.find([state.address])[0]
     if seq is None or not _allowed(writer, settings, seq, state, done, None):
-        return
+        return False
+    if given is not None and writer.find([given.pairs[0][0]])[0] is None:
+        for _, error in admit(writer, settings, given).refused.items():
+            address = given.pairs[0][0]
+            done.refused.append(Refusal("grain", address, error.code, error.rule))
+            return False
+        place(writer, given, range(len(given.pairs)))
+        note("put", [given.pairs[0][0]])
+        done.stored += 1
     before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
     if claim.superseded_by is None:
         _set(writer, seq, before, replace(before, verification_status=claim.verification_status))
@@ -262,6 +276,7 @@ def _pass_on(
         writer.event(SUPERSEDED, seq, state.address)
         note("supersede", [state.address, new])
     done.changed.add(state.address)
+    return True
 
 
 def _allowed(

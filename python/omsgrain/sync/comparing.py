@@ -15,7 +15,7 @@ from omsgrain.sync.peer import HAS, ITEMS, LACKS, Hello, Item, Peer, Range, Spac
 __all__ = ["differing", "lacked"]
 
 _FEW = 32
-"""Items of a range that are listed, rather than looked at by sixteen ranges: about as many bytes."""
+"""Items of a range that are listed: sixteen ranges deeper would be about as many bytes."""
 _DIGITS = "0123456789abcdef"
 _LISTED = 50 * ITEMS  # items asked for at once, about: a third of what may be
 

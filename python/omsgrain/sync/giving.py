@@ -18,7 +18,15 @@ from omsgrain.engine.moving import in_envelopes
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_GRAINS, Reader
-from omsgrain.store.tables import DELETED, EMBEDDED, EVENT, EVENTS, RESTRICTED, SEQUENCE, TOMBSTONES
+from omsgrain.store.tables import (
+    DELETED,
+    EMBEDDED,
+    EVENT,
+    EVENTS,
+    RESTRICTED,
+    SEQUENCE,
+    TOMBSTONES,
+)
 from omsgrain.sync import records, states
 from omsgrain.sync.peer import (
     ITEMS,
@@ -57,7 +65,7 @@ def changes(
         settings: of the handle.
         since: the position.
         hello: who asks; what came from there is left out.
-        size: bytes of grains, about.
+        size: bytes of grains, about; 0: only look whether the position is known.
         purpose: why they leave, for the rules of presets and profiles.
     """
     own = records.store_id(reader) or b""
@@ -69,7 +77,7 @@ def changes(
     scope = Scope(hello.namespaces)
     packing = _Packing(reader, settings, scope, purpose)
     spans, at = records.came(reader, hello.store), since.seq
-    chosen = scope.numbers(reader, at, last)
+    chosen = scope.numbers(reader, at, last) if size else None
     while at < last and not packing.is_full(size):
         rows, at = _rows(reader, at, last, spans, chosen)
         for seq, blob, event in rows:
@@ -162,9 +170,7 @@ def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, 
 class _Packing:
     """A batch that is put together out of one snapshot."""
 
-    def __init__(
-        self, reader: Reader, settings: Settings, scope: Scope, purpose: Purpose
-    ) -> None:
+    def __init__(self, reader: Reader, settings: Settings, scope: Scope, purpose: Purpose) -> None:
         self._reader, self._settings = reader, settings
         self._scope, self._purpose = scope, purpose
         self._grains: list[bytes] = []

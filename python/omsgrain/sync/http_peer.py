@@ -122,9 +122,7 @@ class HttpPeer:
             else:
                 return found
 
-    def ranges(
-        self, space: Space, prefixes: Sequence[str], hello: Hello
-    ) -> tuple[Range, ...]:
+    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
         """As ``Peer.ranges``."""
 
         def ask(part: tuple[str, ...]) -> tuple[Range, ...]:
@@ -271,7 +269,9 @@ class HttpPeer:
         self._breaks += 1
         if self._breaks >= self._tries:
             raise StoreError(
-                "the other store does not answer", expected=f"{self._tries} tries", found=broken.what
+                "the other store does not answer",
+                expected=f"{self._tries} tries",
+                found=broken.what,
             ) from None
         if broken.after is None:
             self._share = min(self._share * _SMALLER, SIZE)

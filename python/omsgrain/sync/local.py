@@ -143,9 +143,7 @@ class LocalPeer:
         """Return what came after a position of the feed, but for what came from who asks."""
         self._refuse("give")
         with self._store._store.read() as reader:
-            return giving.changes(
-                reader, self._store._settings, since, hello, size, self._purpose
-            )
+            return giving.changes(reader, self._store._settings, since, hello, size, self._purpose)
 
     def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
         """Return the ranges of items whose keys begin so."""

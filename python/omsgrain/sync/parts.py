@@ -74,9 +74,7 @@ def put_off(part: Batch, done: Taken) -> Batch:
 
 def together(first: Batch, batch: Batch) -> Batch:
     """A batch with what was put off before its own grains and states."""
-    return replace(
-        batch, grains=first.grains + batch.grains, states=first.states + batch.states
-    )
+    return replace(batch, grains=first.grains + batch.grains, states=first.states + batch.states)
 
 
 def added(before: Taken, done: Taken, *, last: bool) -> Taken:

@@ -321,13 +321,11 @@ class Peer(Protocol):
         Args:
             since: up to where it was taken.
             hello: who asks; what came here from that store is left out.
-            size: bytes of grains, about.
+            size: bytes of grains, about; 0: only tell whether the position is known.
         """
         ...
 
-    def ranges(
-        self, space: Space, prefixes: Sequence[str], hello: Hello
-    ) -> tuple[Range, ...]:
+    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
         """Return the ranges of items whose keys begin so, in the order asked.
 
         Args:
@@ -346,7 +344,7 @@ class Peer(Protocol):
         ...
 
     def lacking(self, space: Space, items: Sequence[Item]) -> bytes:
-        """Tell of each item whether it is here: a byte each, ``HAS``, ``LACKS``, ``WAS_ERASED``."""
+        """Tell of each item whether it is here, a byte each: HAS, LACKS or WAS_ERASED."""
         ...
 
     def give(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:

@@ -186,8 +186,18 @@ class _Pass:
             return
         seen = self._taker.greeting.seen
         fresh = not self._taker.greeting.grains and seen is None
-        if full or (seen is None and not fresh) or not self._follow():
+        if full or (seen is None and not fresh) or not self._is_known() or not self._follow():
             self._compare()
+
+    def _is_known(self) -> bool:
+        """Whether the taker still has what the giver took from it, and so need not be given.
+
+        It has not if it was restored from a backup.
+        """
+        seen = self._giver.greeting.seen
+        if seen is None or "give" not in self._rights:
+            return True
+        return self._taker.peer.changes(seen, self._giver.hello, 0).known
 
     def _follow(self) -> bool:
         """Go on from where the feed was left; False if that is not in it any more."""

@@ -170,9 +170,7 @@ class _Turn:
         if not digests:
             return 0, 0
         gone = {
-            i
-            for i in tombstones.refused(writer, digests)
-            if below.find([digests[i]])[0] is None
+            i for i in tombstones.refused(writer, digests) if below.find([digests[i]])[0] is None
         }
         which = [i for i in range(len(digests)) if i not in gone]
         outcome = self._store._take(writer, given.only(which), False, False)

@@ -33,7 +33,6 @@ _ITEM = _KEY + _VERSION + SEQUENCE.size
 _NONE = bytes(_VERSION)
 _DIGEST = 16
 _DIGITS = frozenset("0123456789abcdef")
-_SHELVES = 256
 _PAGE: Final = 10_000
 
 
@@ -46,14 +45,15 @@ class View:
 
     def __init__(self, *, versioned: bool) -> None:
         self.last = 0
-        self._shelves = [bytearray() for _ in range(_SHELVES)]
-        self._sorted = [True] * _SHELVES
+        self._shelves: dict[int, bytearray] = {}  # by the first byte of their keys
+        self._unsorted: set[int] = set()
         self._versioned = versioned
 
     def add(self, key: bytes, version: bytes, seq: int) -> None:
         """Add an item whose key is not there yet."""
-        self._shelves[key[0]] += key + version + SEQUENCE.pack(seq)
-        self._sorted[key[0]] = False
+        shelf = self._shelves.setdefault(key[0], bytearray())
+        shelf += key + version + SEQUENCE.pack(seq)
+        self._unsorted.add(key[0])
 
     def range(self, prefix: str) -> Range:
         """Return the range of the keys that begin with some hexadecimal digits.
@@ -80,9 +80,8 @@ class View:
     def _under(self, prefix: str) -> Iterator[bytearray]:
         if len(prefix) > 2 * _KEY or not _DIGITS.issuperset(prefix):
             raise SchemaError("not the beginning of an address", expected="hexadecimal digits")
-        low = prefix.ljust(2, "0")
-        high = prefix.ljust(2, "f")
-        for shelf in range(int(low[:2], 16), int(high[:2], 16) + 1):
+        low, high = (int(prefix.ljust(2, end)[:2], 16) for end in "0f")
+        for shelf in sorted(one for one in self._shelves if low <= one <= high):
             items = self._in_order(shelf)
             if len(prefix) <= 2:
                 yield items
@@ -94,12 +93,12 @@ class View:
             yield items[begin * _ITEM : finish * _ITEM]
 
     def _in_order(self, shelf: int) -> bytearray:
-        items = self._shelves[shelf]
-        if not self._sorted[shelf]:
+        if shelf in self._unsorted:
+            items = self._shelves[shelf]
             parts = sorted(bytes(items[at : at + _ITEM]) for at in range(0, len(items), _ITEM))
-            items = self._shelves[shelf] = bytearray().join(parts)
-            self._sorted[shelf] = True
-        return items
+            self._shelves[shelf] = bytearray().join(parts)
+            self._unsorted.discard(shelf)
+        return self._shelves[shelf]
 
 
 def _place(items: bytearray, key: bytes) -> int:

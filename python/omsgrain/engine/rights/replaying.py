@@ -42,9 +42,7 @@ class Replaying(Erasing):
             further = tombstones.keys(reader)[1:]
         gone = 0
         if shared is not None:
-            self._store.write(
-                partial(_take_over, shared=shared, further=further, rows=rows)
-            )
+            self._store.write(partial(_take_over, shared=shared, further=further, rows=rows))
             with self._store.read() as reader:
                 after, last = 0, reader.last_seq()
             while after < last:
