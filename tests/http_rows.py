@@ -250,7 +250,8 @@ def asked(
     name: str, question: str, body: bytes, rule: str = "invalid_message", **more: Any
 ) -> Row:
     """A question of another store."""
-    row = {"status": 422, "token": "sync", "headers": {"content-type": MEDIA}} | more
+    row: dict[str, Any] = {"status": 422, "token": "sync", "headers": {"content-type": MEDIA}}
+    row |= more
     return Row(name, "POST", f"/v1/sync/{question}", rule=rule, body=body, **row)
 
 

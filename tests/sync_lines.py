@@ -33,10 +33,18 @@ class Pieces(httpx.SyncByteStream):
 
 
 def answer(
-    data: bytes, status: int = 200, cut: int | None = None, **headers: str
+    data: bytes,
+    media: str,
+    status: int = 200,
+    *,
+    cut: int | None = None,
+    retry_after: str | None = None,
 ) -> httpx.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx.Response(status, headers=named, stream=Pieces(data, cut))
+    """An answer that comes piece by piece."""
+    headers = {"content-type": media}
+    if retry_after is not None:
+        headers["retry-after"] = retry_after
+    return httpx.Response(status, headers=headers, stream=Pieces(data, cut))
 
 
 class Bridge(httpx.BaseTransport):
@@ -62,21 +70,19 @@ class Bridge(httpx.BaseTransport):
         token = request.headers.get("authorization", "").removeprefix("Bearer ") or None
         media = {"content-type": request.headers["content-type"]}
         got = self._site.ask("POST", request.url.path, token, content=body, headers=media)
-        kept = {
-            name: got.headers[name]
-            for name in ("content-type", "retry-after")
-            if name in got.headers
-        }
-        if left is not None and len(body) + len(got.content) > left:
+        cut = None if left is None else left - len(body)
+        if cut is not None and cut < len(got.content):
             self.broken += 1
-            return answer(got.content, got.status_code, left - len(body), **kept)
-        return answer(got.content, got.status_code, **kept)
+        else:
+            cut = None
+        kept, after = got.headers["content-type"], got.headers.get("retry-after")
+        return answer(got.content, kept, got.status_code, cut=cut, retry_after=after)
 
 
 def dialled(site: Site, token: str | None, **more: Any) -> HttpPeer:
     """A peer that asks a server of this process, and does not wait."""
-    given = {"transport": Bridge(site), "wait": lambda _: None} | more
-    return HttpPeer(URL, token=token, **given)
+    given: dict[str, Any] = {"transport": Bridge(site), "wait": lambda _: None}
+    return HttpPeer(URL, token=token, **given | more)
 
 
 class Proxy:

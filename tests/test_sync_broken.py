@@ -127,8 +127,9 @@ class Refusing(httpx.BaseTransport):
         return found if isinstance(found, httpx.Response) else found(request)
 
 
-def problem(status: int, text: str, **headers: str) -> httpx.Response:
-    return answer(text.encode(), status, content_type="application/problem+json", **headers)
+def problem(status: int, text: str, retry_after: str | None = None) -> httpx.Response:
+    media = "application/problem+json"
+    return answer(text.encode(), media, status, retry_after=retry_after)
 
 
 def test_waits_grow_and_end(hub: Site) -> None:
@@ -153,24 +154,24 @@ def test_a_server_that_is_busy_says_when_to_come_back(hub: Site) -> None:
     assert waits == [7, 60]
 
 
-GREETED = {"content_type": message.MEDIA}
+MEDIA = message.MEDIA
 
 
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        (answer(b"<html>", content_type="text/html"), "ERR_STORE"),
-        (answer(b"", 301, location="https://elsewhere.example/"), "ERR_STORE"),
-        (answer(b"not found", 404), "ERR_STORE"),
+        (answer(b"<html>", "text/html"), "ERR_STORE"),
+        (httpx.Response(301, headers={"location": "https://elsewhere.example/"}), "ERR_STORE"),
+        (answer(b"not found", "text/plain", 404), "ERR_STORE"),
         (problem(500, "[" * 9_000), "ERR_STORE"),
         (problem(500, '{"code":"internal","rule":"internal"}'), "ERR_STORE"),
         (problem(422, '{"code":"ERR_CORRUPT","detail":"x"}'), "ERR_CORRUPT"),
         (problem(403, '{"code":"ERR_UNSUPPORTED","rule":"not_let"}'), "ERR_UNSUPPORTED"),
         (problem(403, '{"code":5,"detail":"\\u001b[31m"}'), "ERR_KEY"),
-        (answer(b"{}", **GREETED), "ERR_CORRUPT"),
-        (answer(message.pack(START), **GREETED), "ERR_CORRUPT"),
-        (answer(_core.pack_frame(1, bytes(8 << 20)) * 3, **GREETED), "ERR_CORRUPT"),
-        (answer(bytes(message.MOST + 1), **GREETED), "ERR_TOO_LARGE"),
+        (answer(b"{}", MEDIA), "ERR_CORRUPT"),
+        (answer(message.pack(START), MEDIA), "ERR_CORRUPT"),
+        (answer(_core.pack_frame(1, bytes(8 << 20)) * 3, MEDIA), "ERR_CORRUPT"),
+        (answer(bytes(message.MOST + 1), MEDIA), "ERR_TOO_LARGE"),
     ],
 )  # fmt: skip
 def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
@@ -184,7 +185,7 @@ def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
 
 def test_answers_to_what_nobody_asked() -> None:
     def said(value: Any) -> HttpPeer:
-        given = answer(message.pack(value), **GREETED)
+        given = answer(message.pack(value), MEDIA)
         return HttpPeer(URL, transport=Refusing(given), wait=lambda _: None)
 
     blob = og.encode(lamp("on"))
