@@ -144,7 +144,7 @@ def test_torn_and_changed_files(stores: Stores, tmp_path: Path) -> None:
     assert missing.value.code == "ERR_NOT_FOUND"
 
 
-HEAD = Head(1, b"s" * 16, b"", None, START, False, None, (), 1)
+HEAD = Head(1, b"s" * 16, b"", None, START, False, None, b"", (), 1)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +242,9 @@ def test_erasures_and_holds(stores: Stores, tmp_path: Path) -> None:
     assert [(one.part, one.rule) for one in report.refused] == [("erasure", "hold")]
     taken(answer, robot)
     assert gone not in robot and held not in robot
+    written(hub, answer, answers=path)
+    assert written(robot, path, answers=answer).sent.tombstones == 0  # it has them now
+    assert written(robot, path, answers=answer, full=True).sent.tombstones > 0
 
 
 def test_namespaces(stores: Stores, tmp_path: Path) -> None:

@@ -88,12 +88,13 @@ def write_bundle(
     names = Scope(namespaces).namespaces
     greeting = peer.greet(Hello(b"", names))
     _check(greeting, "give")
-    other, since = b"", START
+    other, since, known = b"", START, b""
     if answers is not None:
         with BundleFile(answers) as file:
             told = file.head
         _check_answer(told, greeting, names, given=namespaces is not None)
         other, names, since = told.store, told.namespaces, told.taken or START
+        known = b"" if full else told.tombstones
     hello = Hello(other, names)
     first = peer.changes(START if full else since, hello)
     anew = not first.known
@@ -109,11 +110,13 @@ def write_bundle(
         since,
         anew,
         peer.greet(hello).seen if other else None,
+        greeting.tombstones,
         peer.share(()) if share_keys else (),
         clock(),
     )
     count = Count("sent", progress)
-    batches = _counted(_batches(peer, hello, greeting, first), count)
+    stones = greeting.tombstones not in (b"", known)
+    batches = _counted(_batches(peer, hello, first, stones=stones), count)
     if dry_run:
         for _ in batches:
             pass
@@ -213,9 +216,9 @@ def _fresh(batch: Batch, head: Head, seen: Position | None) -> Batch | None:
     return replace(batch, until=None) if batch.until.seq < seen.seq else batch
 
 
-def _batches(peer: Peer, hello: Hello, greeting: Greeting, first: Batch) -> Iterator[Batch]:
+def _batches(peer: Peer, hello: Hello, first: Batch, *, stones: bool) -> Iterator[Batch]:
     """All batches of a file: holds, so that no erasure passes one; erasures; what came since."""
-    if greeting.tombstones:
+    if stones:
         yield from _all(peer, "holds", hello)
         late: Batch | None = None
         for batch in _all(peer, "tombstones", hello):

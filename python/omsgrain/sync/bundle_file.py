@@ -58,6 +58,7 @@ class Head:
         since: the position in the feed of the store from which on it has everything.
         anew: it begins from the start, since the feed is not the one that was taken before.
         taken: how far the store has taken the feed of the one that this is for.
+        tombstones: digest of all its tombstones; nothing without any.
         keys: of tombstones, if they were to go along.
         written: when, ms since 1970.
     """
@@ -69,6 +70,7 @@ class Head:
     since: Position
     anew: bool
     taken: Position | None
+    tombstones: bytes
     keys: tuple[bytes, ...]
     written: int
 
