@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import omsgrain as og
-from http_processes import Served
+from http_processes import Served, certified
 from http_sites import Site, lamp, site
 from omsgrain import _core
 from omsgrain.crypto import sign
@@ -24,6 +24,7 @@ from omsgrain.sync.urls import service_url
 from shell import Shell, exit_code
 from signing import ALICE
 from sync_lines import URL, Bridge, Proxy, answer, budgets, dialled
+from test_sync_bounds import GREETING
 from test_sync_http import at, filled, told
 
 SCOPES = ("sync:read", "sync:write", "sync:admin")
@@ -134,14 +135,23 @@ def problem(status: int, text: str, retry_after: str | None = None) -> httpx.Res
 
 def test_waits_grow_and_end(hub: Site) -> None:
     waits: list[float] = []
-    nobody = Refusing()
+    greeting = answer(message.pack(GREETING), message.MEDIA)
+    nobody = Refusing(greeting)
     peer = HttpPeer(URL, transport=nobody, tries=9, wait=waits.append)
+    peer.greet(Hello())
     with pytest.raises(StoreError) as failed:
         peer.greet(Hello())
-    assert failed.value.found == "ConnectError"
-    assert nobody.count == 9 and len(waits) == 8
+    assert failed.value.found == "ConnectError, 9 times in a row"
+    assert nobody.count == 10 and len(waits) == 8
     assert all(0.25 * 2**n <= min(wait, 30) <= 30 for n, wait in enumerate(waits[:6]))
     assert max(waits) <= 30
+
+
+def test_who_was_never_reached_is_given_up_soon() -> None:
+    waits: list[float] = []
+    with pytest.raises(StoreError):
+        HttpPeer(URL, transport=Refusing(), wait=waits.append).greet(Hello())
+    assert len(waits) == 2
 
 
 def test_a_server_that_is_busy_says_when_to_come_back(hub: Site) -> None:
@@ -151,7 +161,7 @@ def test_a_server_that_is_busy_says_when_to_come_back(hub: Site) -> None:
     peer = HttpPeer(URL, transport=Refusing(busy, stopping), tries=3, wait=waits.append)
     with pytest.raises(StoreError):
         peer.greet(Hello())
-    assert waits == [7, 60]
+    assert waits[:2] == [7, 60]
 
 
 MEDIA = message.MEDIA
@@ -234,14 +244,17 @@ def test_a_proxy_that_cuts_connections(
 ) -> None:
     process, token = served
     filled(robot, "robot", 12, 200)
+    cut = 0
     for seed in range(50 if long else 1):
         proxy = Proxy(process.url, budgets(seed, 500, 9_000))
         peer = HttpPeer(proxy.url, token=token, tries=200, wait=lambda _: None)
         report = sync(LocalPeer(robot), peer)
-        assert not report.refused and proxy.cut
         peer.close()
         proxy.close()
+        assert not report.refused
+        cut += proxy.cut
         filled(robot, f"robot {seed}", 4, 300)
+    assert cut
     direct = HttpPeer(process.url, token=token)
     sync(LocalPeer(robot), direct)
     assert not sync(LocalPeer(robot), direct).changed
@@ -271,6 +284,25 @@ def test_two_processes(
     )
     code, error = shell.error("sync", "mine.omsg", "http://hub.example")
     assert error["code"] == "ERR_UNSUPPORTED"
+
+
+def test_certificates_are_verified(tmp_path: Path) -> None:
+    certificate, key = certified(tmp_path)
+    path = tmp_path / "served.omsg"
+    og.open(path).close()
+    token = add_token(path, "robot", None, SCOPES, whole_store=True)
+    waits: list[float] = []
+    with Served(path, "--tls-cert", certificate, "--tls-key", key) as process:
+        stranger = HttpPeer(process.url, token=token, wait=waits.append)
+        with pytest.raises(StoreError, match="certificate"):
+            stranger.greet(Hello())
+        assert not waits
+        known = HttpPeer(process.url, token=token, verify=str(certificate))
+        assert known.greet(Hello()).version == 1
+        known.close()
+        stranger.close()
+    with pytest.raises(UnsupportedError):
+        HttpPeer("https://hub.example", verify=str(path))
 
 
 def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:

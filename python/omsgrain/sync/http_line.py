@@ -36,12 +36,14 @@ class Broken(Exception):
     Attributes:
         what: in a word or two, for a person.
         after: seconds after which to come back; None if the server did not say.
+        reached: there was somebody at the other end.
     """
 
-    def __init__(self, what: str, after: float | None = None) -> None:
+    def __init__(self, what: str, after: float | None = None, *, reached: bool = True) -> None:
         super().__init__(what)
         self.what = what
         self.after = after
+        self.reached = reached
 
 
 class Line:
@@ -123,7 +125,9 @@ class Line:
                 told = self._read(answer, _REFUSAL) if media == _PROBLEM else b""
                 raise _refused(answer.status_code, told, answer.headers.get("retry-after", ""))
         except self._httpx.TransportError as error:
-            raise Broken(type(error).__name__) from None
+            _refuse_stranger(error)
+            unreached = (self._httpx.ConnectError, self._httpx.ConnectTimeout)
+            raise Broken(type(error).__name__, reached=not isinstance(error, unreached)) from None
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             raise StoreError("the server cannot be asked", found=type(error).__name__) from None
 
@@ -160,6 +164,25 @@ def _trusted(verify: str | None) -> Any:
         raise UnsupportedError(
             "the certificates to trust cannot be read", expected="a file of PEM"
         ) from None
+
+
+def _refuse_stranger(error: BaseException) -> None:
+    """See that it was not a certificate: another try would not make it better.
+
+    Raises:
+        StoreError: it was.
+    """
+    import ssl
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise StoreError(
+                "the certificate of the server is not to be trusted",
+                expected="one of a known authority, or of --ca",
+                found=cause.verify_message,
+            ) from None
+        cause = cause.__cause__ or cause.__context__
 
 
 def _refused(status: int, told: bytes, after: str) -> Exception:

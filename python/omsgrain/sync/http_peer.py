@@ -42,6 +42,7 @@ T = TypeVar("T")
 K = TypeVar("K", str, bytes, Item)
 
 _TRIES: Final = 10
+_UNREACHED: Final = 3
 _FIRST, _LONGEST = 0.5, 30.0  # seconds to wait after a break
 _SMALLER = 4
 _CALM = 8  # answers in a row after which messages grow again
@@ -57,7 +58,8 @@ class HttpPeer:
         token: is shown to the server, and to nobody else.
         verify: a file of certificates to trust instead of the usual ones.
         timeout: seconds of silence after which the line counts as broken.
-        tries: breaks in a row after which it is given up.
+        tries: breaks in a row after which it is given up; three are enough where nobody was ever
+            reached.
         wait: waits some seconds.
         transport: what carries requests, instead of a connection of its own.
 
@@ -83,6 +85,7 @@ class HttpPeer:
         self._wait = wait
         self._share = 1  # of what a message may have, one in so many
         self._breaks = self._calm = 0
+        self._reached = False
 
     @property
     def sent(self) -> int:
@@ -233,6 +236,7 @@ class HttpPeer:
         answer = self._line.ask(name, message.pack(value))
         found = message.unpack(message.ANSWERS[name], answer)
         self._breaks = 0
+        self._reached = True
         self._calm += 1
         if self._calm >= _CALM and self._share > 1:
             self._share //= 2
@@ -267,11 +271,11 @@ class HttpPeer:
         """Wait, and go on with less; or give up."""
         self._calm = 0
         self._breaks += 1
-        if self._breaks >= self._tries:
+        self._reached |= broken.reached
+        if self._breaks >= (self._tries if self._reached else min(self._tries, _UNREACHED)):
             raise StoreError(
                 "the other store does not answer",
-                expected=f"{self._tries} tries",
-                found=broken.what,
+                found=f"{broken.what}, {self._breaks} times in a row",
             ) from None
         if broken.after is None:
             self._share = min(self._share * _SMALLER, SIZE)
