@@ -198,15 +198,16 @@ def test_what_a_policy_refuses_is_told(pair: Pair) -> None:
     assert [one.rule for one in told_why.sent.refused] == ["soft_locked"]
 
 
-def test_what_supersedes_comes_with_what_it_superseded() -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_what_supersedes_comes_with_what_it_superseded(full: bool) -> None:
     robot, hub = memory(), memory()
     old = robot.put(belief("0"))
     chain = [old]
     for n in range(1, 6):
         chain.append(robot.supersede(chain[-1], belief(f"{n}", n), justification=f"saw {n}"))
     hub.put(belief("other"))
-    report = together(robot, hub)
-    assert report.sent.compared and report.sent.grains == 6
+    report = together(robot, hub, full=full)
+    assert report.sent.compared == full and report.sent.grains == 6
     assert same(robot, hub)
     assert [grain.address for grain in hub.history(old)] == chain
 

@@ -21,7 +21,7 @@ from omsgrain.errors import (
     SchemaError,
     UnsupportedError,
 )
-from omsgrain.sync.comparing import lacked
+from omsgrain.sync.comparing import lacked, shares_none
 from omsgrain.sync.peer import (
     ITEMS,
     LACKS,
@@ -184,10 +184,17 @@ class _Pass:
         """Bring grains with their states."""
         if not self._rights & {"grains", "states", "restrictions", "holds"}:
             return
-        seen = self._taker.greeting.seen
-        fresh = not self._taker.greeting.grains and seen is None
-        if full or (seen is None and not fresh) or not self._is_known() or not self._follow():
+        if full or not self._is_linear() or not self._follow():
             self._compare()
+
+    def _is_linear(self) -> bool:
+        """Whether the feed can be gone on from, or followed from its start."""
+        giver, taker = self._giver, self._taker
+        if not self._is_known():
+            return False
+        if taker.greeting.seen is not None or not taker.greeting.grains:
+            return True
+        return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
 
     def _is_known(self) -> bool:
         """Whether the taker still has what the giver took from it, and so need not be given.
