@@ -181,7 +181,7 @@ class Fleet(RuleBasedStateMachine):
 @pytest.mark.parametrize(("count", "examples", "steps"), [(2, 30, 30), (5, 12, 40)])
 def test_stores_converge(count: int, examples: int, steps: int, long: bool) -> None:
     run_state_machine_as_test(
-        lambda: Fleet(count, None, count),
+        lambda: Fleet(count, None, count),  # type: ignore[arg-type]  # makes one
         settings=settings(max_examples=examples * (50 if long else 1), stateful_step_count=steps),
     )
 
@@ -190,6 +190,6 @@ def test_stores_converge(count: int, examples: int, steps: int, long: bool) -> N
 def test_sealed_stores_converge(keyless: int, ring: KeyRing, long: bool) -> None:
     """Some have the keys, and some carry what they cannot read."""
     run_state_machine_as_test(
-        lambda: Fleet(3, ring, keyless),
+        lambda: Fleet(3, ring, keyless),  # type: ignore[arg-type]  # makes one
         settings=settings(max_examples=200 if long else 5, stateful_step_count=30),
     )

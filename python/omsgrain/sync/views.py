@@ -104,7 +104,7 @@ class View:
 def _place(items: bytearray, key: bytes) -> int:
     """How many items have lower keys."""
     count = len(items) // _ITEM
-    return bisect_left(range(count), key, key=lambda i: items[i * _ITEM : i * _ITEM + _KEY])
+    return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + _KEY]))
 
 
 def view(reader: Reader, space: Space, scope: Scope, before: View | None = None) -> View:
