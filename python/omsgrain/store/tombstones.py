@@ -19,7 +19,7 @@ from __future__ import annotations
 import hmac
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgpack
@@ -46,6 +46,7 @@ __all__ = [
     "lift",
     "mark",
     "mark_of",
+    "marks",
     "refused",
     "times",
 ]
@@ -59,6 +60,7 @@ MOST_KEYS = 64
 """Keys that a store looks under: each costs an HMAC for every grain that is put."""
 _KEY = 32
 _DIGEST = 32
+_ADDRESS = b"address"
 
 
 def key(writer: Writer) -> bytes:
@@ -156,11 +158,18 @@ def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
     if what == "address":
         if not isinstance(value, bytes) or len(value) != _DIGEST:
             raise SchemaError("not the digest of a grain", expected=f"{_DIGEST} bytes")
-        return hmac.digest(shared, b"address" + value, "sha256")
+        return hmac.digest(shared, _ADDRESS + value, "sha256")
     if not isinstance(value, str):
         raise SchemaError("a name is a text", expected="a string")
     text = unicodedata.normalize("NFC", value) if what == "identity" else value
     return hmac.digest(shared, what.encode() + text.encode(), "sha256")
+
+
+def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
+    """Make the marks of many addresses; ``mark`` takes twice as long for each."""
+    from omsgrain.store.audit import entry
+
+    return (entry.hmac(shared, _ADDRESS + digest) for digest in digests)
 
 
 def mark_of(reader: Reader, digest: bytes) -> bytes | None:
@@ -233,6 +242,6 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
     return {
         i
         for shared in keys(reader)
-        for i, digest in enumerate(digests)
-        if reader.row(TOMBSTONES, mark(shared, "address", digest)) is not None
+        for i, one in enumerate(marks(shared, digests))
+        if reader.row(TOMBSTONES, one) is not None
     }

@@ -33,6 +33,7 @@ __all__ = [
     "numbers",
     "predecessors",
     "state_told",
+    "storied",
     "tombstone_of",
     "tombstone_row",
     "version",
@@ -94,6 +95,21 @@ def predecessors(reader: Reader, seq: int) -> Iterator[tuple[int, bytes]]:
         blob = reader.blob_at(old)
         if blob is not None:
             yield old, sha256(blob).digest()
+
+
+def storied(reader: Reader, first: int, last: int) -> set[int]:
+    """Return the numbers, from one to another, of the grains that there may be more to tell of.
+
+    Most grains have no state, and are not asked for one.
+    """
+    found: set[int] = set()
+    for table in (*_ABOUT["states"], SUPERSEDES):
+        for key, _ in reader.rows(table, SEQUENCE.pack(max(first - 1, 0))):
+            (seq,) = SEQUENCE.unpack(key[: SEQUENCE.size])
+            if seq > last:
+                break
+            found.add(seq)
+    return found
 
 
 def numbers(reader: Reader, space: Space) -> Iterator[int]:
