@@ -9,11 +9,11 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain.store.tombstones import MOST_KEYS, adopt
-from omsgrain.sync import LocalPeer, sync
+from omsgrain.sync import LocalPeer, erasing, sync
 from omsgrain.sync.peer import Batch, GrainState, Greeting, Hello, Item, Position, Range, Taken
 from omsgrain.sync.scope import Scope
 from omsgrain.sync.wire import pack, unpack
-from sync_stores import addresses, belief, memory, settle, together
+from sync_stores import Cut, addresses, belief, memory, settle, together
 
 
 def test_namespaces() -> None:
@@ -150,3 +150,24 @@ def test_settling_takes_one_round_for_what_is_the_same() -> None:
     for store in stores:
         store.put(belief("0"))
     assert settle(stores) <= 2
+
+
+def test_an_erasure_that_was_cut_off_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tombstone is there, and its grain was not looked for when the power failed."""
+    robot, hub = memory(), memory()
+    gone, stays = robot.put(belief("0")), robot.put(belief("1", 1))
+    together(robot, hub)
+    robot.delete_many([gone], erased="gdpr17")
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing, "_erase", fail)
+        with pytest.raises(Cut):
+            together(robot, hub)
+    assert addresses(hub) == {gone, stays}
+    third = memory()
+    together(hub, third)
+    assert addresses(hub) == addresses(third) == {stays}
+
+
+def fail(*_: object, **__: object) -> None:
+    """The power is gone."""
+    raise Cut
