@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+import omsgrain as og
 from omsgrain import errors as err
+from omsgrain.store.tables import TOMBSTONES
 from omsgrain.store.tombstones import MOST_KEYS, adopt
 from omsgrain.sync import LocalPeer, erasing, sync
 from omsgrain.sync.peer import Batch, GrainState, Greeting, Hello, Item, Position, Range, Taken
 from omsgrain.sync.scope import Scope
 from omsgrain.sync.wire import pack, unpack
-from sync_stores import Cut, addresses, belief, memory, settle, together
+from sync_stores import Cut, Watched, addresses, belief, memory, settle, together
 
 
 def test_namespaces() -> None:
@@ -166,6 +168,38 @@ def test_an_erasure_that_was_cut_off_is_finished(monkeypatch: pytest.MonkeyPatch
     third = memory()
     together(hub, third)
     assert addresses(hub) == addresses(third) == {stays}
+
+
+def stones(store: og.GrainStore) -> int:
+    with store._store.read() as reader:
+        return sum(1 for _ in reader.rows(TOMBSTONES))
+
+
+def test_tombstones_of_some_namespaces() -> None:
+    robot, hub = memory(), memory()
+    names = ["rules", "robot 1", "robot 2"]
+    there = {name: hub.put(belief(name, n, namespace=name)) for n, name in enumerate(names)}
+    together(robot, hub, direction="pull", namespaces=["rules"])
+    for address in there.values():
+        hub.delete_many([address], erased="gdpr17")
+    assert together(robot, hub, direction="pull", namespaces=["rules"]).received.erased == 1
+    assert stones(robot) == 1 and addresses(robot) == set()
+    together(robot, hub, direction="pull")
+    assert stones(robot) == 3
+
+
+def test_tombstones_are_told_once() -> None:
+    robot, hub = memory(), memory()
+    gone = robot.put(belief("0"))
+    hub.delete_many([hub.put(belief("1"))], erased="gdpr17")
+    together(robot, hub, direction="push")
+    robot.delete_many([gone], erased="gdpr17")
+    together(robot, hub, direction="push")
+    assert (stones(robot), stones(hub)) == (1, 2)
+    robot.put(belief("2", 2))
+    far: Any = Watched(LocalPeer(hub))
+    assert sync(LocalPeer(robot), far, direction="push").sent.grains == 1
+    assert far.calls == 2  # a greeting and a batch
 
 
 def fail(*_: object, **__: object) -> None:

@@ -4,7 +4,8 @@
     key    HMAC-SHA256 under the tombstone key of
            "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
     value  MessagePack map: "t" when, ms; "r" a word for the reason; "n" how often, if more than
-           once: of an identity
+           once: of an identity; "h" the hash of the namespace, 2 bytes of the header, where it is
+           known: who syncs some namespaces need not have the tombstones of others
 
 The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
@@ -183,7 +184,14 @@ def mark_of(reader: Reader, digest: bytes) -> bytes | None:
     return next(standing, found[0] if found else None)
 
 
-def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
+def add(
+    writer: Writer,
+    what: What,
+    value: bytes | str,
+    at: int,
+    reason_code: str,
+    hint: bytes = b"",
+) -> None:
     """Remember that something was erased; what is remembered already stays as it is.
 
     Args:
@@ -192,10 +200,12 @@ def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: st
         value: 32 bytes of an address, or a text.
         at: when, ms since 1970.
         reason_code: a word for the reason.
+        hint: hash of the namespace, as it stands in the header.
     """
     row = mark(key(writer), what, value)
     if not has(writer, what, value):
-        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code}))
+        more = {"h": hint} if hint else {}
+        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
 
 
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:

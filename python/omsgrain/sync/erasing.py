@@ -2,8 +2,8 @@
 """Following the erasures of other stores, and telling them of one's own.
 
 A tombstone says nothing of what it stands for. So all grains are looked at when some have come:
-their marks are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted,
-and goes with ``run_due_erasures`` when that ends.
+their marks are made, some microseconds each. What a hold or a minimum retention keeps stays,
+restricted, and goes with ``run_due_erasures`` when that ends.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
@@ -55,7 +55,8 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
             mine = states.tombstone_of(stone.mark, row)
             first = min(mine, stone, key=lambda one: (one.at, one.reason_code))
             times = max(mine.times, stone.times)
-            stone = Tombstone(stone.mark, first.at, first.reason_code, times)
+            hint = min(filter(None, (mine.hint, stone.hint)), default=b"")
+            stone = Tombstone(stone.mark, first.at, first.reason_code, times, hint)
         made = states.tombstone_row(stone)
         if made != row:
             writer.set_row(TOMBSTONES, stone.mark, made)

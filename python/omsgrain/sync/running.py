@@ -94,11 +94,11 @@ def sync(
         one.check()
     if not dry_run and (ours.keys != theirs.keys or not ours.keys):
         _share(source, target, ours, sent)
-    if ours.tombstones != theirs.tombstones:
+    if any(one.has_erasures(full) for one in passes):
         for one in passes:
             one.holds()
         for one in passes:
-            one.erasures()
+            one.erasures(full)
     for one in passes:
         one.grains(full)
     return SyncReport(sent.passed(), received.passed(), dry_run)
@@ -170,15 +170,26 @@ class _Pass:
         if "holds" in self._rights and not self._dry_run:
             self._bring("holds", "holds", self._lacked("holds"))
 
-    def erasures(self) -> None:
+    def has_erasures(self, full: bool) -> bool:
+        """Whether the giver may have erased what the taker does not know of."""
+        mine, theirs = self._giver.greeting, self._taker.greeting
+        known = () if full else (theirs.followed,)
+        told = mine.tombstones not in (b"", theirs.tombstones, *known)
+        return told and "erasures" in self._rights
+
+    def erasures(self, full: bool) -> None:
         """Bring tombstones."""
-        if "erasures" not in self._rights:
+        if not self.has_erasures(full):
             return
         items = self._lacked("tombstones")
         if self._dry_run:
             self._count.add("erasures", Taken(tombstones=len(items)))
-        else:
-            self._bring("tombstones", "erasures", items)
+            return
+        self._bring("tombstones", "erasures", items)
+        given = self._giver
+        if given.greeting.store:
+            end = Batch(given.greeting.store, given.hello.namespaces)
+            self._take("erasures", replace(end, followed=given.greeting.tombstones))
 
     def grains(self, full: bool) -> None:
         """Bring grains with their states."""

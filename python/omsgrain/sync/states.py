@@ -140,13 +140,15 @@ def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
     """
     try:
         read = msgpack.unpackb(row)
-        return Tombstone(mark, int(read["t"]), str(read["r"]), int(read.get("n", 1)))
+        times, hint = int(read.get("n", 1)), bytes(read.get("h", b""))
+        return Tombstone(mark, int(read["t"]), str(read["r"]), times, hint)
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
         raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
 
 
 def tombstone_row(stone: Tombstone) -> bytes:
     """Make a row of tombstones-0."""
-    more = {"n": stone.times} if stone.times > 1 else {}
-    row: bytes = msgpack.packb({"t": stone.at, "r": stone.reason_code, **more})
+    told = {"t": stone.at, "r": stone.reason_code}
+    more = {"n": stone.times if stone.times > 1 else 0, "h": stone.hint}
+    row: bytes = msgpack.packb({**told, **{name: value for name, value in more.items() if value}})
     return row
