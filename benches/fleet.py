@@ -220,7 +220,7 @@ def simulate(
     *,
     robots: int,
     rounds: int = 4,
-    new: int = 100,
+    new: int = 250,
     loss: float = 0.02,
     failing: float = 0.01,
     threads: int = 4,
@@ -275,7 +275,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.fleet", description=__doc__)
     parser.add_argument("--robots", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--new", type=int, default=100)
+    parser.add_argument("--new", type=int, default=250)
     parser.add_argument("--loss", type=float, default=0.02)
     parser.add_argument("--failing", type=float, default=0.01)
     parser.add_argument("--threads", type=int, default=4)

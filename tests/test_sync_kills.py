@@ -54,11 +54,11 @@ def test_killed_and_gone_on_from(tmp_path: Path, long: bool) -> None:
     robot_path, hub_path = tmp_path / "robot.omsg", tmp_path / "hub.omsg"
     made = 0
     gone: set[str] = set()
-    for turn in range(25 if long else 3):
+    for turn in range(25 if long else 2):
         with og.open(robot_path) as robot, og.open(hub_path) as hub:
             for store in (robot, hub):
-                new = [belief(f"{made + n}", made + n) for n in range(60)]
-                made += 60
+                new = [belief(f"{made + n}", made + n) for n in range(30)]
+                made += 30
                 names = [name for name in store.put_many(new).addresses if name is not None]
                 store.supersede(names[0], belief("later", made, x_n=made), justification="x")
                 store.contest(names[1])

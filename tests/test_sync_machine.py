@@ -42,7 +42,10 @@ class Fleet(RuleBasedStateMachine):
     def fields(self, store: og.GrainStore, number: int) -> dict[str, Any]:
         self.made += 1
         open_to_all = self.sealing and store._settings.keys is None
-        more = {"user_id": PEOPLE[number % 2]} if number % 3 == 0 and not open_to_all else {}
+        own = number % 3 == 0 and not open_to_all
+        more: dict[str, Any] = {"user_id": PEOPLE[number % 2]} if own else {}
+        if number % 5:
+            more["namespace"] = "rooms" if number % 2 else "robots:7"
         return belief(f"{self.made}", self.made, **more)
 
     def later(self, old: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -147,15 +150,23 @@ class Fleet(RuleBasedStateMachine):
         full=st.booleans(),
         calls=st.none() | st.integers(0, 12),
         late=st.booleans(),
+        names=st.none() | st.sampled_from([("rooms",), ("robots:*",), ("robots:7", "rooms")]),
     )
     def sync(
-        self, left: int, right: int, direction: Any, full: bool, calls: int | None, late: bool
+        self,
+        left: int,
+        right: int,
+        direction: Any,
+        full: bool,
+        calls: int | None,
+        late: bool,
+        names: tuple[str, ...] | None,
     ) -> None:
         one, other = self.at(left), self.at(right)
         if one is not other:
             cut: Any = Watched(LocalPeer(other), calls, late=late)
             try:
-                sync(LocalPeer(one), cut, direction=direction, full=full)
+                sync(LocalPeer(one), cut, namespaces=names, direction=direction, full=full)
             except Cut:
                 pass
 
@@ -181,7 +192,7 @@ class Fleet(RuleBasedStateMachine):
 @pytest.mark.parametrize(("count", "examples", "steps"), [(2, 30, 30), (5, 12, 40)])
 def test_stores_converge(count: int, examples: int, steps: int, long: bool) -> None:
     run_state_machine_as_test(
-        lambda: Fleet(count, None, count),
+        lambda: Fleet(count, None, count),  # type: ignore[arg-type]  # makes one
         settings=settings(max_examples=examples * (50 if long else 1), stateful_step_count=steps),
     )
 
@@ -190,6 +201,6 @@ def test_stores_converge(count: int, examples: int, steps: int, long: bool) -> N
 def test_sealed_stores_converge(keyless: int, ring: KeyRing, long: bool) -> None:
     """Some have the keys, and some carry what they cannot read."""
     run_state_machine_as_test(
-        lambda: Fleet(3, ring, keyless),
+        lambda: Fleet(3, ring, keyless),  # type: ignore[arg-type]  # makes one
         settings=settings(max_examples=200 if long else 5, stateful_step_count=30),
     )

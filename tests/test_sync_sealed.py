@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from signed_stores import signed
 from signing import ALICE
 from sync_stores import addresses, belief, heads, memory, settle, together, told
 
-ANN = {"user_id": "ann-17"}
+ANN: dict[str, Any] = {"user_id": "ann-17"}
 
 
 def test_they_travel_sealed_and_open_where_the_key_is(ring: KeyRing) -> None:

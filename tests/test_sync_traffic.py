@@ -81,11 +81,21 @@ def test_a_difference_among_many_is_found_by_ranges() -> None:
     assert far.bytes < 8_000
 
 
-def test_a_first_meeting_of_a_small_and_a_large_store() -> None:
+def test_a_first_meeting_of_stores_with_nothing_in_common() -> None:
     robot, hub = memory(), memory()
     hub.put_many(filled(2, 3_000))
-    robot.put_many(filled(1, 100))
+    robot.put_many(filled(1, 300))
     far: Any = Watched(LocalPeer(hub))
     report = sync(LocalPeer(robot), far, direction="push")
-    assert report.sent.grains == 100 and report.sent.compared
-    assert far.bytes < report.sent.bytes + 20_000
+    assert report.sent.grains == 300 and not report.sent.compared
+    assert far.bytes < report.sent.bytes * MOST
+
+
+def test_a_first_meeting_of_stores_that_share_much() -> None:
+    robot, hub = memory(), memory()
+    hub.put_many(filled(2, 3_000))
+    robot.put_many([*filled(1, 20), *filled(2, 900)])
+    far: Any = Watched(LocalPeer(hub))
+    report = sync(LocalPeer(robot), far, direction="push")
+    assert report.sent.grains == 20 and report.sent.compared
+    assert far.bytes < report.sent.bytes + 80_000  # the addresses; the grains are 110,000

@@ -4,7 +4,8 @@
     key    HMAC-SHA256 under the tombstone key of
            "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
     value  MessagePack map: "t" when, ms; "r" a word for the reason; "n" how often, if more than
-           once: of an identity
+           once: of an identity; "h" the hash of the namespace, 2 bytes of the header, where it is
+           known: who syncs some namespaces need not have the tombstones of others
 
 The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
@@ -19,7 +20,7 @@ from __future__ import annotations
 import hmac
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgpack
@@ -46,6 +47,7 @@ __all__ = [
     "lift",
     "mark",
     "mark_of",
+    "marks",
     "refused",
     "times",
 ]
@@ -59,6 +61,7 @@ MOST_KEYS = 64
 """Keys that a store looks under: each costs an HMAC for every grain that is put."""
 _KEY = 32
 _DIGEST = 32
+_ADDRESS = b"address"
 
 
 def key(writer: Writer) -> bytes:
@@ -156,11 +159,18 @@ def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
     if what == "address":
         if not isinstance(value, bytes) or len(value) != _DIGEST:
             raise SchemaError("not the digest of a grain", expected=f"{_DIGEST} bytes")
-        return hmac.digest(shared, b"address" + value, "sha256")
+        return hmac.digest(shared, _ADDRESS + value, "sha256")
     if not isinstance(value, str):
         raise SchemaError("a name is a text", expected="a string")
     text = unicodedata.normalize("NFC", value) if what == "identity" else value
     return hmac.digest(shared, what.encode() + text.encode(), "sha256")
+
+
+def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
+    """Make the marks of many addresses; ``mark`` takes twice as long for each."""
+    from omsgrain.store.audit import entry
+
+    return (entry.hmac(shared, _ADDRESS + digest) for digest in digests)
 
 
 def mark_of(reader: Reader, digest: bytes) -> bytes | None:
@@ -174,7 +184,14 @@ def mark_of(reader: Reader, digest: bytes) -> bytes | None:
     return next(standing, found[0] if found else None)
 
 
-def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
+def add(
+    writer: Writer,
+    what: What,
+    value: bytes | str,
+    at: int,
+    reason_code: str,
+    hint: bytes = b"",
+) -> None:
     """Remember that something was erased; what is remembered already stays as it is.
 
     Args:
@@ -183,10 +200,12 @@ def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: st
         value: 32 bytes of an address, or a text.
         at: when, ms since 1970.
         reason_code: a word for the reason.
+        hint: hash of the namespace, as it stands in the header.
     """
     row = mark(key(writer), what, value)
     if not has(writer, what, value):
-        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code}))
+        more = {"h": hint} if hint else {}
+        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
 
 
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
@@ -233,6 +252,6 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
     return {
         i
         for shared in keys(reader)
-        for i, digest in enumerate(digests)
-        if reader.row(TOMBSTONES, mark(shared, "address", digest)) is not None
+        for i, one in enumerate(marks(shared, digests))
+        if reader.row(TOMBSTONES, one) is not None
     }

@@ -8,14 +8,17 @@ range of few items is listed instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from omsgrain.sync.peer import HAS, ITEMS, LACKS, Hello, Item, Peer, Range, Space
 
-__all__ = ["differing", "lacked"]
+__all__ = ["differing", "lacked", "shares_none"]
 
 _FEW = 32
 """Items of a range that are listed: sixteen ranges deeper would be about as many bytes."""
+_SOME = 64
+"""Grains that are asked for to tell whether two stores share any."""
 _DIGITS = "0123456789abcdef"
 _LISTED = 50 * ITEMS  # items asked for at once, about: a third of what may be
 
@@ -72,10 +75,30 @@ def lacked(
     for prefixes in differing(giver, taker, space, asks, asked):
         items = iter(giver.listing(space, prefixes, asks))
         while page := list(islice(items, ITEMS)):
-            for item, answer in zip(page, taker.lacking(space, page), strict=True):
+            asked_for = [replace(item, seq=0) for item in page]
+            for item, answer in zip(page, taker.lacking(space, asked_for), strict=True):
                 if answer == LACKS:
                     found.append(item)
                 elif answer != HAS:
                     erased.append(item.key)
     found.sort(key=lambda item: item.seq)
     return found, erased
+
+
+def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
+    """Tell whether two stores that never met seem to have no grain in common.
+
+    Some are asked for. Then the feed can be followed from its start, and costs no addresses.
+
+    Args:
+        giver: one side.
+        taker: the other.
+        grains: how many the giver has.
+        asks: who the taker is, for the giver.
+    """
+    prefix = ""
+    while grains > _SOME * len(_DIGITS) ** len(prefix):
+        prefix += "7"
+    listed = giver.listing("grains", [prefix], asks)[:_SOME]
+    items = [Item(item.key) for item in listed]
+    return bool(items) and set(taker.lacking("grains", items)) == {LACKS}

@@ -2,20 +2,21 @@
 """Following the erasures of other stores, and telling them of one's own.
 
 A tombstone says nothing of what it stands for. So all grains are looked at when some have come:
-their marks are made, about 2 us each. What a hold or a minimum retention keeps stays, restricted,
-and goes with ``run_due_erasures`` when that ends.
+their marks are made, some microseconds each. What a hold or a minimum retention keeps stays,
+restricted, and goes with ``run_due_erasures`` when that ends.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from omsgrain import _core
 from omsgrain.engine import acts
 from omsgrain.engine.rights import keeping, removal
 from omsgrain.engine.rights.orders import RELEASE, SCRUB, Order
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["erase_marked", "erase_released", "sweep_destroyed", "take_tombstones"]
 
 _PAGE = 500  # grains a transaction
+_LOOKED_AT = 10_000  # grains a snapshot
+_SEALED = 2  # bit of the second header byte
 _REASON = "sync"
 _DAY = 86_400_000
 _WITHIN = 30  # days until free pages must not hold the bytes any more
@@ -52,7 +55,8 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
             mine = states.tombstone_of(stone.mark, row)
             first = min(mine, stone, key=lambda one: (one.at, one.reason_code))
             times = max(mine.times, stone.times)
-            stone = Tombstone(stone.mark, first.at, first.reason_code, times)
+            hint = min(filter(None, (mine.hint, stone.hint)), default=b"")
+            stone = Tombstone(stone.mark, first.at, first.reason_code, times, hint)
         made = states.tombstone_row(stone)
         if made != row:
             writer.set_row(TOMBSTONES, stone.mark, made)
@@ -74,20 +78,22 @@ def erase_marked(store: GrainStore) -> tuple[int, tuple[Refusal, ...]]:
     erased, kept = 0, list[Refusal]()
     while marks and after < last:
         with store._store.read() as reader:
-            page = [(seq, blob) for seq, blob in reader.page(after, _PAGE) if seq <= last]
-            doomed = [
-                seq
-                for seq, blob in page
-                if any(
-                    tombstones.mark(key, "address", digest) in marks
-                    for digest in _addresses(reader, seq, blob)
-                    for key in shared
-                )
-            ]
+            page = [(seq, blob) for seq, blob in reader.page(after, _LOOKED_AT) if seq <= last]
+            known = list(_addresses(reader, page))
+        digests = [digest for _, digest in known]
+        doomed = list(
+            {
+                seq: None
+                for key in shared
+                for (seq, _), mark in zip(known, tombstones.marks(key, digests), strict=True)
+                if mark in marks
+            }
+        )
         if not page:
             break
-        if doomed:
-            gone, stay = store._store.write(partial(_erase, store=store, seqs=doomed))
+        for start in range(0, len(doomed), _PAGE):
+            part = partial(_erase, store=store, seqs=doomed[start : start + _PAGE])
+            gone, stay = store._store.write(part)
             erased, kept = erased + gone, kept + stay
         after = page[-1][0]
     if erased:
@@ -125,14 +131,15 @@ def _release(writer: Writer, store: GrainStore, entry: due.Due) -> int:
     return _erase(writer, store, Order.of(entry).seqs)[0]
 
 
-def _addresses(reader: Reader, seq: int, blob: bytes) -> tuple[bytes, ...]:
-    """The addresses that a grain goes by, as far as they are known here."""
-    if not blob[1] & 2:
-        return (sha256(blob).digest(),)
-    names = removal.names_of(reader, seq)
-    if names is None:
-        return ()
-    return (names.stored,) if names.plain is None else (names.stored, names.plain)
+def _addresses(reader: Reader, page: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The addresses that grains go by, as far as they are known here."""
+    digests = _core.address_many([blob for _, blob in page])
+    for (seq, blob), address in zip(page, digests, strict=True):
+        yield seq, bytes.fromhex(address)
+        if blob[1] & _SEALED:
+            names = removal.names_of(reader, seq)
+            if names is not None and names.plain is not None:
+                yield seq, names.plain
 
 
 def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int, list[Refusal]]:

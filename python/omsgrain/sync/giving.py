@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["changes", "give"]
 
 _SEALED, _COMPRESSED = 2, 4  # bits of the second header byte
-_RULED: Final = (b"profile:", leaving.SHARING.encode())
+_PROFILE: Final = b"profile:"
+_SHARING: Final = leaving.SHARING.encode()
 _HOUSE: Final = ("move", "access")
 """Purposes for which restricted grains go along."""
 
@@ -79,7 +80,9 @@ def changes(
     spans, at = records.came(reader, hello.store), since.seq
     chosen = scope.numbers(reader, at, last) if size else None
     while at < last and not packing.is_full(size):
+        begin = at
         rows, at = _rows(reader, at, last, spans, chosen)
+        packing.storied = states.storied(reader, begin, at)
         for seq, blob, event in rows:
             if packing.is_full(size):
                 break
@@ -178,6 +181,8 @@ class _Packing:
         self._withheld: dict[bytes, Refusal] = {}
         self._met: set[int] = set()
         self._bytes = 0
+        self.storied: set[int] | None = None
+        """The grains of which there may be more to tell; None: any."""
 
     def is_full(self, size: int) -> bool:
         """Whether it should take no more."""
@@ -189,7 +194,8 @@ class _Packing:
             return
         self._met.add(seq)
         digest = sha256(blob).digest()
-        told = states.state_told(self._reader, seq, digest)
+        more = self.storied is None or seq in self.storied
+        told = states.state_told(self._reader, seq, digest) if more else None
         rule = self._kept(seq, blob, told)
         if rule is not None:
             code = UnsupportedError.code
@@ -200,7 +206,7 @@ class _Packing:
         self._bytes += sum(map(len, frames))
         if told is not None:
             self._add(told)
-        for old, _ in states.predecessors(self._reader, seq):
+        for old, _ in states.predecessors(self._reader, seq) if more else ():
             self.state(old)
 
     def event(self, row: bytes) -> None:
@@ -259,13 +265,9 @@ class _Packing:
         """The rule that keeps a grain in the store."""
         if told is not None and told.restricted % 2 and self._purpose not in _HOUSE:
             return "restricted"
-        closed = blob[1] & (_SEALED | _COMPRESSED)
-        if (
-            self._settings.preset is None
-            and not closed
-            and not any(mark in blob for mark in _RULED)
-        ):
-            return None  # no rule can be about it
+        if self._settings.preset is None and not blob[1] & (_SEALED | _COMPRESSED):
+            if _PROFILE not in blob and _SHARING not in blob:
+                return None  # no rule can be about it
         grain = self._open(seq)
         if grain is None or grain.sealed:
             return None  # it goes as ciphertext; its rules bind who can read them

@@ -107,6 +107,7 @@ class LocalPeer:
                 blake3.blake3(b"".join(keys)).digest(_DIGEST) if keys else b"",
                 _digest(view(reader, "tombstones", scope)),
                 _digest(view(reader, "holds", scope)),
+                records.followed(reader, hello.store, hello.namespaces) if hello.store else b"",
             )
 
     def _finish(self) -> None:

@@ -119,8 +119,9 @@ class Greeting:
         seen: how far it has taken the feed of who asks, in these namespaces.
         rights: what it lets the other do.
         keys: digest of the keys of its tombstones; nothing without any.
-        tombstones: digest of its tombstones.
+        tombstones: digest of its tombstones, as far as they may be of these namespaces.
         holds: digest of its holds.
+        followed: digest that the tombstones of who asks had when all of them were taken here.
     """
 
     store: bytes
@@ -132,6 +133,7 @@ class Greeting:
     keys: bytes
     tombstones: bytes
     holds: bytes
+    followed: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +214,14 @@ class Tombstone:
         at: when, ms since 1970.
         reason_code: a word for the reason.
         times: how often.
+        hint: 2 bytes of a hash of the namespace; nothing where it is not known.
     """
 
     mark: bytes
     at: int
     reason_code: str
     times: int = 1
+    hint: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +257,7 @@ class Batch:
         withheld: grains that a rule keeps in the store that gives.
         rest: keys that were asked for, and did not fit.
         more: there is more to come.
+        followed: with this batch all tombstones of the giver are taken: their digest.
         known: the position that was asked from stands in the feed. If not, the batch is empty, and
             the stores are compared by ranges.
     """
@@ -268,6 +273,7 @@ class Batch:
     rest: tuple[bytes, ...] = ()
     more: bool = False
     known: bool = True
+    followed: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 
     sync.id                        16 random bytes: the store's own id
     sync.seen. ++ store ++ scope   MessagePack list: how far the feed of that store was taken
+    sync.followed. ++ store ++ scope   digest of the tombstones of that store that were taken
     sync.came. ++ store            MessagePack list of the numbers, from and to, that rows have
                                    which came from that store, and need not go back
     sync.erasing. ++ number        marks of tombstones whose grains are not looked for yet
@@ -32,6 +33,8 @@ __all__ = [
     "came",
     "clear_erasing",
     "erasing",
+    "follow",
+    "followed",
     "identify",
     "mark_at",
     "see",
@@ -42,6 +45,7 @@ __all__ = [
 MARK: Final = 32
 _ID = b"sync.id"
 _SEEN = b"sync.seen."
+_FOLLOWED = b"sync.followed."
 _CAME = b"sync.came."
 _ERASING = b"sync.erasing."
 _ID_BYTES = 16
@@ -68,7 +72,7 @@ def identify(writer: Writer) -> bytes:
 
 def seen(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> Position | None:
     """Return how far the feed of another store was taken."""
-    row = reader.row(META, _seen_key(store, namespaces))
+    row = reader.row(META, _SEEN + store + _scope(namespaces))
     return None if row is None else Position(*_read(row))
 
 
@@ -77,7 +81,17 @@ def see(
 ) -> None:
     """Remember how far the feed of another store was taken."""
     packed = msgpack.packb([position.seq, position.mark])
-    writer.set_row(META, _seen_key(store, namespaces), packed)
+    writer.set_row(META, _SEEN + store + _scope(namespaces), packed)
+
+
+def followed(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> bytes:
+    """Return the digest that the tombstones of a store had when they were taken; or nothing."""
+    return reader.row(META, _FOLLOWED + store + _scope(namespaces)) or b""
+
+
+def follow(writer: Writer, store: bytes, namespaces: Sequence[str] | None, digest: bytes) -> None:
+    """Remember that all tombstones of a store were taken."""
+    writer.set_row(META, _FOLLOWED + store + _scope(namespaces), digest)
 
 
 def came(reader: Reader, store: bytes) -> Spans:
@@ -139,12 +153,10 @@ def mark_at(reader: Reader, seq: int) -> bytes:
     return b""
 
 
-def _seen_key(store: bytes, namespaces: Sequence[str] | None) -> bytes:
-    scope = b""
-    if namespaces is not None:
-        packed = msgpack.packb(sorted(set(namespaces)))
-        scope = blake3.blake3(packed).digest(_SHORT)
-    return _SEEN + store + scope
+def _scope(namespaces: Sequence[str] | None) -> bytes:
+    if namespaces is None:
+        return b""
+    return blake3.blake3(msgpack.packb(sorted(set(namespaces)))).digest(_SHORT)
 
 
 def _read(row: bytes) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from omsgrain.errors import (
     SchemaError,
     UnsupportedError,
 )
-from omsgrain.sync.comparing import lacked
+from omsgrain.sync.comparing import lacked, shares_none
 from omsgrain.sync.peer import (
     ITEMS,
     LACKS,
@@ -94,11 +94,11 @@ def sync(
         one.check()
     if not dry_run and (ours.keys != theirs.keys or not ours.keys):
         _share(source, target, ours, sent)
-    if ours.tombstones != theirs.tombstones:
+    if any(one.has_erasures(full) for one in passes):
         for one in passes:
             one.holds()
         for one in passes:
-            one.erasures()
+            one.erasures(full)
     for one in passes:
         one.grains(full)
     return SyncReport(sent.passed(), received.passed(), dry_run)
@@ -170,24 +170,42 @@ class _Pass:
         if "holds" in self._rights and not self._dry_run:
             self._bring("holds", "holds", self._lacked("holds"))
 
-    def erasures(self) -> None:
+    def has_erasures(self, full: bool) -> bool:
+        """Whether the giver may have erased what the taker does not know of."""
+        mine, theirs = self._giver.greeting, self._taker.greeting
+        known = () if full else (theirs.followed,)
+        told = mine.tombstones not in (b"", theirs.tombstones, *known)
+        return told and "erasures" in self._rights
+
+    def erasures(self, full: bool) -> None:
         """Bring tombstones."""
-        if "erasures" not in self._rights:
+        if not self.has_erasures(full):
             return
         items = self._lacked("tombstones")
         if self._dry_run:
             self._count.add("erasures", Taken(tombstones=len(items)))
-        else:
-            self._bring("tombstones", "erasures", items)
+            return
+        self._bring("tombstones", "erasures", items)
+        given = self._giver
+        if given.greeting.store:
+            end = Batch(given.greeting.store, given.hello.namespaces)
+            self._take("erasures", replace(end, followed=given.greeting.tombstones))
 
     def grains(self, full: bool) -> None:
         """Bring grains with their states."""
         if not self._rights & {"grains", "states", "restrictions", "holds"}:
             return
-        seen = self._taker.greeting.seen
-        fresh = not self._taker.greeting.grains and seen is None
-        if full or (seen is None and not fresh) or not self._is_known() or not self._follow():
+        if full or not self._is_linear() or not self._follow():
             self._compare()
+
+    def _is_linear(self) -> bool:
+        """Whether the feed can be gone on from, or followed from its start."""
+        giver, taker = self._giver, self._taker
+        if not self._is_known():
+            return False
+        if taker.greeting.seen is not None or not taker.greeting.grains:
+            return True
+        return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
 
     def _is_known(self) -> bool:
         """Whether the taker still has what the giver took from it, and so need not be given.

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
+from hashlib import sha256
 
 from omsgrain import _core
 from omsgrain.errors import OmsError, SchemaError, StoreError
@@ -60,6 +62,13 @@ class Scope:
         places = (place for term in terms for place in reader.places(term, None, False))
         found = (int.from_bytes(place[12:], "big") for place in places)
         return sorted(seq for seq in found if seq > after)
+
+    def takes_hint(self, hint: bytes) -> bool:
+        """Whether what was erased may have been of one of them, by the hash of its namespace."""
+        if self.namespaces is None or self._families or not hint:
+            return True
+        names = (unicodedata.normalize("NFC", name).encode("utf-8") for name in self._exact)
+        return any(sha256(name).digest()[: len(hint)] == hint for name in names)
 
     def takes(self, reader: Reader, seq: int, blob: bytes) -> bool:
         """Whether a grain is one of them; one that cannot be opened is none."""

@@ -33,6 +33,7 @@ __all__ = [
     "numbers",
     "predecessors",
     "state_told",
+    "storied",
     "tombstone_of",
     "tombstone_row",
     "version",
@@ -96,6 +97,21 @@ def predecessors(reader: Reader, seq: int) -> Iterator[tuple[int, bytes]]:
             yield old, sha256(blob).digest()
 
 
+def storied(reader: Reader, first: int, last: int) -> set[int]:
+    """Return the numbers, from one to another, of the grains that there may be more to tell of.
+
+    Most grains have no state, and are not asked for one.
+    """
+    found: set[int] = set()
+    for table in (*_ABOUT["states"], SUPERSEDES):
+        for key, _ in reader.rows(table, SEQUENCE.pack(max(first - 1, 0))):
+            (seq,) = SEQUENCE.unpack(key[: SEQUENCE.size])
+            if seq > last:
+                break
+            found.add(seq)
+    return found
+
+
 def numbers(reader: Reader, space: Space) -> Iterator[int]:
     """Walk the numbers of the grains that have a state, or holds; each once."""
     before: set[int] = set()
@@ -124,13 +140,15 @@ def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
     """
     try:
         read = msgpack.unpackb(row)
-        return Tombstone(mark, int(read["t"]), str(read["r"]), int(read.get("n", 1)))
+        times, hint = int(read.get("n", 1)), bytes(read.get("h", b""))
+        return Tombstone(mark, int(read["t"]), str(read["r"]), times, hint)
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
         raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
 
 
 def tombstone_row(stone: Tombstone) -> bytes:
     """Make a row of tombstones-0."""
-    more = {"n": stone.times} if stone.times > 1 else {}
-    row: bytes = msgpack.packb({"t": stone.at, "r": stone.reason_code, **more})
+    told = {"t": stone.at, "r": stone.reason_code}
+    more = {"n": stone.times if stone.times > 1 else 0, "h": stone.hint}
+    row: bytes = msgpack.packb({**told, **{name: value for name, value in more.items() if value}})
     return row

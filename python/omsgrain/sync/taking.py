@@ -149,6 +149,8 @@ class _Turn:
             records.add_came(writer, batch.store, spans, batch.taken)
         if batch.until is not None and batch.store:
             records.see(writer, batch.store, batch.namespaces, batch.until)
+        if batch.followed and batch.store:
+            records.follow(writer, batch.store, batch.namespaces, batch.followed)
         apart = len(self._given.apart)
         late = apart - done.stored - len(done.waiting) - self._refused_apart(done.refused)
         return Taken(

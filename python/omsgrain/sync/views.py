@@ -104,7 +104,7 @@ class View:
 def _place(items: bytearray, key: bytes) -> int:
     """How many items have lower keys."""
     count = len(items) // _ITEM
-    return bisect_left(range(count), key, key=lambda i: items[i * _ITEM : i * _ITEM + _KEY])
+    return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + _KEY]))
 
 
 def view(reader: Reader, space: Space, scope: Scope, before: View | None = None) -> View:
@@ -123,7 +123,9 @@ def view(reader: Reader, space: Space, scope: Scope, before: View | None = None)
     found.last = reader.last_seq()
     if space == "tombstones":
         for mark, row in reader.rows(TOMBSTONES):
-            found.add(mark, states.version(states.tombstone_of(mark, row)), 0)
+            stone = states.tombstone_of(mark, row)
+            if scope.takes_hint(stone.hint):
+                found.add(mark, states.version(stone), 0)
         return found
     for seq in states.numbers(reader, space):
         blob = reader.blob_at(seq)

@@ -53,6 +53,7 @@ __all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remember", "remov
 
 _ENCRYPTED = 2  # bit of the second header byte
 _DIGEST = 32
+_NAMESPACE = slice(3, 5)  # its hash in the header
 _ROWS = 20_000  # events or states a page
 
 Row: TypeAlias = tuple[bytes, bytes]
@@ -164,10 +165,11 @@ def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
         at: when it goes, ms since 1970.
         reason_code: a word for the reason.
     """
+    hint = b"" if names.said is None else names.said[_NAMESPACE]
     if names.plain is not None:
-        tombstones.add(writer, "address", names.plain, at, reason_code)
+        tombstones.add(writer, "address", names.plain, at, reason_code, hint)
     if names.sealed:  # a store without its key knows it by this one
-        tombstones.add(writer, "address", names.stored, at, reason_code)
+        tombstones.add(writer, "address", names.stored, at, reason_code, hint)
     if names.said is not None:
         origins.remember(writer, names.said, names.stored, at, reason_code)
 
