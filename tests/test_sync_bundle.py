@@ -144,7 +144,7 @@ def test_torn_and_changed_files(stores: Stores, tmp_path: Path) -> None:
     assert missing.value.code == "ERR_NOT_FOUND"
 
 
-HEAD = Head(1, b"s" * 16, b"", None, START, False, None, b"", (), 1)
+HEAD = Head(1, b"s" * 16, b"", None, START, False, None, b"", b"", (), 1)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class BoundPeer:
         """As ``Peer.greet``; how much there is beside is not told."""
         told = self._inner.greet(self._within(hello))
         count = self._inner.ranges("grains", [""], hello)[0].count
-        return replace(told, grains=count, keys=b"", tombstones=b"")
+        return replace(told, grains=count, keys=b"", tombstones=b"", followed=b"")
 
     def share(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
         """Share nothing."""
@@ -123,6 +123,7 @@ class BoundPeer:
                 batch,
                 grains=tuple(compress(batch.grains, within)),
                 states=tuple(one for i, one in enumerate(batch.states) if i not in outside),
+                followed=b"",
             )
         )
         return replace(taken, refused=(*taken.refused, *refused))

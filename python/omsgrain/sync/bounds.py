@@ -29,7 +29,7 @@ __all__ = ["GRAINS", "ID", "check", "check_count", "check_keys", "check_prefixes
 
 ID: Final = 16
 """Bytes of the id of a store."""
-_KEY, _MARK, _DIGEST, _VERSION = 32, 32, 32, 32  # bytes, of some at the most
+_KEY, _MARK, _DIGEST, _VERSION, _HINT = 32, 32, 32, 32, 2  # bytes, of some at the most
 _WORD, _NAME, _NAMESPACES = 256, 1_024, 1_000
 _LAST: Final = 2**63 - 1
 GRAINS: Final = 8 * ITEMS
@@ -126,6 +126,8 @@ def _greeting(value: Greeting) -> None:
     _number(value.grains)
     _position(value.position)
     _position(value.seen)
+    for digest in (value.keys, value.tombstones, value.holds, value.followed):
+        _at_most(digest, _DIGEST)
 
 
 def _range(value: Range) -> None:
@@ -161,6 +163,7 @@ def _tombstone(value: Tombstone) -> None:
     _text(value.reason_code)
     _number(value.at)
     _number(value.times, 1)
+    _at_most(value.hint, _HINT)
 
 
 def _refusal(value: Refusal) -> None:
@@ -177,6 +180,7 @@ def _batch(value: Batch) -> None:
     for many in (value.grains, value.states, value.tombstones, value.withheld):
         check_count(many, GRAINS)
     check_keys(value.rest)
+    _at_most(value.followed, _DIGEST)
     for one in (*value.states, *value.tombstones, *value.withheld):
         check(one)
 

@@ -88,14 +88,18 @@ def write_bundle(
     names = Scope(namespaces).namespaces
     greeting = peer.greet(Hello(b"", names))
     _check(greeting, "give")
-    other, since, known = b"", START, b""
+    other, since = b"", START
+    known: tuple[bytes, ...] = (b"",)
     if answers is not None:
         with BundleFile(answers) as file:
             told = file.head
         _check_answer(told, greeting, names, given=namespaces is not None)
         other, names, since = told.store, told.namespaces, told.taken or START
-        known = b"" if full else told.tombstones
+        if not full:
+            known = (b"", told.tombstones, told.followed)
     hello = Hello(other, names)
+    if other:
+        greeting = peer.greet(hello)
     first = peer.changes(START if full else since, hello)
     anew = not first.known
     if full or anew:
@@ -109,14 +113,15 @@ def write_bundle(
         names,
         since,
         anew,
-        peer.greet(hello).seen if other else None,
+        greeting.seen,
         greeting.tombstones,
+        greeting.followed,
         peer.share(()) if share_keys else (),
         clock(),
     )
     count = Count("sent", progress)
-    stones = greeting.tombstones not in (b"", known)
-    batches = _counted(_batches(peer, hello, first, stones=stones), count)
+    stones = b"" if greeting.tombstones in known else greeting.tombstones
+    batches = _counted(_batches(peer, hello, first, stones), count)
     if dry_run:
         for _ in batches:
             pass
@@ -216,8 +221,15 @@ def _fresh(batch: Batch, head: Head, seen: Position | None) -> Batch | None:
     return replace(batch, until=None) if batch.until.seq < seen.seq else batch
 
 
-def _batches(peer: Peer, hello: Hello, first: Batch, *, stones: bool) -> Iterator[Batch]:
-    """All batches of a file: holds, so that no erasure passes one; erasures; what came since."""
+def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[Batch]:
+    """All batches of a file: holds, so that no erasure passes one; erasures; what came since.
+
+    Args:
+        peer: the store.
+        hello: whom the file is for.
+        first: the first of what came since.
+        stones: digest of all tombstones; nothing, if they are to stay out.
+    """
     if stones:
         yield from _all(peer, "holds", hello)
         late: Batch | None = None
@@ -226,7 +238,7 @@ def _batches(peer: Peer, hello: Hello, first: Batch, *, stones: bool) -> Iterato
                 yield replace(late, more=True)
             late = batch
         if late is not None:
-            yield replace(late, more=False)
+            yield replace(late, more=False, followed=stones if late.store else b"")
     batch = first
     while batch.until is not None:
         yield batch

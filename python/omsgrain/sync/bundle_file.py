@@ -58,7 +58,8 @@ class Head:
         since: the position in the feed of the store from which on it has everything.
         anew: it begins from the start, since the feed is not the one that was taken before.
         taken: how far the store has taken the feed of the one that this is for.
-        tombstones: digest of all its tombstones; nothing without any.
+        tombstones: digest of its tombstones; nothing without any.
+        followed: digest of those of the one that this is for, when all were taken.
         keys: of tombstones, if they were to go along.
         written: when, ms since 1970.
     """
@@ -71,6 +72,7 @@ class Head:
     anew: bool
     taken: Position | None
     tombstones: bytes
+    followed: bytes
     keys: tuple[bytes, ...]
     written: int
 

@@ -117,7 +117,7 @@ class HttpPeer:
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
         """As ``Peer.changes``; less at once on a bad line."""
         while True:
-            most = max(1, min(size, SIZE) // self._share)
+            most = max(min(size, 1), min(size, SIZE) // self._share)
             try:
                 found: Batch = self._ask("changes", message.Changes(since, hello, most))
             except Broken as broken:

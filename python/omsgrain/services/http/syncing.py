@@ -51,7 +51,7 @@ async def changes(call: Call) -> Response:
     """Give what came after a position."""
 
     def act(peer: Peer, asked: Changes) -> Any:
-        return peer.changes(asked.since, asked.hello, max(1, min(asked.size, SIZE)))
+        return peer.changes(asked.since, asked.hello, max(0, min(asked.size, SIZE)))
 
     return await _answer(call, "changes", act)
 
