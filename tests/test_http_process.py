@@ -15,7 +15,9 @@ import pytest
 import omsgrain as og
 from http_processes import Served, certified
 from http_sites import ADA, ALL, lamp
+from omsgrain.ops.serving import Listening
 from omsgrain.ops.tokens import add_token
+from omsgrain.services.http import server
 from shell import USAGE, Shell, exit_code
 
 
@@ -110,6 +112,12 @@ def test_what_it_refuses_to_start_with(shell: Shell, path: Path, tmp_path: Path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert shell("serve", path, "--port", port) == exit_code("ERR_STORE")
+
+
+def test_answers_do_not_wait_to_be_gathered() -> None:
+    """asyncio turns Nagle's algorithm off for sockets that say that they are TCP."""
+    with server._bound(Listening(port=0)) as bound:
+        assert bound.proto == socket.IPPROTO_TCP
 
 
 def test_tls(path: Path, tmp_path: Path) -> None:

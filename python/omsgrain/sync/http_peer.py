@@ -46,6 +46,8 @@ _UNREACHED: Final = 3
 _FIRST, _LONGEST = 0.5, 30.0  # seconds to wait after a break
 _SMALLER = 4
 _CALM = 8  # answers in a row after which messages grow again
+_ITEM, _GRAIN, _LISTED = 48, 512, 4_096  # bytes that an item, a grain, a range take, about
+_STUCK = 3  # breaks at one range
 _ADDRESS = 64  # digits
 _DIGITS = "0123456789abcdef"
 
@@ -136,16 +138,20 @@ class HttpPeer:
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Item, ...]:
         """As ``Peer.listing``; on a bad line by ever longer prefixes."""
-        left, found = list(prefixes), []
+        left, found, stuck = list(prefixes), [], 0
         while left:
-            part = tuple(left[: self._width()])
+            part = tuple(left[: self._width(_LISTED)])
             try:
                 found += self._ask("listing", message.Ranges(space, part, hello))
             except Broken as broken:
                 self._broke(broken)
-                if len(part) == 1 and len(part[0]) < _ADDRESS:
+                stuck += len(part) == 1
+                # Not at the first break: sixteen questions for one must not become ever more.
+                if stuck >= _STUCK and len(part[0]) < _ADDRESS:
                     left[:1] = [part[0] + digit for digit in _DIGITS]
+                    stuck = 0
                 continue
+            stuck = 0
             del left[: len(part)]
         return tuple(found)
 
@@ -167,7 +173,7 @@ class HttpPeer:
         whole: Batch | None = None
         at = 0
         while whole is None or at < len(keys):
-            part = tuple(keys[at : at + self._width()])
+            part = tuple(keys[at : at + self._width(_GRAIN)])
             try:
                 batch: Batch = self._ask("give", message.Give(space, part, hello))
             except Broken as broken:
@@ -196,10 +202,11 @@ class HttpPeer:
                 took: Taken = self._ask("take", sent)
             except Broken as broken:
                 self._broke(broken)
-                fresh = self._not_there(batch, left.grains)
-                gone = len(left.grains) - len(fresh)
+                fresh = self._not_there(sent, part.grains)
+                gone = len(part.grains) - len(fresh)
                 done = replace(done, duplicates=done.duplicates + gone)
-                left = replace(left, grains=fresh)
+                later = () if rest is None else rest.grains
+                left = replace(left, grains=fresh + later)
                 continue
             done = parts.added(done, took, last=rest is None)
             if rest is not None:
@@ -210,8 +217,8 @@ class HttpPeer:
     def _not_there(self, batch: Batch, grains: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Those that must be sent again, after an answer was lost.
 
-        An envelope may bring a further signature to a grain that is there: it is not sent again
-        only if the whole batch was taken.
+        An envelope may bring a further signature to a grain that is there: it is sent again,
+        unless the position of the feed says that all was taken.
         """
         if not grains:
             return ()
@@ -254,7 +261,7 @@ class HttpPeer:
     def _by_parts(self, items: Sequence[K], ask: Callable[[tuple[K, ...]], T]) -> list[T]:
         found, at = [], 0
         while at < len(items):
-            part = tuple(items[at : at + self._width()])
+            part = tuple(items[at : at + self._width(_ITEM)])
             try:
                 found.append(ask(part))
             except Broken as broken:
@@ -263,9 +270,9 @@ class HttpPeer:
             at += len(part)
         return found
 
-    def _width(self) -> int:
-        """How many items go into a message."""
-        return max(1, ITEMS // self._share)
+    def _width(self, size: int) -> int:
+        """How many items go into a message, with so many bytes of question or answer for each."""
+        return max(1, min(ITEMS, SIZE // (self._share * size)))
 
     def _broke(self, broken: Broken) -> None:
         """Wait, and go on with less; or give up."""
