@@ -119,14 +119,20 @@ def _walk(store: og.GrainStore) -> Iterator[str]:
             return
 
 
-def settle(stores: Iterable[og.GrainStore], rounds: int = 12) -> int:
-    """Sync each with each, comparing everything, until nothing changes; how many rounds."""
+def settle(stores: Iterable[og.GrainStore], rounds: int = 12, *, full: bool = True) -> int:
+    """Sync each with each until nothing changes; how many rounds.
+
+    Args:
+        stores: which.
+        rounds: how many it may take.
+        full: compare everything, so that what was refused is offered again.
+    """
     every = list(stores)
     for done in range(1, rounds + 1):
         changed = False
         for i, left in enumerate(every):
             for right in every[i + 1 :]:
-                changed |= together(left, right, full=True).changed
+                changed |= together(left, right, full=full).changed
         if not changed:
             return done
     raise AssertionError("the stores do not come to rest")

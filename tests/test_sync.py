@@ -201,9 +201,11 @@ def test_what_supersedes_comes_with_what_it_superseded(full: bool) -> None:
     chain = [old]
     for n in range(1, 6):
         chain.append(robot.supersede(chain[-1], belief(f"{n}", n), justification=f"saw {n}"))
+    chain.append(robot.supersede(chain[-1], belief("plain", 7)))
+    robot.contest(chain[3])
     hub.put(belief("other"))
     report = together(robot, hub, full=full)
-    assert report.sent.compared == full and report.sent.grains == 6
+    assert report.sent.compared == full and report.sent.grains == 7
     assert same(robot, hub)
     assert [grain.address for grain in hub.history(old)] == chain
 

@@ -22,10 +22,20 @@ PEOPLE = ("ann", "ben")
 
 
 class Fleet(RuleBasedStateMachine):
-    """Stores that somebody writes to, and a model of what must be gone in the end."""
+    """Stores that somebody writes to, and a model of what must be gone in the end.
 
-    def __init__(self, count: int, ring: KeyRing | None, keyless: int) -> None:
+    Args:
+        count: how many stores.
+        ring: their keys.
+        keyless: how many of them have none.
+        holds: there are holds. Without, nothing is refused, and no store has to offer it again.
+    """
+
+    def __init__(
+        self, count: int, ring: KeyRing | None, keyless: int, *, holds: bool = True
+    ) -> None:
         super().__init__()
+        self.holds = holds
         self.stores = [memory(keys=None if n < keyless else ring) for n in range(count)]
         self.sealing = ring is not None
         self.grains: dict[str, dict[str, Any]] = {}
@@ -101,7 +111,7 @@ class Fleet(RuleBasedStateMachine):
     @rule(where=numbers, number=numbers, who=st.sampled_from(AUTHORITIES))
     def hold(self, where: int, number: int, who: str) -> None:
         store = self.at(where)
-        if (address := self.some(store, number)) is not None:
+        if self.holds and (address := self.some(store, number)) is not None:
             if any(one.authority == who for one in store.holds(address)):
                 store.release(address, authority=who, reason_code="settled")
             else:
@@ -172,14 +182,14 @@ class Fleet(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """All can reach one another again, and no hold is left."""
-        settle(self.stores)
+        settle(self.stores, full=self.holds)
         for store in self.stores:
             for address in addresses(store):
                 for hold in store.holds(address):
                     store.release(address, authority=hold.authority, reason_code="settled")
         for store in self.stores:
             store.run_due_erasures()
-        settle(self.stores)
+        settle(self.stores, full=self.holds)
         first, *others = self.stores
         for store in others:
             assert addresses(store) == addresses(first)
@@ -189,10 +199,13 @@ class Fleet(RuleBasedStateMachine):
         assert self.erased.isdisjoint(addresses(first))
 
 
-@pytest.mark.parametrize(("count", "examples", "steps"), [(2, 30, 30), (5, 12, 40)])
-def test_stores_converge(count: int, examples: int, steps: int, long: bool) -> None:
+@pytest.mark.parametrize(
+    ("count", "examples", "steps", "holds"),
+    [(2, 30, 30, True), (5, 12, 40, True), (3, 15, 40, False)],
+)
+def test_stores_converge(count: int, examples: int, steps: int, holds: bool, long: bool) -> None:
     run_state_machine_as_test(
-        lambda: Fleet(count, None, count),  # type: ignore[arg-type]  # makes one
+        lambda: Fleet(count, None, count, holds=holds),  # type: ignore[arg-type]  # makes one
         settings=settings(max_examples=examples * (50 if long else 1), stateful_step_count=steps),
     )
 

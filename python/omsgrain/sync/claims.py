@@ -153,17 +153,18 @@ def _supersede(
 def _claims(
     reader: Reader, state: GrainState, apart: Mapping[str, tuple[bytes, ...]]
 ) -> Iterator[Claim]:
-    """What a state says that is not so here, one thing a claim."""
+    """What a state says that is not so here, one thing a claim; the grain may be still to come."""
     seq = reader.find([state.address])[0]
     mine = State() if seq is None else unpack(reader.row(STATES, SEQUENCE.pack(seq)))
     address = state.address.hex()
-    if seq is not None and _RANK[state.status] > _RANK.get(mine.verification_status, 0):
+    if _RANK[state.status] > _RANK.get(mine.verification_status, 0):
         yield Claim(address, None, state.status)  # type: ignore[arg-type]  # not the empty one
     for successor in state.successors:
         new = successor.hex()
-        if new in apart or (seq is not None and new not in mine.successors):
-            if new in apart or reader.find([successor])[0] is not None:
-                yield Claim(address, new, "unverified", apart.get(new, ()))
+        if new in apart or (
+            new not in mine.successors and reader.find([successor])[0] is not None
+        ):
+            yield Claim(address, new, "unverified", apart.get(new, ()))
 
 
 def _restrict(writer: Writer, told: GrainState) -> bool:
