@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from omsgrain import _core
 from omsgrain.crypto import sign
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.ops.tokens import add_token
-from omsgrain.sync import LocalPeer, message, sync
+from omsgrain.sync import LocalPeer, Progress, message, sync
 from omsgrain.sync.http_peer import HttpPeer
 from omsgrain.sync.peer import START, Batch, Hello, Item, Position, Taken
 from omsgrain.sync.urls import service_url
@@ -259,6 +260,29 @@ def test_a_proxy_that_cuts_connections(
     sync(LocalPeer(robot), direct)
     assert not sync(LocalPeer(robot), direct).changed
     direct.close()
+
+
+def test_a_server_that_is_killed(tmp_path: Path, robot: og.GrainStore) -> None:
+    """What it had answered for is there when it comes back, and does not cross again."""
+    path = tmp_path / "served.omsg"
+    og.open(path).close()
+    token = add_token(path, "robot", None, SCOPES, whole_store=True)
+    robot.put_many([lamp(f"{n}") for n in range(2_500)])
+    with Served(path) as first:
+        peer = HttpPeer(first.url, token=token, tries=2, wait=lambda _: None)
+
+        def killing(_: Progress) -> None:
+            first.end(signal.SIGKILL)
+
+        with pytest.raises(StoreError):
+            sync(LocalPeer(robot), peer, progress=killing)
+        peer.close()
+    with Served(path) as second:
+        peer = HttpPeer(second.url, token=token)
+        assert sync(LocalPeer(robot), peer).sent.grains == 1_500
+        peer.close()
+    with og.open(path, readonly=True) as store:
+        assert store.verify().verified == 2_500
 
 
 def test_two_processes(
