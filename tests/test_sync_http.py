@@ -79,6 +79,16 @@ def test_both_ways(hub: Site, robot: og.GrainStore) -> None:
     peer.close()
 
 
+def test_what_was_just_sent_is_not_listed(hub: Site, robot: og.GrainStore) -> None:
+    """Whether two stores that never met share anything is asked before anything crosses."""
+    robot.put_many([lamp(f"robot {n}") for n in range(600)])
+    at(hub).put(lamp("hub"))
+    peer = dialled(hub, hub.sync_token())
+    report = sync(LocalPeer(robot), peer)
+    assert (report.sent.grains, report.received.grains) == (600, 1)
+    assert peer.received < 2_000
+
+
 def test_histories_that_differ(hub: Site, robot: og.GrainStore) -> None:
     """Stores that have the same from elsewhere are compared by ranges."""
     shared = [lamp(f"shared {n}") for n in range(300)]

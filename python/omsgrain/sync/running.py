@@ -33,6 +33,7 @@ from omsgrain.sync.peer import (
     Item,
     Peer,
     Refusal,
+    Right,
     Space,
     Taken,
 )
@@ -100,7 +101,9 @@ def sync(
         for one in passes:
             one.erasures(full)
     for one in passes:
-        one.grains(full)
+        one.look(full)
+    for one in passes:
+        one.grains()
     return SyncReport(sent.passed(), received.passed(), dry_run)
 
 
@@ -122,6 +125,10 @@ def _share(source: Peer, target: Peer, ours: Greeting, count: Count) -> None:
     mine = source.share(theirs)
     if theirs and mine and set(target.share(mine)) != set(source.share(())):
         count.refuse((Refusal("erasure", b"", RangeError.code),))
+
+
+_LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "holds"))
+"""Rights to bring what is not erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,7 @@ class _Pass:
         self._giver, self._taker, self._count = giver, taker, count
         self._dry_run = dry_run
         self._rights = frozenset(taker.greeting.rights)
+        self._linear = False
 
     def check(self) -> None:
         """Refuse to begin what cannot end.
@@ -191,11 +199,13 @@ class _Pass:
             end = Batch(given.greeting.store, given.hello.namespaces)
             self._take("erasures", replace(end, followed=given.greeting.tombstones))
 
-    def grains(self, full: bool) -> None:
+    def look(self, full: bool) -> None:
+        """Find out if the feed can be followed, before grains cross: they would be in both."""
+        self._linear = bool(self._rights & _LIVING) and not full and self._is_linear()
+
+    def grains(self) -> None:
         """Bring grains with their states."""
-        if not self._rights & {"grains", "states", "restrictions", "holds"}:
-            return
-        if full or not self._is_linear() or not self._follow():
+        if self._rights & _LIVING and not (self._linear and self._follow()):
             self._compare()
 
     def _is_linear(self) -> bool:
