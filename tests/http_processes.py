@@ -6,10 +6,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import datetime, timezone
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 COMMAND = "from omsgrain.cli import main; main()"
 
@@ -68,3 +76,27 @@ class Served:
             self.child.kill()
             self.child.communicate()
         self._said.close()
+
+
+def certified(directory: Path) -> tuple[Path, Path]:
+    """Files of a certificate for this machine, and of its key."""
+    certificate, key = directory / "c.pem", directory / "k.pem"
+    secret = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(secret.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start.replace(year=2126))
+        .add_extension(here, critical=False)
+        .sign(secret, SHA256())
+    )
+    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    form = PrivateFormat.PKCS8, NoEncryption()
+    key.write_bytes(secret.private_bytes(Encoding.PEM, *form))
+    return certificate, key

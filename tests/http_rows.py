@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from http_sites import BLOB, BUNDLE, GRACE, LINES, bundle, by_lines, chunk, lamp
+from omsgrain import _core
 from omsgrain.formats.aimem import checksum
+from omsgrain.sync import message, wire
+from omsgrain.sync.message import MEDIA, Changes, Give, Lacking, Ranges
+from omsgrain.sync.peer import ITEMS, START, Batch, GrainState, Hello, Item, Position
 
 LIMIT = 20_000
 """Bytes of a document that the server takes; of lines twice as many."""
@@ -241,4 +245,84 @@ BUNDLES = [
     posted("a line that is no JSON", IMPORT, 422, "not_json", by_lines(bundle()) + b"{\n", LINES),
 ]
 
-ROWS = [*ACCESS, *PARAMETERS, *REQUESTS, *BUNDLES]
+
+def asked(
+    name: str, question: str, body: bytes, rule: str = "invalid_message", **more: Any
+) -> Row:
+    """A question of another store."""
+    row: dict[str, Any] = {"status": 422, "token": "sync", "headers": {"content-type": MEDIA}}
+    row |= more
+    return Row(name, "POST", f"/v1/sync/{question}", rule=rule, body=body, **row)
+
+
+def framed(value: bytes, grains: bytes = bytes(4)) -> bytes:
+    return _core.pack_frame(1, len(value).to_bytes(4, "big") + value + grains)
+
+
+HELLO = message.pack(Hello())
+BOMB = _core.pack_frame(1, bytes(8 << 20))
+KEY = b"k" * 32
+EMPTY = b"\x92\xc4\x00\xc0"  # Hello() as a value
+SHORT = b"\0\0\0\x0a" + bytes(14)  # a grain of zeros, and the end mark
+MANY = (Item(KEY),) * (ITEMS + 1)
+
+
+def ranges(*prefixes: str, hello: Hello = Hello()) -> bytes:  # noqa: B008  # it is frozen
+    return message.pack(Ranges("grains", prefixes, hello))
+
+
+def taken(**more: Any) -> bytes:
+    return message.pack(Batch(b"", **more))
+
+
+DENIED: list[tuple[str, str, str | None, int, str]] = [
+    ("sync without a token", "greet", None, 401, "missing_token"),
+    ("sync of a tenant", "greet", "all", 403, "missing_scope"),
+    ("taking as a reader", "take", "reader", 403, "missing_scope"),
+    ("giving to a writer", "give", "writer", 403, "missing_scope"),
+    ("changes for a writer", "changes", "writer", 403, "missing_scope"),
+    ("a listing for a writer", "listing", "writer", 403, "missing_scope"),
+]
+MESSAGES: list[tuple[str, str, bytes]] = [
+    ("no message", "greet", b""),
+    ("no frames", "greet", b"{}"),
+    ("a message cut short", "greet", HELLO[:-1]),
+    ("more than a message", "greet", HELLO + b"x"),
+    ("another message", "greet", message.pack(START)),
+    ("a message of JSON", "greet", framed(b"{}")),
+    ("a message that is shorter than it says", "greet", framed(b"")),
+    ("a message without an end", "greet", framed(EMPTY, b"")),
+    ("a text for bytes", "greet", framed(b"\x92\xa0\xc0")),
+    ("half an id", "greet", message.pack(Hello(b"half"))),
+    ("grains behind a greeting", "greet", framed(EMPTY, SHORT)),
+    ("a bomb", "greet", BOMB * 4),
+    ("a bomb of one frame", "greet", _core.pack_frame(1, bytes(9 << 20))),
+    ("a long value", "greet", _core.pack_frame(1, b"\xff" * 8)),
+    ("a position below", "changes", message.pack(Changes(Position(-1, b""), Hello(), 1))),
+    ("a prefix of letters", "ranges", ranges("xy")),
+    ("a prefix too long", "listing", ranges("0" * 65)),
+    ("too many prefixes", "ranges", ranges(*[""] * (ITEMS + 1))),
+    ("no namespaces", "ranges", ranges("", hello=Hello(b"", ()))),
+    ("a short key", "give", message.pack(Give("grains", (b"k",), Hello()))),
+    ("too many keys", "give", message.pack(Give("grains", (KEY,) * (ITEMS + 1), Hello()))),
+    ("too many items", "lacking", message.pack(Lacking("grains", MANY))),
+    ("a short item", "lacking", message.pack(Lacking("grains", (Item(b"k"),)))),
+    ("no such space", "lacking", framed(b"\x92\xa4keys\x90")),
+    ("half a key", "share", message.pack((b"half",))),
+    ("a short successor", "take", taken(states=(GrainState(KEY, (b"k",)),))),
+    ("grains in the value", "take", framed(wire.pack(Batch(b"", grains=(KEY,))))),
+    ("a grain that is none", "take", taken(grains=(b"\xd2" + bytes(20),))),
+]
+OPEN = message.pack(Changes(START, Hello(), 1))
+LARGER = bytes(message.MOST + 1)
+SYNC = [
+    *(asked(n, q, b"", rule, status=status, token=who) for n, q, who, status, rule in DENIED),
+    *(asked(*row) for row in MESSAGES),
+    asked("another namespace", "changes", OPEN, "not_let", status=403, token="hall"),
+    asked("a body too large", "take", LARGER, "body_too_large", status=413),
+    asked(
+        "no message's type", "greet", HELLO, UNTYPED, status=415, headers={"content-type": BLOB}
+    ),
+]
+
+ROWS = [*ACCESS, *PARAMETERS, *REQUESTS, *BUNDLES, *SYNC]

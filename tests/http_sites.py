@@ -26,6 +26,7 @@ from omsgrain.services.log import Log
 
 ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 ALL = ("import", "export", "admin")
+SYNC = ("sync:read", "sync:write", "sync:admin")
 BUNDLE, LINES, BLOB = (
     "application/aimem-bundle+json",
     "application/x-ndjson",
@@ -69,6 +70,13 @@ class Site:
     def token(self, name: str = "ada", tenant: str = ADA, scopes: Any = ALL) -> str:
         """Make a token."""
         return tokens.add_token(self.path, name, tenant, scopes)
+
+    def sync_token(self, name: str = "robot", scopes: Any = SYNC, *namespaces: str) -> str:
+        """Make a token for another store: of namespaces, or of all there is."""
+        whole = not namespaces
+        return tokens.add_token(
+            self.path, name, None, scopes, namespaces=namespaces, whole_store=whole
+        )
 
     def ask(
         self, method: str, path: str, token: str | None = None, **given: Any

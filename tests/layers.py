@@ -23,7 +23,7 @@ FLOORS = (
     ("exchange",),
     ("engine",),
     ("omsgrain",),
-    ("gateways", "conformance"),
+    ("gateways", "conformance", "sync"),
     ("ops",),
     ("cli", "services"),
 )

@@ -21,6 +21,9 @@ from omsgrain.services.http.openapi import document
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import RULES
 from omsgrain.services.http.routes import ROUTES
+from omsgrain.sync import message
+from omsgrain.sync.message import Changes, Give, Lacking, Ranges
+from omsgrain.sync.peer import START, Batch, Hello
 
 SERVING = Path(__file__).parents[1] / "docs" / "serving.md"
 ADDRESS = "0" * 64
@@ -108,8 +111,23 @@ def test_good_answers_are_described(served: Site, token: str) -> None:
         ("GET", "/healthz", {}),
         ("GET", "/openapi.json", {}),
     ]
+    syncs = served.sync_token()
+    questions: dict[str, Any] = {
+        "greet": Hello(),
+        "share": (),
+        "changes": Changes(START, Hello(), 1),
+        "ranges": Ranges("grains", ("",), Hello()),
+        "listing": Ranges("grains", ("",), Hello()),
+        "lacking": Lacking("grains", ()),
+        "give": Give("grains", (), Hello()),
+        "take": Batch(b""),
+    }
+    for name, question in questions.items():
+        given = {"content": message.pack(question), "headers": {"content-type": message.MEDIA}}
+        asked.append(("POST", message.PATH + name, given))
     for method, path, more in asked:
-        answer = served.ask(method, path, token, **more)
+        shown = syncs if path.startswith(message.PATH) else token
+        answer = served.ask(method, path, shown, **more)
         assert answer.status_code == 200, answer.text
         fits(answer, path, method)
     described = {(route.method, route.path) for route in ROUTES if "pubkey" not in route.path}
@@ -179,7 +197,7 @@ def test_the_page_names_all_routes_and_all_refusals() -> None:
     rows = table(SERVING, "method and path", "scope", "takes", "gives")
     routes = [f"{route.method} {route.path}" for route in ROUTES]
     assert [row[0] for row in rows] == routes
-    assert [row[1] for row in rows] == [route.scope or "" for route in ROUTES]
+    assert [row[1] for row in rows] == [" or ".join(route.scopes) for route in ROUTES]
     rows = table(SERVING, "status", "rule", "when")
     assert {(int(row[0]), row[1]) for row in rows} == {
         (rule.status, name) for name, rule in RULES.items()

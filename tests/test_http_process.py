@@ -7,21 +7,17 @@ import json
 import signal
 import socket
 import ssl
-from datetime import datetime, timezone
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 import omsgrain as og
-from http_processes import Served
+from http_processes import Served, certified
 from http_sites import ADA, ALL, lamp
+from omsgrain.ops.serving import Listening
 from omsgrain.ops.tokens import add_token
+from omsgrain.services.http import server
 from shell import USAGE, Shell, exit_code
 
 
@@ -118,24 +114,14 @@ def test_what_it_refuses_to_start_with(shell: Shell, path: Path, tmp_path: Path)
         assert shell("serve", path, "--port", port) == exit_code("ERR_STORE")
 
 
+def test_answers_do_not_wait_to_be_gathered() -> None:
+    """asyncio turns Nagle's algorithm off for sockets that say that they are TCP."""
+    with server._bound(Listening(port=0)) as bound:
+        assert bound.proto == socket.IPPROTO_TCP
+
+
 def test_tls(path: Path, tmp_path: Path) -> None:
-    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
-    secret = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(secret.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start.replace(year=2126))
-        .sign(secret, SHA256())
-    )
-    certificate.write_bytes(made.public_bytes(Encoding.PEM))
-    form = PrivateFormat.PKCS8, NoEncryption()
-    key.write_bytes(secret.private_bytes(Encoding.PEM, *form))
+    certificate, key = certified(tmp_path)
     with Served(path, "--tls-cert", certificate, "--tls-key", key) as served:
         assert served.url.startswith("https://127.0.0.1:")
         host, port = served.url.removeprefix("https://").split(":")

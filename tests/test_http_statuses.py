@@ -24,6 +24,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def tokens(served: Site) -> dict[str, str]:
     made = {scope: served.token(scope, scopes=[scope]) for scope in ALL}
     return made | {
+        "sync": served.sync_token(),
+        "reader": served.sync_token("reader", ["sync:read"]),
+        "writer": served.sync_token("writer", ["sync:write"]),
+        "hall": served.sync_token("hall", ["sync:read"], "hall"),
         "all": served.token("all"),
         "unknown": "omg_" + "a" * 43,
         "short": "omg_abc",

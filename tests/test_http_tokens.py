@@ -63,13 +63,40 @@ def test_what_is_none(below: Store, secret: str) -> None:
         ("laptop", ADA, []),
         ("laptop", ADA, ["export", "root"]),
         ("taken", ADA, ["export"]),
+        ("laptop", None, ["export"]),
+        ("laptop", None, ["sync:read", "export"]),
     ],
 )
-def test_what_cannot_be_added(below: Store, name: str, tenant: str, scopes: list[str]) -> None:
+def test_what_cannot_be_added(
+    below: Store, name: str, tenant: str | None, scopes: list[str]
+) -> None:
     Tokens(below).add("taken", ADA, ["export"])
     with pytest.raises(SchemaError):
         Tokens(below).add(name, tenant, scopes)
     assert len(Tokens(below).list()) == 1
+
+
+def test_for_syncing(below: Store) -> None:
+    """Such a token is for namespaces, a tenant, or all; the others are for a tenant."""
+    tokens = Tokens(below)
+    secret = tokens.add("robot", None, ["sync:write"], namespaces=["hall", "attic", "hall"])
+    found = tokens.find(secret)
+    assert found is not None
+    assert (found.tenant, found.namespaces) == (None, ("attic", "hall"))
+    whole = tokens.find(tokens.add("hub", None, ["sync:read", "sync:write"]))
+    assert whole is not None
+    assert (whole.tenant, whole.namespaces) == (None, ())
+    for tenant, scopes, names in (
+        (ADA, ["export"], ["hall"]),
+        (ADA, ["sync:read"], []),
+        (ADA, ["sync:read", "export"], []),
+        (None, ["sync:read"], [""]),
+        (None, ["sync:read"], ["a" * 257]),
+        (None, ["sync:read"], [str(n) for n in range(65)]),
+    ):
+        with pytest.raises(SchemaError):
+            tokens.add("x", tenant, scopes, namespaces=names)
+    assert tokens.forget([ADA]) == 0
 
 
 def test_revoking(below: Store) -> None:
@@ -145,6 +172,19 @@ def test_commands(shell: Shell, tmp_path: Path) -> None:
     assert len(list_tokens(path)) == 2
     shell.json("token", "revoke", path, "phone", "--forget")
     assert len(list_tokens(path)) == 1
+    for whose in (
+        (),
+        ("--whole-store", "--namespace", "hall"),
+        ("--whole-store", "--tenant", ADA),
+    ):
+        refused = shell("token", "add", path, "x", "--scope", "sync:read", *whose)
+        assert refused == exit_code("ERR_SCHEMA")
+    whole = ("--scope", "sync:read", "--whole-store")
+    assert is_token(shell.json("token", "add", path, "hub", *whole)["token"])
+    hall = ("--scope", "sync:write", "--namespace", "hall")
+    assert shell("token", "add", path, "robot", *hall) == 0
+    assert shell("token", "list", path) == 0
+    assert "robot  sync:write  hall" in shell.out.decode()
 
 
 def test_a_backup_has_the_tokens(tmp_path: Path) -> None:

@@ -10,15 +10,28 @@ from hashlib import sha256
 from itertools import compress, islice
 from typing import Any, NamedTuple
 
-from omsgrain import container
+from omsgrain import _core, container
 from omsgrain.batch import ItemError, OnError, stops
 from omsgrain.container.check import blob_of
 from omsgrain.container.layout import Codec
-from omsgrain.errors import OmsError
+from omsgrain.errors import OmsError, SchemaError
 from omsgrain.intake import superseding
 from omsgrain.store.state import Verification
 
-__all__ = ["Claim", "ImportReport", "Merged", "Put", "export_mg", "import_mg"]
+__all__ = [
+    "SYNC_BYTE",
+    "SYNC_TYPE",
+    "Claim",
+    "ImportReport",
+    "Merged",
+    "Put",
+    "export_mg",
+    "import_mg",
+    "is_sync_record",
+]
+
+SYNC_BYTE, SYNC_TYPE = 0xFB, "omsgrain:sync"
+"""The type of the records in a file that a sync wrote, as byte and as text."""
 
 _BATCH = 4_000  # grains a commit
 _CLAIMS = 1_000  # claims a commit
@@ -138,6 +151,7 @@ def import_mg(
     """
     stop = stops(errors)
     files = container.parts(path)
+    _refuse_sync(files[0])
     bad: dict[int, OmsError] = {}
     replacing: dict[str, list[bytes]] = {}
     claims: dict[str, Mapping[str, Any]] = {}
@@ -181,6 +195,29 @@ def import_mg(
         len(merged.waiting),
         unproven + merged.unproven,
     )
+
+
+def is_sync_record(grain: bytes) -> bool:
+    """Whether a grain of a file is a record of a sync."""
+    if grain[:2] not in (b"\x01\x00", b"\x01\x04") or grain[2:3] != bytes([SYNC_BYTE]):
+        return False
+    try:
+        return bool(_core.decode(grain).get("type") == SYNC_TYPE)
+    except OmsError:
+        return False
+
+
+def _refuse_sync(path: os.PathLike[str]) -> None:
+    """Refuse the file of a sync: what became of its grains stands in records."""
+    with container.read(path) as source:
+        try:
+            found = len(source) > 0 and is_sync_record(source[0])
+        except OmsError:
+            return  # it will be told what is wrong
+    if found:
+        raise SchemaError(
+            "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
+        )
 
 
 def _set_apart(

@@ -44,6 +44,7 @@ COMMANDS = {
     "ontology": ("ontology", "ontology"),
     "export": ("exchange", "export_mg"),
     "import": ("exchange", "import_mg"),
+    "sync": ("sync", "sync"),
     "convert": ("formats", "convert"),
     "audit": ("audit", "audit"),
     "policy": ("policy", "policy"),

@@ -17,6 +17,8 @@ A token that may bring in and take out the memory of one tenant:
     omsgrain token add memory.omsg laptop --scope import --scope export \
         --tenant 11111111-1111-4111-8111-111111111111
     omsgrain token revoke memory.omsg laptop
+One for a robot that syncs a namespace with this store:
+    omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
 """
 
 _store = click.argument("store", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -28,15 +30,25 @@ def token() -> None:
     """Make and end the tokens that `serve` asks for.
 
     A token opens the memory of one tenant, for what its scopes say: import, export, admin (which
-    may erase). The store keeps its SHA-256 only. A server that runs sees all changes at once. Each
-    command has --json.
+    may erase). One for another store lets it fetch (sync:read), bring grains and states
+    (sync:write), bring holds, restrictions and erasures (sync:admin); of some namespaces, or of
+    the whole store. The store keeps its SHA-256 only. A server that runs sees all changes at once.
+    Each command has --json.
     """
 
 
 @token.command(short_help="Make a token.")
 @_store
 @_name
-@click.option("--tenant", required=True, metavar="ID", help="Whose memory: a UUID or a URI.")
+@click.option("--tenant", metavar="ID", help="Whose memory: a UUID or a URI.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="With scopes of syncing: only this namespace; more than one may be given.",
+)
+@click.option("--whole-store", is_flag=True, help="With scopes of syncing: all there is.")
 @click.option(
     "--scope",
     "scopes",
@@ -48,12 +60,27 @@ def token() -> None:
 @actor_option
 @output.json_option
 def add(
-    store: Path, name: str, tenant: str, scopes: tuple[str, ...], actor: str | None, as_json: bool
+    store: Path,
+    name: str,
+    tenant: str | None,
+    namespaces: tuple[str, ...],
+    whole_store: bool,
+    scopes: tuple[str, ...],
+    actor: str | None,
+    as_json: bool,
 ) -> None:
     """Make a token called NAME for STORE, and print it. It is shown this once."""
     from omsgrain.ops import tokens
 
-    secret = tokens.add_token(store, name, tenant, scopes, actor=actor)
+    secret = tokens.add_token(
+        store,
+        name,
+        tenant,
+        scopes,
+        namespaces=namespaces,
+        whole_store=whole_store,
+        actor=actor,
+    )
     if as_json:
         output.emit({"name": name, "token": secret, "scopes": list(scopes)})
     else:
@@ -75,9 +102,8 @@ def list_(store: Path, as_json: bool) -> None:
     for one in found:
         ended = "" if one.revoked is None else f"  revoked {time_text(one.revoked)}"
         scopes = ",".join(one.scopes)
-        click.echo(
-            output.safe(f"{one.name}  {scopes}  {one.tenant}  {time_text(one.created)}{ended}")
-        )
+        whose = ",".join(filter(None, (one.tenant, *one.namespaces))) or "whole store"
+        click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{ended}"))
 
 
 @token.command(short_help="End a token.")

@@ -7,7 +7,7 @@ write               order, assemble: a file, or several
 read                inside, region: any grain, without loading the file
 verify              every byte, and the name of what is wrong
 manifest            state of the grains, beside them
-stream              grains over a pipe or a socket
+stream, packed      grains over a pipe, a socket or a network
 """
 
 from omsgrain.container.files import parts

@@ -21,6 +21,7 @@ from omsgrain.engine.world import StoreWorld, address_of, seq_of
 from omsgrain.errors import KeyMissingError, NotFoundError, SchemaError, SignatureError
 from omsgrain.grain import Grain
 from omsgrain.index import policy
+from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Unsealing, Writer
 from omsgrain.store.state import PAST, State, Verification, pack, unpack
 from omsgrain.store.tables import (
@@ -153,6 +154,7 @@ def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
         return None
     after = replace(before, restricted=restricted)
     writer.set_row(STATES, key, pack(after))
+    toggles.flip(writer, seq, toggles.RESTRICTION, restricted)
     past = bool(after.bits & PAST)
     if past != bool(before.bits & PAST):
         writer.set_past(seq, past)

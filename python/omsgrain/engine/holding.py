@@ -11,6 +11,7 @@ import msgpack
 
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import NotFoundError
+from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import HELD, HOLDS, RELEASED, SEQUENCE
 
@@ -38,8 +39,11 @@ HoldAct: TypeAlias = Callable[[Writer, bytes, Hold], None]
 def hold(writer: Writer, digest: bytes, wanted: Hold) -> None:
     """Add a hold; one of the same authority is replaced."""
     seq = seq_of(writer, digest)
-    others = [h for h in holds(writer, seq) if h.authority != wanted.authority]
+    held = holds(writer, seq)
+    others = [h for h in held if h.authority != wanted.authority]
     _set_holds(writer, seq, [*others, wanted])
+    if len(others) == len(held):
+        toggles.flip(writer, seq, toggles.hold_of(wanted.authority), True, wanted.authority)
     writer.event(HELD, seq, digest)
 
 
@@ -51,6 +55,7 @@ def release(writer: Writer, digest: bytes, ended: Hold) -> None:
     if len(others) == len(held):
         raise NotFoundError("this authority does not hold the grain", field="/authority")
     _set_holds(writer, seq, others)
+    toggles.flip(writer, seq, toggles.hold_of(ended.authority), False, ended.authority)
     writer.event(RELEASED, seq, digest)
 
 

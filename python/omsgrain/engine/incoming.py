@@ -98,6 +98,18 @@ class Incoming:
         """The digest of the grain before it was sealed."""
         return self.sealed[i].veil.digest if i in self.sealed else self.pairs[i][0]
 
+    def only(self, which: Sequence[int]) -> Incoming:
+        """Some of them, in this order."""
+        signed, sealed = self.signatures, self.sealed
+        return replace(
+            self,
+            pairs=[self.pairs[i] for i in which],
+            signatures={n: signed[i] for n, i in enumerate(which) if i in signed},
+            sealed={n: sealed[i] for n, i in enumerate(which) if i in sealed},
+            erased=frozenset(n for n, i in enumerate(which) if i in self.erased),
+            _consents=None,
+        )
+
     def consents(self) -> Consents:
         """The consents among them, and what withdraws one.
 

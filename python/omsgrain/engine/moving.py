@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from omsgrain.exchange import Claim, ImportReport, Merged
     from omsgrain.privacy import Purpose
 
-__all__ = ["Moving"]
+__all__ = ["Moving", "in_envelopes"]
 
 _PAGE = 1_000
 _SIGNED = 1
@@ -140,7 +140,7 @@ class Moving(Finding, Putting, Changing):
                 continue
             with self._store.read() as reader:
                 packed = [
-                    _in_envelopes(reader, seq, blob) for seq, blob in page if seq not in stays
+                    in_envelopes(reader, seq, blob) for seq, blob in page if seq not in stays
                 ]
             for block in gather(chain.from_iterable(packed), count):
                 count += len(block)
@@ -254,7 +254,7 @@ def _sound(entries: list[Entry]) -> list[Numbered]:
     return [(entry.seq, entry.blob) for entry in entries]
 
 
-def _in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
+def in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
     """A grain as it stands in a file: its blob, or an envelope of it for each of its signers."""
     if not blob[1] & _SIGNED:
         return [blob]

@@ -30,6 +30,7 @@ __all__ = ["TEXT", "erased", "lift", "refused", "remember"]
 TEXT: Final = "text"
 """Instead of a kind: the name is SHA-256 of a text, in hex, and the format does not matter."""
 
+_NAMESPACE = slice(3, 5)  # its hash in the header
 _MARK = KEY.encode()
 _COMPRESSED = 4  # bit of the second header byte
 _GRAIN = "grain"
@@ -81,7 +82,7 @@ def remember(writer: Writer, blob: bytes, digest: bytes, at: int, reason_code: s
     """
     names = _of_blob(blob) or _of_native(blob, sha256(blob).digest(), digest)
     for name in names:
-        tombstones.add(writer, "urn", name, at, reason_code)
+        tombstones.add(writer, "urn", name, at, reason_code, blob[_NAMESPACE])
 
 
 def lift(writer: Writer, blobs: Iterable[bytes]) -> None:

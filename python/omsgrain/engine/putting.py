@@ -22,7 +22,7 @@ from omsgrain.intake import Intake, Item, intakes, take_one
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.unsealing import SealedWriter
 
-__all__ = ["BATCH", "PutReport", "Putting"]
+__all__ = ["BATCH", "PutReport", "Putting", "joined"]
 
 BATCH = 1_000
 """Grains a commit: enough that syncing to the disk costs little beside encoding."""
@@ -161,7 +161,7 @@ class Putting(Bringing):
             else:
                 report = self._put_intake(intake, report, False, allow_erased)
         if held:
-            report = self._put_intake(_joined(held), report, True, allow_erased)
+            report = self._put_intake(joined(held), report, True, allow_erased)
         report.errors.sort(key=lambda item: item.index)
         return report
 
@@ -252,7 +252,7 @@ def _signs(reader: Reader, given: Incoming, address: str) -> bool:
     return first == second
 
 
-def _joined(parts: Sequence[Intake]) -> Intake:
+def joined(parts: Sequence[Intake]) -> Intake:
     """Several intakes as one."""
     if len(parts) == 1:
         return parts[0]

@@ -8,7 +8,7 @@ whether that is still there; what somebody has changed since is left, to be deci
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from omsgrain.engine import acts
 from omsgrain.engine.admission import admit, refuse_erased
@@ -216,7 +216,7 @@ class _Turn:
         """Supersede what a step replaces; look whether the parts of a record may come in."""
         try:
             if step.parts:
-                given = _only(self._given, self._places[n])
+                given = self._given.only(self._places[n])
                 admission = admit(self._writer, self._store._settings, given, self._allow_erased)
                 for _, error in sorted(admission.refused.items()):
                     raise error
@@ -231,7 +231,7 @@ class _Turn:
 
     def _supersede(self, n: int, step: Step, replaces: str) -> None:
         writer, before = self._writer, bytes.fromhex(replaces)
-        given = _only(self._given, self._places[n][-1:])
+        given = self._given.only(self._places[n][-1:])
         if not self._allow_erased:
             refuse_erased(writer, given)
         settings = self._store._settings
@@ -243,7 +243,7 @@ class _Turn:
     def _put(self, plain: dict[int, int], found: dict[int, Outcome]) -> None:
         if not plain:
             return
-        given = _only(self._given, list(plain))
+        given = self._given.only(list(plain))
         outcome = self._store._take(self._writer, given, False, self._allow_erased, self._actor)
         for at, (i, n) in enumerate(plain.items()):
             if at in outcome.refused:
@@ -305,15 +305,3 @@ def _places(steps: Sequence[Step], intake: Intake) -> list[list[int]]:
         places.append([known[i] for i in range(at, end) if i in known])
         at = end
     return places
-
-
-def _only(given: Incoming, which: Sequence[int]) -> Incoming:
-    """Some of the grains that come in."""
-    return replace(
-        given,
-        pairs=[given.pairs[i] for i in which],
-        signatures={n: given.signatures[i] for n, i in enumerate(which) if i in given.signatures},
-        sealed={n: given.sealed[i] for n, i in enumerate(which) if i in given.sealed},
-        erased=frozenset(n for n, i in enumerate(which) if i in given.erased),
-        _consents=None,
-    )

@@ -29,6 +29,7 @@ from omsgrain.ops.policy import Broken, policy_check, policy_rules
 from omsgrain.ops.query import Answer, envelope, gist, query, standing
 from omsgrain.ops.search import search
 from omsgrain.ops.signed import SignedBy
+from omsgrain.ops.sync import open_peer, sync
 from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore
 from omsgrain.ops.vectors import Outcome, run_vector, run_vectors
 from omsgrain.ops.verify import Failure, Verified, verify
@@ -66,6 +67,7 @@ __all__ = [
     "import_mg",
     "ingest",
     "mark",
+    "open_peer",
     "open_store",
     "plain",
     "policy_check",
@@ -87,6 +89,7 @@ __all__ = [
     "state",
     "stats",
     "supersede",
+    "sync",
     "time_text",
     "using",
     "verify",

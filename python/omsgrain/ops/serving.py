@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
@@ -17,9 +16,20 @@ from omsgrain.formats.aimem.urn import is_producer
 from omsgrain.ops.opening import keys_in_use, memory_in_use, open_store, resolver_in_use
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.opening import prepare
-from omsgrain.store.tokens import Tokens
+from omsgrain.store.tokens import Scope, Token, Tokens
+from omsgrain.sync.bound import BoundPeer
+from omsgrain.sync.local import LocalPeer
+from omsgrain.sync.peer import Peer, Right
+from omsgrain.sync.urls import is_loopback
 
 __all__ = ["Listening", "Stores", "check_producer", "open_one", "open_stores"]
+
+_RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
+    "sync:read": ("give",),
+    "sync:write": ("grains", "states"),
+    "sync:admin": ("holds", "restrictions", "erasures"),
+}
+"""What a token lets another store do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class Listening:
         """
         if (self.certificate is None) != (self.key is None):
             raise SchemaError("a certificate goes with its key", field="/tls")
-        if self.certificate is None and not self.behind_proxy and not _is_loopback(self.host):
+        if self.certificate is None and not self.behind_proxy and not is_loopback(self.host):
             raise UnsupportedError(
                 "tokens would go over the network in the clear",
                 expected="--tls-cert and --tls-key, or --behind-proxy where a proxy speaks TLS",
@@ -86,6 +96,20 @@ class Stores:
             if actor not in self._by_actor:
                 self._by_actor[actor] = self._opener(actor)
             return self._by_actor[actor]
+
+    def peer(self, token: Token) -> Peer:
+        """The store as another one sees it that has a token.
+
+        Raises:
+            UnsupportedError: the token is not for syncing.
+        """
+        rights = [right for scope in token.scopes for right in _RIGHTS.get(scope, ())]
+        if not rights:
+            raise UnsupportedError("the token is not for syncing")
+        store, whole = self.of(f"token:{token.name}"), not token.namespaces
+        allowed = [right for right in rights if whole or right != "erasures"]
+        local = LocalPeer(store, rights=allowed, shares=whole and "give" in rights)
+        return local if whole else BoundPeer(local, store, token.namespaces)
 
     def close(self) -> None:
         """Let go of all handles."""
@@ -134,12 +158,3 @@ def check_producer(producer: str) -> None:
 def _open(path: Path, given: dict[str, Any], own: str | None, actor: str | None) -> og.GrainStore:
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
     return og.open(path, actor=actor or own, count_access=False, **given)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -17,18 +17,39 @@ __all__ = ["add_token", "count_tokens", "forget_tokens", "list_tokens", "revoke_
 
 
 def add_token(
-    store: Path, name: str, tenant: str, scopes: Iterable[str], *, actor: str | None = None
+    store: Path,
+    name: str,
+    tenant: str | None,
+    scopes: Iterable[str],
+    *,
+    namespaces: Iterable[str] = (),
+    whole_store: bool = False,
+    actor: str | None = None,
 ) -> str:
-    """Make a token for a tenant, and return it; it is kept nowhere.
+    """Make a token, and return it; it is kept nowhere.
+
+    Args:
+        store: where.
+        name: what it is called there.
+        tenant: whose memory it opens; None of one for syncing.
+        scopes: what it is good for.
+        namespaces: those that it opens, of one for syncing.
+        whole_store: it is for syncing all there is: nobody gets such a token by leaving
+            something out.
+        actor: who acts, for the audit trail.
 
     Raises:
         SchemaError: no tenant, a name that is taken or cannot be, or no such scopes.
         StoreError: there is no store at the path, or it cannot be written.
     """
-    if not is_tenant(tenant):
+    if tenant is not None and not is_tenant(tenant):
         raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
+    only = tuple(namespaces)
+    if bool(tenant or only) == whole_store:
+        expected = "a tenant, namespaces, or the whole store"
+        raise SchemaError("what the token opens was not said", field="/tenant", expected=expected)
     with _tokens(store, actor) as tokens:
-        return tokens.add(name, tenant, scopes)
+        return tokens.add(name, tenant, scopes, namespaces=only)
 
 
 def list_tokens(store: Path) -> list[Token]:

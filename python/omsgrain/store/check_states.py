@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgpack
 
 from omsgrain.errors import IntegrityError
+from omsgrain.store import toggles
 from omsgrain.store.base import Problem
 from omsgrain.store.reading import LmdbReader
 from omsgrain.store.state import unpack
@@ -27,6 +28,7 @@ from omsgrain.store.tables import (
     SEQUENCE,
     STATES,
     SUPERSEDES,
+    TOGGLES,
     VECTORS,
     Kind,
     Table,
@@ -46,6 +48,7 @@ def state_problems(reader: LmdbReader) -> Iterator[Problem]:
     yield from _Supersessions(reader).problems()
     yield from _about_grains(reader, COUNTERS)
     yield from _about_grains(reader, HOLDS)
+    yield from _toggles(reader)
     yield from _events(reader)
     yield from _reviews(reader)
     yield from _vectors(reader)
@@ -110,6 +113,19 @@ def _about_grains(reader: LmdbReader, table: Table) -> Iterator[Problem]:
             yield _problem(table, seq, _DAMAGED)
         elif not reader.has_blob(seq):
             yield _problem(table, seq, _GONE)
+
+
+def _toggles(reader: LmdbReader) -> Iterator[Problem]:
+    for key, _ in reader.rows(TOGGLES):
+        seq, what = _number(key[: SEQUENCE.size]), key[SEQUENCE.size :]
+        try:
+            sound = seq is not None and bool(what) and toggles.turn(reader, seq, what, False) > 1
+        except IntegrityError:
+            sound = False
+        if not sound or seq is None:
+            yield _problem(TOGGLES, seq, _DAMAGED)
+        elif not reader.has_blob(seq):
+            yield _problem(TOGGLES, seq, _GONE)
 
 
 def _events(reader: LmdbReader) -> Iterator[Problem]:

@@ -27,6 +27,7 @@ from omsgrain.store.tables import (
     SIGNATURES,
     STATES,
     SUPERSEDES,
+    TOGGLES,
     VECTORS,
     VEILED,
 )
@@ -172,8 +173,9 @@ def forget(writer: Writer, seq: int) -> None:
     for table in (STATES, COUNTERS, HOLDS):
         writer.set_row(table, key, None)
     sealing.forget(writer, seq)
-    for signed, _ in list(writer.rows(SIGNATURES, prefix=key)):
-        writer.set_row(SIGNATURES, signed, None)
+    for table in (SIGNATURES, TOGGLES):
+        for row, _ in list(writer.rows(table, prefix=key)):
+            writer.set_row(table, row, None)
     for table in (VECTORS, VEILED):
         vector = next(writer.rows(table), None)
         while vector is not None:  # one look-up for each model that has vectors

@@ -10,6 +10,7 @@
     states-0      STATE   grain, u64                 bits, 1 byte ++ msgpack map (``state.py``)
     counters-0    STATE   grain, u64                 u64 times read ++ u64 when last, ms
     holds-0       STATE   grain, u64                 msgpack list of holds
+    toggles-0     STATE   grain, u64 ++ what         msgpack list (``toggles.py``)
     supersedes-0  STATE   new u64 ++ old u64         nothing
     lineages-0    STATE   grain, u64                 grain, u64, that its lineage goes by
     guards-0      STATE   lineage, u64 ++ grain u64  nothing: its policy covers the lineage
@@ -99,6 +100,7 @@ __all__ = [
     "SUPERSEDES",
     "TABLES",
     "TERMS",
+    "TOGGLES",
     "TOKENS",
     "TOMBSTONES",
     "VECTORS",
@@ -166,6 +168,7 @@ META = Table(b"meta-0", Life.STATE)
 STATES = Table(b"states-0", Life.STATE)
 COUNTERS = Table(b"counters-0", Life.STATE)
 HOLDS = Table(b"holds-0", Life.STATE)
+TOGGLES = Table(b"toggles-0", Life.STATE)
 SUPERSEDES = Table(b"supersedes-0", Life.STATE)
 LINEAGES = Table(b"lineages-0", Life.STATE)
 GUARDS = Table(b"guards-0", Life.STATE)
@@ -195,6 +198,7 @@ TABLES = (
     STATES,
     COUNTERS,
     HOLDS,
+    TOGGLES,
     SUPERSEDES,
     LINEAGES,
     GUARDS,

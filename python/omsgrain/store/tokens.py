@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens that let somebody in over the network, each for one tenant.
+"""Tokens that let somebody in over the network, each for a tenant, or for another store.
 
     key     SHA-256 of the token, 32 bytes
     value   MessagePack map:
-            "n"  name           "c"  when it was made, ms
-            "t"  tenant         "r"  when it was revoked, ms; left out while it holds
-            "s"  list of scopes
+            "n"  name             "c"  when it was made, ms
+            "t"  tenant, or nil   "r"  when it was revoked, ms; left out while it holds
+            "s"  list of scopes   "w"  list of namespaces; left out where it is for all
 
 The token itself stands nowhere: it is 32 random bytes, so its hash needs no salt, and looking it
 up by its hash tells nobody by the time it takes how much of a guess was right.
@@ -29,11 +29,14 @@ from omsgrain.store import audit
 from omsgrain.store.base import Reader, Store, Writer
 from omsgrain.store.tables import TOKENS
 
-__all__ = ["PREFIX", "SCOPES", "Scope", "Token", "Tokens", "is_token"]
+__all__ = ["PREFIX", "SCOPES", "SYNC", "Scope", "Token", "Tokens", "is_token"]
 
-Scope = Literal["import", "export", "admin"]
-"""What a token lets one do: bring in, take out, erase. None of them holds another."""
+Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
+"""What a token lets one do: bring in, take out, erase; and let another store do: fetch; bring
+grains and states; bring holds, restrictions and erasures. None of them holds another."""
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+SYNC: Final[frozenset[Scope]] = frozenset({"sync:read", "sync:write", "sync:admin"})
+"""Scopes that go without the others: stores sync namespaces or all there is, and not a tenant."""
 PREFIX: Final = "omg_"
 """How every token begins, so that scanners for secrets know one."""
 
@@ -41,6 +44,8 @@ _BYTES = 32
 _TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOST_TENANT = 1_024
+_MOST_NAMESPACE = 256
+_MOST_NAMESPACES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +54,19 @@ class Token:
 
     Attributes:
         name: what it is called here; no two that hold have one name.
-        tenant: whose memory it opens.
+        tenant: whose memory it opens; None if it is for syncing.
         scopes: what it is good for.
         created: ms since 1970.
         revoked: when it ended, ms since 1970; None while it holds.
+        namespaces: those that it opens; all, if there are none.
     """
 
     name: str
-    tenant: str
+    tenant: str | None
     scopes: tuple[Scope, ...]
     created: int
     revoked: int | None = None
+    namespaces: tuple[str, ...] = ()
 
 
 class Tokens:
@@ -82,32 +89,44 @@ class Tokens:
         self._actor = actor
         self._clock = clock
 
-    def add(self, name: str, tenant: str, scopes: Iterable[str]) -> str:
+    def add(
+        self,
+        name: str,
+        tenant: str | None,
+        scopes: Iterable[str],
+        *,
+        namespaces: Iterable[str] = (),
+    ) -> str:
         """Make a token.
 
         Args:
             name: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore; it goes into the audit trail.
-            tenant: whose memory it opens.
+            tenant: whose memory it opens; None of one for syncing.
             scopes: of ``SCOPES``, at least one.
+            namespaces: those that it opens, of a token for syncing; all by default.
 
         Returns:
             The token. It is told this once, and kept nowhere.
 
         Raises:
-            SchemaError: a name that is taken or cannot be, an unknown scope, or none.
+            SchemaError: a name that is taken or cannot be, an unknown scope, or none; a tenant or
+                namespaces that do not go with the scopes.
             StoreError: read-only, full or broken.
         """
         if _NAME.fullmatch(name) is None:
             expected = "1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"
             raise SchemaError("not the name of a token", field="/name", expected=expected)
-        if not 1 <= len(tenant) <= _MOST_TENANT:
-            raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
         wanted = set(scopes)
         if not wanted or not wanted <= set(SCOPES):
             raise SchemaError("not scopes", field="/scopes", expected=", ".join(SCOPES))
         ordered: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope in wanted)
+        only = tuple(sorted(set(namespaces)))
+        if wanted & SYNC and not wanted <= SYNC:
+            expected = ", ".join(sorted(SYNC))
+            raise SchemaError("scopes of syncing go alone", field="/scopes", expected=expected)
+        _check_reach(tenant, wanted <= SYNC, only)
         secret = PREFIX + base64.urlsafe_b64encode(os.urandom(_BYTES)).rstrip(b"=").decode()
-        token = Token(name, tenant, ordered, self._clock())
+        token = Token(name, tenant, ordered, self._clock(), namespaces=only)
 
         def work(writer: Writer) -> None:
             if _live(writer, name) is not None:
@@ -213,6 +232,23 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
+def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -> None:
+    """Refuse a tenant or namespaces that do not go with the scopes."""
+    if syncs and tenant is not None:
+        expected = "namespaces, or the whole store"
+        raise SchemaError("stores do not sync a tenant", field="/tenant", expected=expected)
+    if not syncs and (tenant is None or not 1 <= len(tenant) <= _MOST_TENANT):
+        raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
+    if not syncs and namespaces:
+        expected = " or ".join(sorted(SYNC))
+        raise SchemaError("namespaces are for syncing", field="/namespaces", expected=expected)
+    if len(namespaces) > _MOST_NAMESPACES or not all(
+        1 <= len(name) <= _MOST_NAMESPACE for name in namespaces
+    ):
+        expected = f"at most {_MOST_NAMESPACES}, each of 1 to {_MOST_NAMESPACE} letters"
+        raise SchemaError("not namespaces", field="/namespaces", expected=expected)
+
+
 def _key(secret: str) -> bytes:
     return sha256(secret.encode("ascii")).digest()
 
@@ -231,6 +267,8 @@ def _pack(token: Token) -> bytes:
     }
     if token.revoked is not None:
         row["r"] = token.revoked
+    if token.namespaces:
+        row["w"] = list(token.namespaces)
     packed: bytes = msgpack.packb(row)
     return packed
 
@@ -239,11 +277,13 @@ def _unpack(row: bytes) -> Token:
     try:
         found = msgpack.unpackb(row)
         name, tenant, scopes = found["n"], found["t"], found["s"]
-        created, revoked = found["c"], found.get("r")
+        created, revoked, namespaces = found["c"], found.get("r"), found.get("w", [])
         sound = (
             isinstance(name, str)
-            and isinstance(tenant, str)
             and set(scopes) <= set(SCOPES)
+            and (tenant is None if set(scopes) <= SYNC else isinstance(tenant, str))
+            and isinstance(namespaces, list)
+            and all(isinstance(one, str) for one in namespaces)
             and type(created) is int
             and (revoked is None or type(revoked) is int)
         )
@@ -251,4 +291,4 @@ def _unpack(row: bytes) -> Token:
         sound = False
     if not sound:
         raise IntegrityError("a token cannot be read: its row is damaged")
-    return Token(name, tenant, tuple(scopes), created, revoked)
+    return Token(name, tenant, tuple(scopes), created, revoked, tuple(namespaces))

@@ -4,11 +4,15 @@
     key    HMAC-SHA256 under the tombstone key of
            "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
     value  MessagePack map: "t" when, ms; "r" a word for the reason; "n" how often, if more than
-           once: of an identity
+           once: of an identity; "h" the hash of the namespace, 2 bytes of the header, where it is
+           known: who syncs some namespaces need not have the tombstones of others
 
 The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
-erased.
+erased. Where both had one before they met, each keeps its own and knows that of the other: what
+was erased is looked for under all of them.
+
+Of a sealed grain both addresses are remembered. Who has no key can know it by the stored one only.
 """
 
 from __future__ import annotations
@@ -16,28 +20,34 @@ from __future__ import annotations
 import hmac
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgpack
 
-from omsgrain.errors import IntegrityError, SchemaError, StoreError
+from omsgrain.errors import IntegrityError, RangeError, SchemaError, StoreError
 from omsgrain.store.tables import META, TOMBSTONES
 
 if TYPE_CHECKING:
     from omsgrain.store.base import Reader, Writer
 
 __all__ = [
+    "FURTHER_RECORD",
     "KEY_RECORD",
+    "MOST_KEYS",
     "What",
     "add",
+    "adopt",
     "again",
     "export_key",
     "has",
     "import_key",
     "key",
+    "keys",
     "lift",
     "mark",
+    "mark_of",
+    "marks",
     "refused",
     "times",
 ]
@@ -45,8 +55,13 @@ __all__ = [
 What: TypeAlias = Literal["address", "identity", "urn"]
 
 KEY_RECORD = b"tombstone.key"
+FURTHER_RECORD = b"tombstone.further"
+"""The keys of other stores, one behind the other, sorted."""
+MOST_KEYS = 64
+"""Keys that a store looks under: each costs an HMAC for every grain that is put."""
 _KEY = 32
 _DIGEST = 32
+_ADDRESS = b"address"
 
 
 def key(writer: Writer) -> bytes:
@@ -92,6 +107,44 @@ def import_key(writer: Writer, shared: bytes) -> None:
     writer.set_row(META, KEY_RECORD, shared)
 
 
+def keys(reader: Reader) -> tuple[bytes, ...]:
+    """Return all keys that tombstones here were made with, the store's own first.
+
+    Raises:
+        StoreError: their record is damaged.
+    """
+    own, further = export_key(reader), reader.row(META, FURTHER_RECORD) or b""
+    if len(further) % _KEY:
+        raise StoreError("the keys of the tombstones are damaged")
+    others = tuple(further[at : at + _KEY] for at in range(0, len(further), _KEY))
+    return others if own is None else (own, *others)
+
+
+def adopt(writer: Writer, shared: Iterable[bytes]) -> None:
+    """Take over the keys of other stores: the first as the store's own, if it has none yet.
+
+    Args:
+        writer: the transaction.
+        shared: keys; those that are here already change nothing.
+
+    Raises:
+        SchemaError: not 32 bytes.
+        RangeError: there would be more than ``MOST_KEYS``.
+    """
+    known = keys(writer)
+    fresh = [one for one in dict.fromkeys(shared) if one not in known]
+    if any(not isinstance(one, bytes) or len(one) != _KEY for one in fresh):
+        raise SchemaError("not the key of tombstones", expected=f"{_KEY} bytes")
+    if len(known) + len(fresh) > MOST_KEYS:
+        raise RangeError("too many keys of tombstones", expected=f"at most {MOST_KEYS}")
+    if fresh and export_key(writer) is None:
+        writer.set_row(META, KEY_RECORD, fresh.pop(0))
+    if fresh:
+        own = export_key(writer)
+        others = sorted({*fresh, *known} - {own})
+        writer.set_row(META, FURTHER_RECORD, b"".join(one for one in others if one is not None))
+
+
 def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
     """Return what stands for an address, a name or a URN in the table.
 
@@ -106,14 +159,39 @@ def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
     if what == "address":
         if not isinstance(value, bytes) or len(value) != _DIGEST:
             raise SchemaError("not the digest of a grain", expected=f"{_DIGEST} bytes")
-        return hmac.digest(shared, b"address" + value, "sha256")
+        return hmac.digest(shared, _ADDRESS + value, "sha256")
     if not isinstance(value, str):
         raise SchemaError("a name is a text", expected="a string")
     text = unicodedata.normalize("NFC", value) if what == "identity" else value
     return hmac.digest(shared, what.encode() + text.encode(), "sha256")
 
 
-def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
+def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
+    """Make the marks of many addresses; ``mark`` takes twice as long for each."""
+    from omsgrain.store.audit import entry
+
+    return (entry.hmac(shared, _ADDRESS + digest) for digest in digests)
+
+
+def mark_of(reader: Reader, digest: bytes) -> bytes | None:
+    """Return the mark that the tombstone of an address stands under.
+
+    Returns:
+        The mark under the store's own key where there is no tombstone; None without any key.
+    """
+    found = [mark(one, "address", digest) for one in keys(reader)]
+    standing = (one for one in found if reader.row(TOMBSTONES, one) is not None)
+    return next(standing, found[0] if found else None)
+
+
+def add(
+    writer: Writer,
+    what: What,
+    value: bytes | str,
+    at: int,
+    reason_code: str,
+    hint: bytes = b"",
+) -> None:
     """Remember that something was erased; what is remembered already stays as it is.
 
     Args:
@@ -122,10 +200,12 @@ def add(writer: Writer, what: What, value: bytes | str, at: int, reason_code: st
         value: 32 bytes of an address, or a text.
         at: when, ms since 1970.
         reason_code: a word for the reason.
+        hint: hash of the namespace, as it stands in the header.
     """
     row = mark(key(writer), what, value)
-    if writer.row(TOMBSTONES, row) is None:
-        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code}))
+    if not has(writer, what, value):
+        more = {"h": hint} if hint else {}
+        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
 
 
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
@@ -138,8 +218,7 @@ def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: 
 
 def lift(writer: Writer, what: What, value: bytes | str) -> None:
     """Forget that something was erased, for it was allowed to come back."""
-    shared = export_key(writer)
-    if shared is not None:
+    for shared in keys(writer):
         writer.set_row(TOMBSTONES, mark(shared, what, value), None)
 
 
@@ -149,20 +228,18 @@ def times(reader: Reader, what: What, value: bytes | str) -> int:
     Raises:
         IntegrityError: its row is damaged.
     """
-    shared = export_key(reader)
-    row = None if shared is None else reader.row(TOMBSTONES, mark(shared, what, value))
-    if row is None:
-        return 0
+    marks = (mark(shared, what, value) for shared in keys(reader))
+    rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
     try:
-        return int(msgpack.unpackb(row).get("n", 1))
+        return max((int(msgpack.unpackb(row).get("n", 1)) for row in rows), default=0)
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
         raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
 
 
 def has(reader: Reader, what: What, value: bytes | str) -> bool:
     """Tell whether something was erased."""
-    shared = export_key(reader)
-    return shared is not None and reader.row(TOMBSTONES, mark(shared, what, value)) is not None
+    marks = (mark(shared, what, value) for shared in keys(reader))
+    return any(reader.row(TOMBSTONES, one) is not None for one in marks)
 
 
 def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
@@ -170,11 +247,11 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
 
     Where nothing was ever erased this is one look-up.
     """
-    shared = export_key(reader)
-    if shared is None or next(reader.rows(TOMBSTONES), None) is None:
+    if next(reader.rows(TOMBSTONES), None) is None:
         return set()
     return {
         i
-        for i, digest in enumerate(digests)
-        if reader.row(TOMBSTONES, mark(shared, "address", digest)) is not None
+        for shared in keys(reader)
+        for i, one in enumerate(marks(shared, digests))
+        if reader.row(TOMBSTONES, one) is not None
     }

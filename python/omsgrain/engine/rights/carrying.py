@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from omsgrain.engine import acts, origins
+from omsgrain.engine import acts
 from omsgrain.engine.care import Care
 from omsgrain.engine.rights import keeping, removal, unkeying
 from omsgrain.engine.rights.orders import ERASE, RELEASE, SCRUB, Marked, Order, Sought
@@ -110,10 +110,7 @@ class Carrying(Running, Care):
         found = {seq: one for seq in seqs if (one := unkeying.opened(writer, seq, keys))}
         names = [name for name, _ in found.values()]
         for name in names:
-            if name.plain is not None:
-                tombstones.add(writer, "address", name.plain, now, code)
-            if name.said is not None:
-                origins.remember(writer, name.said, name.stored, now, code)
+            removal.remember(writer, name, now, code)
         if order.ciphertext:
             removal.remove_grains(writer, self._settings, found, reason_code=code, marked=False)
         else:

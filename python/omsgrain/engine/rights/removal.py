@@ -53,6 +53,7 @@ __all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remember", "remov
 
 _ENCRYPTED = 2  # bit of the second header byte
 _DIGEST = 32
+_NAMESPACE = slice(3, 5)  # its hash in the header
 _ROWS = 20_000  # events or states a page
 
 Row: TypeAlias = tuple[bytes, bytes]
@@ -128,19 +129,21 @@ def remove_grains(
     found = {seq: names for seq in seqs if (names := names_of(writer, seq)) is not None}
     if not found:
         return 0
-    now, key = settings.clock(), tombstones.key(writer)
+    now = settings.clock()
+    tombstones.key(writer)  # the marks are made with it
     # First, since an entry about notes says how many grains there are.
     forget_talk(writer, settings, found.values(), reason_code=reason_code)
     marks: dict[bytes, bytes] = {}
     below: Reader = getattr(writer, "inner", writer)
     for names in found.values():
-        if names.plain is None:
-            continue
         if tombstone:
             remember(writer, names, now, reason_code)
+        if names.plain is None:
+            continue
         # Another grain may stand in the clear under what this one was before it was sealed.
         if not names.sealed or below.find([names.plain])[0] is None:
-            marks[names.plain] = tombstones.mark(key, "address", names.plain)
+            if (mark := tombstones.mark_of(writer, names.plain)) is not None:
+                marks[names.plain] = mark
     if marked:
         _mark_states(writer, writer.rows(STATES), marks)
         _mark_events(writer, writer.rows(EVENTS), marks)
@@ -162,8 +165,11 @@ def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
         at: when it goes, ms since 1970.
         reason_code: a word for the reason.
     """
+    hint = b"" if names.said is None else names.said[_NAMESPACE]
     if names.plain is not None:
-        tombstones.add(writer, "address", names.plain, at, reason_code)
+        tombstones.add(writer, "address", names.plain, at, reason_code, hint)
+    if names.sealed:  # a store without its key knows it by this one
+        tombstones.add(writer, "address", names.stored, at, reason_code, hint)
     if names.said is not None:
         origins.remember(writer, names.said, names.stored, at, reason_code)
 
@@ -241,14 +247,13 @@ def _mark_again(writer: Writer, table: Table, keys: Sequence[bytes], work: Marki
 
 def _marks(reader: Reader, table: Table, rows: Sequence[Row]) -> dict[bytes, bytes]:
     """The marks of those grains that rows name, and that were erased."""
-    shared = tombstones.export_key(reader)
     digests = list({digest for _, row in rows for digest in _said(table, row)})
     below: Reader = getattr(reader, "inner", reader)
     gone = [digests[i] for i in tombstones.refused(reader, digests)]
     return {
-        digest: tombstones.mark(shared, "address", digest)
+        digest: mark
         for digest, seq in zip(gone, below.find(gone), strict=True)
-        if seq is None and shared is not None
+        if seq is None and (mark := tombstones.mark_of(reader, digest)) is not None
     }
 
 

@@ -39,9 +39,10 @@ class Replaying(Erasing):
         """
         with other.read() as reader:
             shared, rows = tombstones.export_key(reader), list(reader.rows(TOMBSTONES))
+            further = tombstones.keys(reader)[1:]
         gone = 0
         if shared is not None:
-            self._store.write(partial(_take_over, shared=shared, rows=rows))
+            self._store.write(partial(_take_over, shared=shared, further=further, rows=rows))
             with self._store.read() as reader:
                 after, last = 0, reader.last_seq()
             while after < last:
@@ -90,8 +91,14 @@ class Replaying(Erasing):
         return len(names)
 
 
-def _take_over(writer: Writer, shared: bytes, rows: Sequence[tuple[bytes, bytes]]) -> None:
+def _take_over(
+    writer: Writer,
+    shared: bytes,
+    further: Sequence[bytes],
+    rows: Sequence[tuple[bytes, bytes]],
+) -> None:
     tombstones.import_key(writer, shared)
+    tombstones.adopt(writer, further)
     writer.set_rows(TOMBSTONES, rows)
 
 

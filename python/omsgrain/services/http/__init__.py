@@ -7,5 +7,6 @@ access        tokens                     bundles       export, import, erasure
 gate, work    lines, threads, stopping   grains        put, get, delete
 body          bodies, bounded            finding       query, search, verify, changes
 streaming     answers of any length      public        what everybody may ask
+peers         one for each who syncs     syncing       what another store asks
 application   requests to routes         server        the process
 """

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -36,8 +37,8 @@ def secret_of(headers: Headers) -> str:
     return secret
 
 
-def token_of(tokens: Tokens, secret: str, scope: Scope) -> Token:
-    """What is known of a token that must be good for a scope.
+def token_of(tokens: Tokens, secret: str, scopes: Sequence[Scope]) -> Token:
+    """What is known of a token that must be good for one of some scopes.
 
     Raises:
         Refusal: it does not hold, or is not good for that.
@@ -46,9 +47,9 @@ def token_of(tokens: Tokens, secret: str, scope: Scope) -> Token:
     token = tokens.find(secret)
     if token is None:
         raise _unknown()
-    if scope not in token.scopes:
-        asked = _challenge("insufficient_scope", f'scope="{scope}"')
-        detail = f"the scope {scope} is needed"
+    if not set(scopes) & set(token.scopes):
+        asked = _challenge("insufficient_scope", f'scope="{" ".join(scopes)}"')
+        detail = f"the scope {' or '.join(scopes)} is needed"
         raise Refusal("missing_scope", detail, headers={"www-authenticate": asked})
     return token
 

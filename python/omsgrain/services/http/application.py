@@ -96,9 +96,11 @@ class _Resource:
         service, headers = self._service, Headers(scope=scope)
         service.check_running()
         token = None
-        if (wanted := route.scope) is not None:
+        if route.scopes:
             secret = access.secret_of(headers)
-            token = await service.quick(lambda: access.token_of(service.tokens, secret, wanted))
+            token = await service.quick(
+                lambda: access.token_of(service.tokens, secret, route.scopes)
+            )
         given = parameters.read(scope["query_string"], route.parameters)
         media = _media(route, headers) if route.bodies else ""
         return Call(service, headers, receive, head, scope["path_params"], given, media, token)

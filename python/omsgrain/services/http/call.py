@@ -48,7 +48,7 @@ class Call:
     @property
     def tenant(self) -> str:
         """Whose memory this is about."""
-        assert self.token is not None, "the route asks for a token"
+        assert self.token is not None and self.token.tenant is not None, "the route asks for one"
         return self.token.tenant
 
     @property

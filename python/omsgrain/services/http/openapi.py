@@ -13,6 +13,7 @@ from omsgrain.services.http.media import BLOB, BUNDLE, COSE_KEY, JSON, LINES
 from omsgrain.services.http.parameters import Parameter
 from omsgrain.services.http.problems import MEDIA
 from omsgrain.services.http.routes import ROUTES, Route, statuses
+from omsgrain.sync.message import MEDIA as SYNC
 
 __all__ = ["document"]
 
@@ -101,6 +102,7 @@ _TAKEN: Final[dict[str, Any]] = {
     LINES: _TEXT,
     BLOB: {"type": "string", "format": "binary"},
     COSE_KEY: {"type": "string", "format": "binary"},
+    SYNC: {"type": "string", "format": "binary"},
 }
 
 
@@ -148,9 +150,9 @@ def _operation(route: Route) -> dict[str, Any]:
             for media in route.bodies
         }
         found["requestBody"] = {"required": True, "content": content}
-    if route.scope is not None:
+    if route.scopes:
         found["security"] = [{"token": []}]
-        found["description"] = f"For tokens with the scope {route.scope}."
+        found["description"] = f"For tokens with the scope {' or '.join(route.scopes)}."
     return found
 
 

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from omsgrain.formats.aimem.rules import RULES as AIMEM
 from omsgrain.index.filters import FILTERS
 from omsgrain.registry import TYPES
-from omsgrain.services.http import bundles, finding, grains, public
+from omsgrain.services.http import bundles, finding, grains, public, syncing
 from omsgrain.services.http.call import Handler
 from omsgrain.services.http.media import BLOB, BUNDLE, COSE_KEY, JSON, LINES
 from omsgrain.services.http.parameters import Parameter
 from omsgrain.services.http.problems import RULES
 from omsgrain.store.tokens import Scope
+from omsgrain.sync.message import MEDIA as SYNC
 
 __all__ = ["ROUTES", "Route", "statuses"]
 
@@ -29,6 +30,7 @@ class Route:
         handler: does it.
         says: in one sentence.
         scope: what a token must be good for; None where everybody may.
+        or_scope: another one that is as good.
         parameters: of the query string.
         bodies: media types that it takes.
         answers: media types of what it gives.
@@ -48,6 +50,12 @@ class Route:
     shape: str = "Object"
     refuses: tuple[str, ...] = field(default=())
     bundle: bool = False
+    or_scope: Scope | None = None
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """What a token must be good for, one of these; none where everybody may."""
+        return tuple(one for one in (self.scope, self.or_scope) if one is not None)
 
 
 _SCOPES: Final = ("FULL", "DNA_ONLY", "SINCE")
@@ -96,6 +104,11 @@ _BODY: Final = (
     "slow_request", "body_too_large", "unsupported_media_type", "unsupported_encoding",
     "invalid_encoding",
 )  # fmt: skip
+_MESSAGE: Final[dict[str, Any]] = {
+    "bodies": (SYNC,),
+    "answers": (SYNC,),
+    "refuses": (*_BODY, "invalid_message", "not_let"),
+}
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
@@ -145,6 +158,36 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET", "/v1/changes", finding.changes, "What happened to grains.", "export",
         _CHANGES, shape="Changes",
+    ),
+    Route(
+        "POST", "/v1/sync/greet", syncing.greet, "Who is here, and how far it has come.",
+        "sync:read", or_scope="sync:write", **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/share", syncing.share, "Exchange keys of tombstones.", "sync:read",
+        or_scope="sync:write", **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/changes", syncing.changes, "What came after a position.", "sync:read",
+        **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/ranges", syncing.ranges, "Digests over ranges of items.", "sync:read",
+        or_scope="sync:write", **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/listing", syncing.listing, "The items in ranges.", "sync:read",
+        **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/lacking", syncing.lacking, "Which of some items are not here.",
+        "sync:read", or_scope="sync:write", **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/give", syncing.give, "Items by their keys.", "sync:read", **_MESSAGE,
+    ),
+    Route(
+        "POST", "/v1/sync/take", syncing.take, "Take a batch in.", "sync:write", **_MESSAGE,
     ),
     Route(
         "GET", "/.well-known/aimem-pubkey", public.pubkey, "The key that signs our exports.",

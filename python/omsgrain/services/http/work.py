@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain.services.http.gate import Gate
 from omsgrain.services.http.options import Options
+from omsgrain.services.http.peers import Peers
 from omsgrain.services.http.problems import Refusal
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Service:
         self.work = Gate(options.at_work, *line)
         self.large = Gate(options.at_large, *line)
         self.uploads = Gate(options.uploads, *line)
+        self.peers = Peers(stores.peer, options.retry_after)
         self._threads = ThreadPoolExecutor(options.at_work, "work")
         self._quick = ThreadPoolExecutor(_QUICK, "quick")
         self._flags: set[Flag] = set()
@@ -121,6 +123,7 @@ class Service:
             flag.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._quick.shutdown(wait=True, cancel_futures=True)
+        self.peers.close()
         self.stores.close()
 
     # An export that began before an erasure must not tell of it after.

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain sync``: two stores brought together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.cli.opening import trust_options
+
+if TYPE_CHECKING:
+    from omsgrain.sync.report import Passed, Progress, SyncReport
+
+TOKEN = "OMSGRAIN_TOKEN"
+_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+SHOWN = 10  # refusals printed one by one; the rest are counted
+
+
+@click.command("sync", short_help="Bring two stores together.")
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--direction",
+    type=click.Choice(["both", "push", "pull"]),
+    default="both",
+    show_default=True,
+    help="push: from SOURCE to TARGET; pull: the other way.",
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Only grains of this namespace, or of all that begin with robots: for robots:*. "
+    "May be given again.",
+)
+@click.option("--full", is_flag=True, help="Compare all, whatever was synced before.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; tell what would cross.")
+@click.option(
+    "--purpose",
+    type=click.Choice(["move", "transfer"]),
+    default="move",
+    show_default=True,
+    help="move: to a store of the same house, with restricted grains; transfer: to others.",
+)
+@click.option(
+    "--for",
+    "answers",
+    type=_existing,
+    help="Of a FILE that is written: one that came from the store that it is for.",
+)
+@click.option(
+    "--share-keys",
+    is_flag=True,
+    help="Put the keys of tombstones into the FILE, so that erasures are understood.",
+)
+@click.option(
+    "--token-file", type=_existing, help="The token for a server; or OMSGRAIN_TOKEN has it."
+)
+@click.option("--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM.")
+@click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
+@actor_option
+@trust_options
+@output.json_option
+def sync(
+    source: str,
+    target: str,
+    direction: Any,
+    namespaces: tuple[str, ...],
+    full: bool,
+    dry_run: bool,
+    purpose: Any,
+    answers: Path | None,
+    share_keys: bool,
+    token_file: Path | None,
+    trusted: Path | None,
+    policy: str | None,
+    actor: str | None,
+    as_json: bool,
+) -> int:
+    """Bring the stores SOURCE and TARGET together: grains, what became of them, and erasures.
+
+    Each is a store's path or the address of `omsgrain serve` (https://hub.example), and one of
+    them may be a file of .mg: as TARGET it is written, as SOURCE taken in.
+
+    TARGET is made if it is not there. What both have is not sent again; what was cut off is gone
+    on from. A grain that was erased on one side is erased on the other, unless a hold or a minimum
+    retention keeps it there. What a store does not take is listed, and does not stop the rest; the
+    exit code is then that of the first refusal.
+    """
+    from omsgrain import ops
+    from omsgrain.errors import BY_CODE, StoreError
+    from omsgrain.sync.bundle import is_bundle
+
+    if is_bundle(source) or is_bundle(target):
+        direction = "push" if direction == "both" else direction
+    with output.progress(None, "bytes", as_json) as advance:
+        report = ops.sync(
+            source,
+            target,
+            namespaces=namespaces or None,
+            direction=direction,
+            full=full,
+            dry_run=dry_run,
+            purpose=purpose,
+            policy=policy,
+            actor=actor,
+            token=_token(token_file),
+            trusted=trusted,
+            answers=answers,
+            share_keys=share_keys,
+            progress=_Advance(advance),
+        )
+    if as_json:
+        output.emit(report.to_dict())
+    else:
+        _show(report, direction)
+    refused = report.refused
+    # A server may be newer, and have codes of its own.
+    return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
+
+
+def _token(file: Path | None) -> str | None:
+    """The token of a file, or of the environment; never one of the command line."""
+    if file is None:
+        return os.environ.get(TOKEN) or None
+    token = file.read_text("utf-8").strip()
+    if not token.isascii() or not token.isprintable() or not token:
+        raise click.UsageError("--token-file holds no token")
+    return token
+
+
+class _Advance:
+    """A bar of the bytes that crossed, both ways together."""
+
+    def __init__(self, advance: Any) -> None:
+        self._advance = advance
+        self._before = {"sent": 0, "received": 0}
+
+    def __call__(self, progress: Progress) -> None:
+        """Move on to where the sync is."""
+        self._advance(progress.bytes - self._before[progress.way])
+        self._before[progress.way] = progress.bytes
+
+
+def _show(report: SyncReport, direction: str) -> None:
+    for one in report.refused[:SHOWN]:
+        rule = "" if one.rule is None else f", rule {one.rule}"
+        text = f"Refused: {one.part} {one.address.hex()}: {one.code}{rule}"
+        click.echo(output.safe(text), err=True)
+    if len(report.refused) > SHOWN:
+        click.echo(f"… and {len(report.refused) - SHOWN} more refusals", err=True)
+    would = "Would send" if report.dry_run else "Sent"
+    if direction != "pull":
+        click.echo(f"{would}: {_line(report.sent)}")
+    if direction != "push":
+        would = "Would receive" if report.dry_run else "Received"
+        click.echo(f"{would}: {_line(report.received)}")
+
+
+def _line(passed: Passed) -> str:
+    return (
+        f"{passed.grains} grains, {passed.bytes} bytes, {passed.states} states, "
+        f"{passed.tombstones} tombstones, {passed.erased} erased, {len(passed.refused)} refused"
+    )

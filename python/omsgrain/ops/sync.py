@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring two stores together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from omsgrain.engine import GrainStore
+from omsgrain.errors import UnsupportedError
+from omsgrain.ops.opening import open_store
+from omsgrain.store.memory import MemoryStore
+from omsgrain.store.opening import prepare
+
+if TYPE_CHECKING:
+    from omsgrain.privacy import Purpose
+    from omsgrain.sync.peer import Peer
+    from omsgrain.sync.report import Direction, OnProgress, SyncReport
+
+__all__ = ["open_peer", "sync"]
+
+
+class _Given(TypedDict):
+    purpose: Purpose
+    policy: str | None
+    actor: str | None
+    token: str | None
+    trusted: Path | None
+
+
+def open_peer(
+    text: str,
+    *,
+    takes: bool = True,
+    create: bool = False,
+    purpose: Purpose = "move",
+    policy: str | None = None,
+    actor: str | None = None,
+    token: str | None = None,
+    trusted: Path | None = None,
+) -> Peer:
+    """Open one side of a sync.
+
+    Args:
+        text: the path of a store, or the address of a server.
+        takes: it is to take something; else a store that cannot be written will do.
+        create: make the store if there is none.
+        purpose: why grains leave it.
+        policy: a preset, or a file with rules.
+        actor: who syncs, for the audit trail.
+        token: what a server is shown. What ``create``, ``purpose``, ``policy`` and ``actor`` say
+            is for stores of this machine.
+        trusted: certificates to trust instead of the usual ones, of a server.
+
+    Raises:
+        UnsupportedError: nothing that can be synced.
+        StoreError: no store, and ``create`` was not given.
+    """
+    from omsgrain.sync import LocalPeer
+    from omsgrain.sync.urls import is_url
+
+    if is_url(text):
+        from omsgrain.sync.http_peer import HttpPeer
+
+        return HttpPeer(text, token=token, verify=None if trusted is None else str(trusted))
+    scheme, mark, _ = text.partition("://")
+    if mark:
+        expected = "the path of a store, or https://"
+        raise UnsupportedError("no such kind of store", expected=expected, found=f"{scheme}://")
+    path = Path(text)
+    if not create:
+        prepare(path, readonly=True)
+    readonly = not takes and not os.access(path, os.W_OK)
+    store = open_store(path, readonly=readonly, actor=actor, policy=policy)
+    return LocalPeer(store, purpose=purpose, owned=True)
+
+
+def sync(
+    source: str,
+    target: str,
+    *,
+    namespaces: Iterable[str] | None = None,
+    direction: Direction = "both",
+    full: bool = False,
+    dry_run: bool = False,
+    purpose: Purpose = "move",
+    policy: str | None = None,
+    actor: str | None = None,
+    token: str | None = None,
+    trusted: Path | None = None,
+    answers: Path | None = None,
+    share_keys: bool = False,
+    progress: OnProgress | None = None,
+) -> SyncReport:
+    """Bring two stores together; the target is made if it is not there.
+
+    Args:
+        source: one side, as ``open_peer`` takes it; or a file ``.mg`` that is taken in.
+        target: the other; or a file that is written. One of them is a store then.
+        namespaces: only grains of these.
+        direction: ``both``, ``push`` to the target, or ``pull`` from it.
+        full: compare the stores, whatever is remembered.
+        dry_run: only tell what would be done.
+        purpose: why grains leave.
+        policy: rules of both sides: a preset, or a file.
+        actor: who syncs, for the audit trails.
+        token: what a server is shown.
+        trusted: certificates to trust instead of the usual ones, of a server.
+        answers: when a file is written: one that came from the store that it is for.
+        share_keys: when a file is written: put the keys of tombstones in.
+        progress: called after each batch.
+
+    Raises:
+        OmsError: as ``omsgrain.sync.sync``, ``write_bundle`` and ``take_bundle``.
+    """
+    from omsgrain import sync as syncing
+    from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
+
+    given: _Given = {
+        "purpose": purpose,
+        "policy": policy,
+        "actor": actor,
+        "token": token,
+        "trusted": trusted,
+    }
+    reads, writes = is_bundle(source), is_bundle(target)
+    _check_files(reads, writes, direction, namespaces is not None or full)
+    if not writes and (answers is not None or share_keys):
+        raise UnsupportedError("only a file answers another one, or holds keys")
+    with ExitStack() as opened:
+        if writes:
+            left = opened.enter_context(closing(open_peer(source, takes=False, **given)))
+            return write_bundle(
+                left,
+                target,
+                answers=answers,
+                namespaces=namespaces,
+                full=full,
+                share_keys=share_keys,
+                dry_run=dry_run,
+                progress=progress,
+            )
+        if not reads:
+            left = opened.enter_context(
+                closing(open_peer(source, takes=direction != "push", **given))
+            )
+        right: Peer
+        if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
+            right = syncing.LocalPeer(GrainStore(MemoryStore()))  # all would be new to it
+        else:
+            takes = direction != "pull"
+            right = opened.enter_context(
+                closing(open_peer(target, takes=takes, create=takes and not dry_run, **given))
+            )
+        if reads:
+            return take_bundle(source, right, dry_run=dry_run, progress=progress)
+        return syncing.sync(
+            left,
+            right,
+            namespaces=namespaces,
+            direction=direction,
+            full=full,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+
+def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
+    """See that what is asked can be done with a file."""
+    if (reads and writes) or ((reads or writes) and direction == "pull"):
+        expected = "STORE FILE, or FILE STORE"
+        raise UnsupportedError("a file is written, or taken in", expected=expected)
+    if reads and narrowed:
+        raise UnsupportedError("a file is taken in whole")

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States that cannot be looked into: what superseded a grain was erased, or is sealed.
+
+What cannot be read here is passed on as it was told: who can read it asks the policies again. A
+grain that can be read is asked for its own policy, as if it were retracted; of one that cannot, a
+hold is all that keeps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from omsgrain.engine import merging
+from omsgrain.engine.admission import admit
+from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.placing import place
+from omsgrain.engine.world import StoreWorld
+from omsgrain.errors import (
+    InvalidationDeniedError,
+    KeyMissingError,
+    NotFoundError,
+    OmsError,
+    StoreError,
+)
+from omsgrain.exchange import Claim
+from omsgrain.index import policy
+from omsgrain.store import tombstones
+from omsgrain.store.base import Writer
+from omsgrain.store.state import PAST, State, pack, unpack
+from omsgrain.store.tables import (
+    HOLDS,
+    SEQUENCE,
+    STATES,
+    SUPERSEDED,
+    SUPERSEDES,
+    TOMBSTONES,
+    VERIFIED,
+)
+from omsgrain.sync.peer import GrainState, Refusal
+
+if TYPE_CHECKING:
+    from omsgrain.engine.base import Settings
+
+__all__ = ["Outcome", "erased_successors", "pass_on"]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the states of a batch.
+
+    Attributes:
+        stored: grains that came in by superseding.
+        changed: addresses of grains whose state changed.
+        refused: claims that were refused.
+        waiting: superseding grains whose predecessors are not here.
+        unproven: signatures that came with them and could not be verified.
+    """
+
+    stored: int = 0
+    changed: set[bytes] = field(default_factory=set)
+    refused: list[Refusal] = field(default_factory=list)
+    waiting: set[bytes] = field(default_factory=set)
+    unproven: int = 0
+
+
+def erased_successors(
+    writer: Writer, settings: Settings, state: GrainState, note: merging.Note, done: Outcome
+) -> None:
+    """Take over that a grain was superseded by one that was erased since: it stays past."""
+    seq = writer.find([state.address])[0]
+    if seq is None or not state.successors:
+        return
+    key = SEQUENCE.pack(seq)
+    before = unpack(writer.row(STATES, key))
+    known = {bytes.fromhex(one) for one in before.successors}
+    marks = {
+        tombstones.mark(shared, "address", one)
+        for shared in tombstones.keys(writer)
+        for one in known
+    }
+    gone = set()
+    for successor in state.successors:
+        if successor in known or successor in marks or writer.find([successor])[0] is not None:
+            continue
+        if writer.row(TOMBSTONES, successor) is not None:
+            gone.add(successor)
+        elif tombstones.has(writer, "address", successor):
+            mark = tombstones.mark_of(writer, successor)
+            if mark is not None and mark not in known:
+                gone.add(mark)
+    if not gone:
+        return
+    if not _allowed(writer, settings, seq, state, done, "what superseded it was erased"):
+        return
+    _add_successors(writer, seq, before, gone, state.valid_to)
+    writer.event(SUPERSEDED, seq, state.address)
+    note("supersede", [state.address])
+    done.changed.add(state.address)
+
+
+def pass_on(
+    writer: Writer,
+    settings: Settings,
+    state: GrainState,
+    claim: Claim,
+    given: Incoming | None,
+    note: merging.Note,
+    done: Outcome,
+) -> bool:
+    """Take over what nobody can look into here, with the superseding grain if it came along."""
+    seq = writer.find([state.address])[0]
+    if seq is None or not _allowed(writer, settings, seq, state, done, None):
+        return False
+    if given is not None and writer.find([given.pairs[0][0]])[0] is None:
+        for error in admit(writer, settings, given).refused.values():
+            address = given.pairs[0][0]
+            done.refused.append(Refusal("grain", address, error.code, error.rule))
+            return False
+        place(writer, given, range(len(given.pairs)))
+        note("put", [given.pairs[0][0]])
+        done.stored += 1
+    before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
+    if claim.superseded_by is None:
+        _set(writer, seq, before, replace(before, verification_status=claim.verification_status))
+        writer.event(VERIFIED, seq, state.address)
+        note("retract" if claim.verification_status == "retracted" else "contest", [state.address])
+    else:
+        new = bytes.fromhex(claim.superseded_by)
+        _add_successors(writer, seq, before, {new}, state.valid_to)
+        later = writer.find([new])[0]
+        if later is not None:
+            writer.set_row(SUPERSEDES, SEQUENCE.pack(later) + SEQUENCE.pack(seq), b"")
+        writer.event(SUPERSEDED, seq, state.address)
+        note("supersede", [state.address, new])
+    done.changed.add(state.address)
+    return True
+
+
+def _allowed(
+    writer: Writer,
+    settings: Settings,
+    seq: int,
+    state: GrainState,
+    done: Outcome,
+    justification: str | None,
+) -> bool:
+    """Whether a grain may lose its place to what cannot be looked into.
+
+    If the grain itself cannot be read either, a hold is all that keeps it.
+    """
+    address = state.address.hex()
+    act = policy.Act("retract", address, justification=justification, now=settings.clock())
+    refusal: OmsError | None = None
+    try:
+        policy.check(StoreWorld(writer), act, hold_authorities=settings.hold_authorities)
+    except KeyMissingError:
+        if writer.row(HOLDS, SEQUENCE.pack(seq)) is not None:
+            refusal = InvalidationDeniedError("the store holds the grain", rule="hold")
+    except StoreError as error:
+        if not isinstance(error, NotFoundError):  # its key was destroyed: it allows all
+            raise
+    except OmsError as error:
+        refusal = error
+    if refusal is not None:
+        done.refused.append(Refusal("state", state.address, refusal.code, refusal.rule))
+    return refusal is None
+
+
+def _add_successors(
+    writer: Writer, seq: int, before: State, more: set[bytes], valid_to: int | None
+) -> None:
+    successors = tuple(sorted({*before.successors, *(one.hex() for one in more)}))
+    ends = [one for one in (before.system_valid_to, valid_to) if one is not None]
+    after = replace(
+        before,
+        superseded_by=successors[0],
+        successors=successors,
+        system_valid_to=min(ends, default=None),
+    )
+    _set(writer, seq, before, after)
+
+
+def _set(writer: Writer, seq: int, before: State, after: State) -> None:
+    writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
+    past = bool(after.bits & PAST)
+    if past != bool(before.bits & PAST):
+        writer.set_past(seq, past)

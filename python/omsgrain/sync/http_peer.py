@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer that is asked over HTTP: ``omsgrain serve`` on another machine.
+
+All questions may be asked twice. After a break of the line the question is asked again, and what
+is large goes in smaller parts: from then on each message has a quarter of what it had, down to one
+grain. Of a batch whose answer was lost the peer is asked first what it has not got, and only that
+is sent again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from omsgrain.container.check import ENVELOPE
+from omsgrain.errors import IntegrityError, StoreError
+from omsgrain.sync import message, parts
+from omsgrain.sync.http_line import Broken, Line
+from omsgrain.sync.peer import (
+    HAS,
+    ITEMS,
+    SIZE,
+    Batch,
+    Greeting,
+    Hello,
+    Item,
+    Position,
+    Range,
+    Space,
+    Taken,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["HttpPeer"]
+
+T = TypeVar("T")
+K = TypeVar("K", str, bytes, Item)
+
+_TRIES: Final = 10
+_UNREACHED: Final = 3
+_FIRST, _LONGEST = 0.5, 30.0  # seconds to wait after a break
+_SMALLER = 4
+_CALM = 8  # answers in a row after which messages grow again
+_ITEM, _GRAIN, _LISTED = 48, 512, 4_096  # bytes that an item, a grain, a range take, about
+_STUCK = 3  # breaks at one range
+_ADDRESS = 64  # digits
+_DIGITS = "0123456789abcdef"
+
+
+class HttpPeer:
+    """A store behind ``omsgrain serve``; needs the extra ``web``.
+
+    Args:
+        url: of the server, such as ``https://hub.example``; without TLS this machine only.
+        token: is shown to the server, and to nobody else.
+        verify: a file of certificates to trust instead of the usual ones.
+        timeout: seconds of silence after which the line counts as broken.
+        tries: breaks in a row after which it is given up; three are enough where nobody was ever
+            reached.
+        wait: waits some seconds.
+        transport: what carries requests, instead of a connection of its own.
+
+    Raises:
+        SchemaError: that is no address of a server, or it has a token in it.
+        KeyMissingError: that is no token.
+        UnsupportedError: it would go over a network in the clear, or httpx is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        verify: str | None = None,
+        timeout: float = 120.0,
+        tries: int = _TRIES,
+        wait: Callable[[float], None] = time.sleep,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._line = Line(url, token=token, verify=verify, timeout=timeout, transport=transport)
+        self._tries = tries
+        self._wait = wait
+        self._share = 1  # of what a message may have, one in so many
+        self._breaks = self._calm = 0
+        self._reached = False
+
+    @property
+    def sent(self) -> int:
+        """Bytes of all messages that were sent, without HTTP's own."""
+        return self._line.sent
+
+    @property
+    def received(self) -> int:
+        """Bytes of all messages that came, without HTTP's own."""
+        return self._line.received
+
+    def greet(self, hello: Hello) -> Greeting:
+        """As ``Peer.greet``; errors of all questions stand here.
+
+        Raises:
+            KeyMissingError: the server does not take the token, or not for this.
+            StoreError: the line broke again and again, the store there cannot do it now, or
+                there is no omsgrain server.
+            OmsError: what the other store refuses, or a message of it that is none.
+        """
+        found: Greeting = self._surely("greet", hello)
+        return found
+
+    def share(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
+        """As ``Peer.share``."""
+        found: tuple[bytes, ...] = self._surely("share", tuple(keys))
+        return found
+
+    def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
+        """As ``Peer.changes``; less at once on a bad line."""
+        while True:
+            most = max(min(size, 1), min(size, SIZE) // self._share)
+            try:
+                found: Batch = self._ask("changes", message.Changes(since, hello, most))
+            except Broken as broken:
+                self._broke(broken)
+            else:
+                return found
+
+    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
+        """As ``Peer.ranges``."""
+
+        def ask(part: tuple[str, ...]) -> tuple[Range, ...]:
+            found: tuple[Range, ...] = self._ask("ranges", message.Ranges(space, part, hello))
+            return _as_many(found, part)
+
+        return tuple(one for found in self._by_parts(prefixes, ask) for one in found)
+
+    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Item, ...]:
+        """As ``Peer.listing``; on a bad line by ever longer prefixes."""
+        left, found, stuck = list(prefixes), [], 0
+        while left:
+            part = tuple(left[: self._width(_LISTED)])
+            try:
+                found += self._ask("listing", message.Ranges(space, part, hello))
+            except Broken as broken:
+                self._broke(broken)
+                stuck += len(part) == 1
+                # Not at the first break: sixteen questions for one must not become ever more.
+                if stuck >= _STUCK and len(part[0]) < _ADDRESS:
+                    left[:1] = [part[0] + digit for digit in _DIGITS]
+                    stuck = 0
+                continue
+            stuck = 0
+            del left[: len(part)]
+        return tuple(found)
+
+    def lacking(self, space: Space, items: Sequence[Item]) -> bytes:
+        """As ``Peer.lacking``."""
+
+        def ask(part: tuple[Item, ...]) -> bytes:
+            found: bytes = self._ask("lacking", message.Lacking(space, part))
+            return _as_many(found, part)
+
+        return b"".join(self._by_parts(items, ask))
+
+    def give(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+        """As ``Peer.give``.
+
+        Raises:
+            IntegrityError: a grain is none of those that were asked for.
+        """
+        whole: Batch | None = None
+        at = 0
+        while whole is None or at < len(keys):
+            part = tuple(keys[at : at + self._width(_GRAIN)])
+            try:
+                batch: Batch = self._ask("give", message.Give(space, part, hello))
+            except Broken as broken:
+                self._broke(broken)
+                continue
+            if space == "grains" and not set(parts.digests(batch.grains)) <= set(part):
+                raise IntegrityError("the other store gives grains that nobody asked for")
+            whole = batch if whole is None else _joined(whole, batch)
+            at += len(part)
+            if batch.rest or sum(map(len, whole.grains)) >= SIZE:
+                break
+        return replace(whole, rest=whole.rest + tuple(keys[at:]))
+
+    def take(self, batch: Batch) -> Taken:
+        """As ``Peer.take``; on a bad line in parts, each a commit of its own.
+
+        Grains that were there when the answer was lost count as duplicates.
+        """
+        done, late = Taken(), Batch(batch.store)
+        left: Batch | None = batch
+        while left is not None:
+            # A full batch is a bit larger than SIZE, and goes as one.
+            part, rest = parts.cut(left, max(1, 2 * SIZE // self._share))
+            sent = parts.together(late, part) if rest is None else part
+            try:
+                took: Taken = self._ask("take", sent)
+            except Broken as broken:
+                self._broke(broken)
+                fresh = self._not_there(sent, part.grains)
+                gone = len(part.grains) - len(fresh)
+                done = replace(done, duplicates=done.duplicates + gone)
+                later = () if rest is None else rest.grains
+                left = replace(left, grains=fresh + later)
+                continue
+            done = parts.added(done, took, last=rest is None)
+            if rest is not None:
+                late = parts.together(late, parts.put_off(part, took))
+            left = rest
+        return done
+
+    def _not_there(self, batch: Batch, grains: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Those that must be sent again, after an answer was lost.
+
+        An envelope may bring a further signature to a grain that is there: it is sent again,
+        unless the position of the feed says that all was taken.
+        """
+        if not grains:
+            return ()
+        there = self.lacking("grains", [Item(digest) for digest in parts.digests(grains)])
+        whole = False
+        if batch.until is not None:
+            whole = self.greet(Hello(batch.store, batch.namespaces)).seen == batch.until
+        return tuple(
+            grain
+            for grain, answer in zip(grains, there, strict=True)
+            if answer != HAS or not (whole or grain[:1] != ENVELOPE)
+        )
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._line.close()
+
+    def __repr__(self) -> str:
+        return f"<HttpPeer at {self._line.host}>"
+
+    def _ask(self, name: str, value: Any) -> Any:
+        answer = self._line.ask(name, message.pack(value))
+        found = message.unpack(message.ANSWERS[name], answer)
+        self._breaks = 0
+        self._reached = True
+        self._calm += 1
+        if self._calm >= _CALM and self._share > 1:
+            self._share //= 2
+            self._calm = 0
+        return found
+
+    def _surely(self, name: str, value: Any) -> Any:
+        """Ask until there is an answer, as all others do that may ask for less."""
+        while True:
+            try:
+                return self._ask(name, value)
+            except Broken as broken:
+                self._broke(broken)
+
+    def _by_parts(self, items: Sequence[K], ask: Callable[[tuple[K, ...]], T]) -> list[T]:
+        found, at = [], 0
+        while at < len(items):
+            part = tuple(items[at : at + self._width(_ITEM)])
+            try:
+                found.append(ask(part))
+            except Broken as broken:
+                self._broke(broken)
+                continue
+            at += len(part)
+        return found
+
+    def _width(self, size: int) -> int:
+        """How many items go into a message, with so many bytes of question or answer for each."""
+        return max(1, min(ITEMS, SIZE // (self._share * size)))
+
+    def _broke(self, broken: Broken) -> None:
+        """Wait, and go on with less; or give up."""
+        self._calm = 0
+        self._breaks += 1
+        self._reached |= broken.reached
+        if self._breaks >= (self._tries if self._reached else min(self._tries, _UNREACHED)):
+            raise StoreError(
+                "the other store does not answer",
+                found=f"{broken.what}, {self._breaks} times in a row",
+            ) from None
+        if broken.after is None:
+            self._share = min(self._share * _SMALLER, SIZE)
+            longest = min(_LONGEST, _FIRST * 2 ** (self._breaks - 1))
+            self._wait(longest * random.uniform(0.5, 1.0))  # not all come back at once
+        else:
+            self._wait(broken.after)
+
+
+def _as_many(found: T, asked: Sequence[Any]) -> T:
+    """See that there is an answer for each that was asked about."""
+    if len(cast("Sequence[Any]", found)) != len(asked):
+        raise StoreError("the other store does not answer what it was asked")
+    return found
+
+
+def _joined(first: Batch, second: Batch) -> Batch:
+    return replace(
+        first,
+        grains=first.grains + second.grains,
+        states=first.states + second.states,
+        tombstones=first.tombstones + second.tombstones,
+        withheld=first.withheld + second.withheld,
+        rest=first.rest + second.rest,
+    )

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch in parts, for a line that does not carry all of it at once.
+
+A part is a batch of its own: grains with the states that speak of them, or states, or tombstones.
+How far the feed is taken is told with the last part alone, so a sync that ends between two parts
+goes on from where the batch began, and what was taken already is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from omsgrain.container.check import blob_of
+from omsgrain.sync.peer import Batch, GrainState, Taken
+
+__all__ = ["added", "cut", "digests", "put_off", "together"]
+
+_ABOUT = 64  # bytes that an address takes in a message, with what is said of it
+_LENGTH = 4
+
+
+def digests(grains: Sequence[bytes]) -> list[bytes]:
+    """The addresses of blobs and envelopes, 32 bytes each."""
+    return [sha256(blob_of(grain)).digest() for grain in grains]
+
+
+def cut(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
+    """Cut a batch.
+
+    Args:
+        batch: to be cut.
+        size: bytes that a part may have, about; one grain, state or tombstone always goes.
+
+    Returns:
+        The first part, and the rest; None if that was all.
+    """
+    if _weight(batch) <= size or _things(batch) <= 1:
+        return batch, None
+    early = Batch(batch.store, batch.namespaces, more=True)
+    if batch.grains:
+        count = _fitting([len(grain) + _LENGTH for grain in batch.grains], size)
+        part, later = batch.grains[:count], batch.grains[count:]
+        told = _about(batch.states, set(digests(part)))
+        # One that speaks of a later grain, too, goes again with that: now it cannot count.
+        others = set(batch.states) - set(told) | set(_about(told, set(digests(later))))
+        first = replace(early, grains=part, states=told)
+        left = tuple(state for state in batch.states if state in others)
+        rest = replace(batch, grains=later, states=left)
+    elif batch.states:
+        count = _fitting([_of_state(state) for state in batch.states], size)
+        first = replace(early, states=batch.states[:count])
+        rest = replace(batch, states=batch.states[count:])
+    else:
+        count = max(1, size // _ABOUT)
+        first = replace(early, tombstones=batch.tombstones[:count])
+        rest = replace(batch, tombstones=batch.tombstones[count:])
+    return first, rest
+
+
+def put_off(part: Batch, done: Taken) -> Batch:
+    """What of a part is to be offered again with the last: it may have come before its time."""
+    late = {one.address for one in done.refused} | set(done.waiting)
+    if not late:
+        return Batch(part.store)
+    grains = tuple(
+        grain
+        for grain, digest in zip(part.grains, digests(part.grains), strict=True)
+        if digest in late
+    )
+    return Batch(part.store, grains=grains, states=_about(part.states, late))
+
+
+def together(first: Batch, batch: Batch) -> Batch:
+    """A batch with what was put off before its own grains and states."""
+    return replace(batch, grains=first.grains + batch.grains, states=first.states + batch.states)
+
+
+def added(before: Taken, done: Taken, *, last: bool) -> Taken:
+    """What became of several parts; refusals of all but the last were put off."""
+    return Taken(
+        before.stored + done.stored,
+        before.duplicates + done.duplicates,
+        before.states + done.states,
+        before.tombstones + done.tombstones,
+        before.erased + done.erased,
+        done.refused if last else (),
+        done.waiting if last else (),
+        before.unproven + done.unproven,
+    )
+
+
+def _about(states: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
+    """Those that speak of some grains."""
+    return tuple(
+        state
+        for state in states
+        if state.address in of or any(one in of for one in state.successors)
+    )
+
+
+def _weight(batch: Batch) -> int:
+    grains = sum(map(len, batch.grains)) + _LENGTH * len(batch.grains)
+    return grains + sum(map(_of_state, batch.states)) + _ABOUT * len(batch.tombstones)
+
+
+def _of_state(state: GrainState) -> int:
+    return _ABOUT * (1 + len(state.successors) + len(state.holds))
+
+
+def _things(batch: Batch) -> int:
+    return len(batch.grains) + len(batch.states) + len(batch.tombstones)
+
+
+def _fitting(sizes: Sequence[int], size: int) -> int:
+    """How many fit, at least one."""
+    count = total = 0
+    for one in sizes:
+        total += one
+        if count and total > size:
+            break
+        count += 1
+    return count

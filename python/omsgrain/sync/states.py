@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a store tells others of its grains, tombstones and holds; and short digests of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final
+
+import blake3
+import msgpack
+
+from omsgrain.engine import holding
+from omsgrain.errors import IntegrityError
+from omsgrain.store import toggles, tombstones
+from omsgrain.store.base import Reader
+from omsgrain.store.state import unpack
+from omsgrain.store.tables import (
+    HOLDS,
+    SEQUENCE,
+    STATES,
+    SUPERSEDES,
+    TOGGLES,
+    Table,
+)
+from omsgrain.sync.peer import GrainState, HoldTurn, Space, Tombstone
+from omsgrain.sync.wire import pack
+
+__all__ = [
+    "VERSION",
+    "holds_told",
+    "numbers",
+    "predecessors",
+    "state_told",
+    "storied",
+    "tombstone_of",
+    "tombstone_row",
+    "version",
+]
+
+VERSION: Final = 8
+"""Bytes of the version of a state, holds or a tombstone."""
+_TOLD = {"contested": "contested", "retracted": "retracted"}
+_ABOUT: dict[Space, tuple[Table, ...]] = {
+    "states": (STATES, HOLDS, TOGGLES),
+    "holds": (HOLDS, TOGGLES),
+}
+
+
+def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
+    """Return what others are told of a grain; None if there is nothing to tell."""
+    state = unpack(reader.row(STATES, SEQUENCE.pack(seq)))
+    restricted = toggles.turn(reader, seq, toggles.RESTRICTION, state.restricted)
+    told = GrainState(
+        address,
+        tuple(sorted(_shown(reader, one) for one in state.successors)),
+        state.system_valid_to,
+        _TOLD.get(state.verification_status, ""),  # type: ignore[arg-type]  # one of its words
+        restricted,
+        holds_told(reader, seq),
+    )
+    return None if told == GrainState(address) else told
+
+
+def _shown(reader: Reader, successor: str) -> bytes:
+    """A successor as others are told of it: by its mark, if it was erased."""
+    digest = bytes.fromhex(successor)
+    below: Reader = getattr(reader, "inner", reader)
+    if below.find([digest])[0] is None and tombstones.refused(reader, [digest]):
+        return tombstones.mark_of(reader, digest) or digest
+    return digest
+
+
+def holds_told(reader: Reader, seq: int) -> tuple[HoldTurn, ...]:
+    """Return who holds a grain, and who did."""
+    held = {one.authority: one for one in holding.holds(reader, seq)}
+    turns = dict(toggles.named(reader, seq))
+    found = []
+    for authority in sorted(held.keys() | turns.keys()):
+        hold = held.get(authority)
+        at = turns.get(authority, 1)
+        if hold is None:
+            found.append(HoldTurn(authority, at))
+        else:
+            found.append(HoldTurn(authority, at, hold.reason_code, hold.since))
+    return tuple(found)
+
+
+def predecessors(reader: Reader, seq: int) -> Iterator[tuple[int, bytes]]:
+    """Walk the grains that one superseded: number and address."""
+    key = SEQUENCE.pack(seq)
+    for row, _ in reader.rows(SUPERSEDES, prefix=key):
+        (old,) = SEQUENCE.unpack(row[SEQUENCE.size :])
+        blob = reader.blob_at(old)
+        if blob is not None:
+            yield old, sha256(blob).digest()
+
+
+def storied(reader: Reader, first: int, last: int) -> set[int]:
+    """Return the numbers, from one to another, of the grains that there may be more to tell of.
+
+    Most grains have no state, and are not asked for one.
+    """
+    found: set[int] = set()
+    for table in (*_ABOUT["states"], SUPERSEDES):
+        for key, _ in reader.rows(table, SEQUENCE.pack(max(first - 1, 0))):
+            (seq,) = SEQUENCE.unpack(key[: SEQUENCE.size])
+            if seq > last:
+                break
+            found.add(seq)
+    return found
+
+
+def numbers(reader: Reader, space: Space) -> Iterator[int]:
+    """Walk the numbers of the grains that have a state, or holds; each once."""
+    before: set[int] = set()
+    for table in _ABOUT[space]:
+        met: set[int] = set()
+        for key, _ in reader.rows(table):
+            (seq,) = SEQUENCE.unpack(key[: SEQUENCE.size])
+            if seq not in before and seq not in met:
+                yield seq
+            met.add(seq)
+        before |= met
+
+
+def version(told: GrainState | Tombstone | tuple[HoldTurn, ...]) -> bytes:
+    """Return a short digest of what is told."""
+    if isinstance(told, GrainState):
+        told = replace(told, valid_to=None)  # it follows from the rest
+    return blake3.blake3(pack(told)).digest(VERSION)
+
+
+def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
+    """Read a row of tombstones-0.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
+    try:
+        read = msgpack.unpackb(row)
+        times, hint = int(read.get("n", 1)), bytes(read.get("h", b""))
+        return Tombstone(mark, int(read["t"]), str(read["r"]), times, hint)
+    except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
+        raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
+
+
+def tombstone_row(stone: Tombstone) -> bytes:
+    """Make a row of tombstones-0."""
+    told = {"t": stone.at, "r": stone.reason_code}
+    more = {"n": stone.times if stone.times > 1 else 0, "h": stone.hint}
+    row: bytes = msgpack.packb({**told, **{name: value for name, value in more.items() if value}})
+    return row

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a store has, as it is compared: items in order of their keys, and digests over ranges.
+
+    item = key, 32 bytes ++ version, 8 ++ sequence number, u64
+
+An item of a grain has its address and no version: the digest of a range is BLAKE3 over the sorted
+addresses in it. A view takes 48 bytes of memory for each item.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Final
+
+import blake3
+
+from omsgrain import _core
+from omsgrain.errors import SchemaError
+from omsgrain.store.base import Reader
+from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE, TOMBSTONES
+from omsgrain.sync import states
+from omsgrain.sync.peer import Item, Range, Space
+from omsgrain.sync.scope import Scope
+
+__all__ = ["View", "view"]
+
+_KEY = 32
+_VERSION = states.VERSION
+_ITEM = _KEY + _VERSION + SEQUENCE.size
+_NONE = bytes(_VERSION)
+_DIGEST = 16
+_DIGITS = frozenset("0123456789abcdef")
+_PAGE: Final = 10_000
+
+
+class View:
+    """The items of one snapshot.
+
+    Args:
+        versioned: the versions count in digests.
+    """
+
+    def __init__(self, *, versioned: bool) -> None:
+        self.last = 0
+        self._shelves: dict[int, bytearray] = {}  # by the first byte of their keys
+        self._unsorted: set[int] = set()
+        self._versioned = versioned
+
+    def add(self, key: bytes, version: bytes, seq: int) -> None:
+        """Add an item whose key is not there yet."""
+        shelf = self._shelves.setdefault(key[0], bytearray())
+        shelf += key + version + SEQUENCE.pack(seq)
+        self._unsorted.add(key[0])
+
+    def range(self, prefix: str) -> Range:
+        """Return the range of the keys that begin with some hexadecimal digits.
+
+        Raises:
+            SchemaError: that is no prefix.
+        """
+        whole, count = blake3.blake3(), 0
+        end = _KEY + _VERSION if self._versioned else _KEY
+        for items in self._under(prefix):
+            count += len(items) // _ITEM
+            for at in range(0, len(items), _ITEM):
+                whole.update(items[at : at + end])
+        return Range(count, whole.digest(_DIGEST))
+
+    def items(self, prefix: str) -> Iterator[Item]:
+        """Walk the items whose keys begin with some digits; errors as of ``range``."""
+        for items in self._under(prefix):
+            for at in range(0, len(items), _ITEM):
+                key, rest = items[at : at + _KEY], items[at + _KEY : at + _ITEM]
+                version = rest[:_VERSION] if self._versioned else b""
+                yield Item(bytes(key), bytes(version), SEQUENCE.unpack(rest[_VERSION:])[0])
+
+    def _under(self, prefix: str) -> Iterator[bytearray]:
+        if len(prefix) > 2 * _KEY or not _DIGITS.issuperset(prefix):
+            raise SchemaError("not the beginning of an address", expected="hexadecimal digits")
+        low, high = (int(prefix.ljust(2, end)[:2], 16) for end in "0f")
+        for shelf in sorted(one for one in self._shelves if low <= one <= high):
+            items = self._in_order(shelf)
+            if len(prefix) <= 2:
+                yield items
+                continue
+            first, last = (bytes.fromhex(prefix.ljust(2 * _KEY, end)) for end in "0f")
+            begin = _place(items, first)
+            finish = _place(items, last)
+            finish += items[finish * _ITEM : finish * _ITEM + _KEY] == last
+            yield items[begin * _ITEM : finish * _ITEM]
+
+    def _in_order(self, shelf: int) -> bytearray:
+        if shelf in self._unsorted:
+            items = self._shelves[shelf]
+            parts = sorted(bytes(items[at : at + _ITEM]) for at in range(0, len(items), _ITEM))
+            self._shelves[shelf] = bytearray().join(parts)
+            self._unsorted.discard(shelf)
+        return self._shelves[shelf]
+
+
+def _place(items: bytearray, key: bytes) -> int:
+    """How many items have lower keys."""
+    count = len(items) // _ITEM
+    return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + _KEY]))
+
+
+def view(reader: Reader, space: Space, scope: Scope, before: View | None = None) -> View:
+    """Make the view of a snapshot.
+
+    Args:
+        reader: the snapshot.
+        space: of what.
+        scope: only grains of its namespaces.
+        before: an earlier view of the same grains: it is gone on from, if nothing was removed
+            since. It is not to be used any more.
+    """
+    if space == "grains":
+        return _grains(reader, scope, before)
+    found = View(versioned=True)
+    found.last = reader.last_seq()
+    if space == "tombstones":
+        for mark, row in reader.rows(TOMBSTONES):
+            stone = states.tombstone_of(mark, row)
+            if scope.takes_hint(stone.hint):
+                found.add(mark, states.version(stone), 0)
+        return found
+    for seq in states.numbers(reader, space):
+        blob = reader.blob_at(seq)
+        if blob is None or not scope.takes(reader, seq, blob):
+            continue
+        address = sha256(blob).digest()
+        if space == "holds":
+            if held := states.holds_told(reader, seq):
+                found.add(address, states.version(held), seq)
+        elif (told := states.state_told(reader, seq, address)) is not None:
+            found.add(address, states.version(told), seq)
+    return found
+
+
+def _grains(reader: Reader, scope: Scope, before: View | None) -> View:
+    if before is None or _was_removed(reader, before.last):
+        before = View(versioned=False)
+    last = reader.last_seq()
+    after, before.last = before.last, last
+    while page := reader.page(after, _PAGE):
+        after = page[-1][0]
+        if not scope.everything:
+            page = [(seq, blob) for seq, blob in page if scope.takes(reader, seq, blob)]
+        digests = _core.address_many([blob for _, blob in page])
+        for (seq, _), address in zip(page, digests, strict=True):
+            before.add(bytes.fromhex(address), _NONE, seq)
+    return before
+
+
+def _was_removed(reader: Reader, after: int) -> bool:
+    """Whether any grain was removed since a number was given."""
+    rows: Sequence[tuple[bytes, bytes]]
+    while rows := list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _PAGE)):
+        if any(EVENT.unpack(row)[0] == DELETED for _, row in rows):
+            return True
+        (after,) = SEQUENCE.unpack(rows[-1][0])
+    return False
