@@ -15,7 +15,8 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.writing import NewFiles
-from omsgrain.store.opening import DATA_FILE, prepare
+from omsgrain.store.home import Where, home_of
+from omsgrain.store.opening import DATA_FILE
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -151,17 +152,17 @@ def export_document(
     return dump, told
 
 
-def documents(store: Path, user_id: str) -> list[KeptDocument]:
+def documents(store: Where, user_id: str) -> list[KeptDocument]:
     """Return the documents that are kept of a user."""
     from omsgrain.gateways.mif.documents import documents as kept
 
-    prepare(store, readonly=True)
+    home_of(store).must_exist()
     with open_store(store, readonly=True) as grains:
         return kept(grains, user_id)
 
 
 def import_mif(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     user_id: str | None = None,
@@ -206,7 +207,7 @@ def import_mif(
 
             known["shape"] = shape_of_name(file.name)
         document = read(data, user_id=user_id, most=limit, **known)
-    there = (store / DATA_FILE).exists()
+    there = home_of(store).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
         from omsgrain.gateways.mif.importing import import_document as take
 
@@ -214,7 +215,7 @@ def import_mif(
 
 
 def export_mif(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     user_id: str,
@@ -243,8 +244,9 @@ def export_mif(
     """
     if options.get("document") is None:
         options["layout"] = layout or layout_of_name(file) or "json"
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
+    readonly = not home.is_writable()  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
         open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
@@ -255,7 +257,7 @@ def export_mif(
 
 
 @contextmanager
-def _store(store: Path, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
+def _store(store: Where, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
     """A store to import into; an empty one that is thrown away, if none is to be made."""
     with ExitStack() as stack:
         if elsewhere:
