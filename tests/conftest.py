@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,9 @@ from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.memory import MemoryStore
 from shell import Shell
 from signing import ALICE, BOB
+
+if TYPE_CHECKING:
+    from servers.postgres import Postgres
 
 settings.register_profile(
     "default",
@@ -90,6 +94,15 @@ def scale(pytestconfig: pytest.Config) -> Scale:
 def long(pytestconfig: pytest.Config) -> bool:
     """Whether this run has the counts that the issues name."""
     return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, for all tests that need one; it waits for no disk."""
+    from servers.postgres import Postgres
+
+    with Postgres() as server:
+        yield server
 
 
 @pytest.fixture

@@ -74,7 +74,8 @@ class Session:
         self.rows = None
 
 
-Work = Callable[["Transaction[bytes]", Session], Any]
+Work = Callable[..., Any]
+"""What a store hands to it is the store's own affair; LMDB's a transaction and a session."""
 
 
 class Member:

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Works that share a commit, and those that are run again.
+
+A commit costs a wait for the disk whatever it holds, and the writers of a store take turns. So
+threads of a process that wait for one another share a transaction; if the work of one fails, all
+is taken back, and each is run in a transaction of its own.
+
+A work is run again where others came in its way, and where the server went away before the commit
+was sent. If it went away after that, it is asked what became of the transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import psycopg
+
+from omsgrain.errors import StoreError
+from omsgrain.store.postgres.database import Database, Pause
+from omsgrain.store.postgres.failures import failure, is_away, is_clash, uncertain
+from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.store.turns import Member, Queue
+
+__all__ = ["Turns"]
+
+T = TypeVar("T")
+
+Begin = Callable[[], tuple[PostgresWriter, str | None]]
+
+
+class _WorkFailedError(Exception):
+    """One of several works has failed: begin again, each apart from the others."""
+
+
+class Turns:
+    """The works of one process for one store.
+
+    Args:
+        database: where.
+        begin: begins a write transaction; gives its writer, and its number where it has one.
+        kept: called with the writer of every commit, in their order.
+    """
+
+    def __init__(
+        self, database: Database, begin: Begin, kept: Callable[[PostgresWriter], None]
+    ) -> None:
+        self._database = database
+        self._begin = begin
+        self._kept = kept
+        self._queue = Queue()
+        self._turn = threading.Lock()
+        self._leader: int | None = None
+
+    def write(self, work: Callable[[PostgresWriter], T], *, alone: bool = False) -> T:
+        """Run ``work`` in a write transaction; others may share it, unless it is ``alone``."""
+        self.check()
+        member = Member(work, alone)
+        self._queue.append(member)
+        while not member.done:
+            with self._turn:
+                if not member.done:
+                    self._lead(member)
+        return cast("T", member.outcome())
+
+    def check(self) -> None:
+        """Refuse a write inside another one.
+
+        Raises:
+            StoreError: it would wait for itself.
+        """
+        if self._leader == threading.get_ident():
+            raise StoreError("a write transaction inside another one of the same thread")
+
+    def _lead(self, own: Member) -> None:
+        """Commit the works at the head of the queue; others may be among them, or all of them."""
+        self._leader = threading.get_ident()
+        members = self._queue.take()
+        try:
+            try:
+                self._commit(members)
+            except _WorkFailedError:
+                for member in members:
+                    self._alone(member)
+        except Exception as error:
+            for member in members:
+                if not member.done:
+                    member.settle(None, error)
+        finally:
+            # After an interrupt the others lead themselves.
+            self._queue.give_back([m for m in members if not m.done and m is not own])
+            self._leader = None
+
+    def _alone(self, member: Member) -> None:
+        try:
+            self._commit([member])
+        except Exception as error:
+            member.settle(None, error)
+
+    def _commit(self, members: list[Member]) -> None:
+        trouble: Pause | None = None
+        while True:
+            writer, number = self._begin()
+            try:
+                results = [self._run(writer, member, len(members)) for member in members]
+                writer.finish()
+            except psycopg.Error as error:
+                self._over(writer)
+                trouble = trouble or Pause(self._database.patience)
+                if is_away(error):
+                    self._database.pool.drop()
+                    committed = writer.committing and self._committed(number, error, trouble)
+                    if committed:
+                        break
+                elif not is_clash(error):
+                    raise failure(self._database.place, "write to the store", error) from error
+                if not trouble.take():
+                    raise failure(self._database.place, "write to the store", error) from error
+            except BaseException:
+                self._over(writer)
+                raise
+            else:
+                writer.ended()
+                self._database.pool.give(writer.connection)
+                break
+        self._kept(writer)
+        for member, result in zip(members, results, strict=True):
+            member.settle(result, None)
+
+    def _committed(self, number: str | None, error: psycopg.Error, pause: Pause) -> bool:
+        committed = self._database.outcome(number, pause)
+        if committed is None:
+            raise uncertain(self._database.place) from error
+        return committed
+
+    def _run(self, writer: PostgresWriter, member: Member, together: int) -> Any:
+        """Run one work; what the database refused counts, whatever the work made of it."""
+        try:
+            result = member.work(writer)
+        except psycopg.Error:
+            raise
+        except Exception as error:
+            if writer.broken is not None:
+                raise writer.broken from None
+            if together == 1:
+                raise
+            raise _WorkFailedError from error
+        if writer.broken is not None:
+            raise writer.broken
+        return result
+
+    def _over(self, writer: PostgresWriter) -> None:
+        writer.ended()
+        self._database.end(writer.connection)

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A write transaction: what is written is gathered, and sent when a question or the commit needs it.
+
+Each round trip costs as much as a hundred rows. So grains, rows and changes of state wait here,
+and go together, the last of them with the commit itself. Questions about single rows are answered
+from what waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
+from typing import Any
+
+import psycopg
+
+from omsgrain.errors import StoreError
+from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.adding import Added, Terms, add, add_terms, terms_of
+from omsgrain.store.postgres.counting import Counts
+from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.reading import PostgresReader
+from omsgrain.store.state import forget
+from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, SEQUENCE, Kind, Table
+
+__all__ = ["PostgresWriter"]
+
+_GATHERED = 16 << 20  # bytes that wait at the most
+_ROW = 64  # what a row is taken for, beside its bytes
+
+
+class PostgresWriter(PostgresReader):
+    """Writes in one transaction, which has locked the head of the store.
+
+    Args:
+        connection: on which the transaction has begun.
+        place: the database, for errors.
+        store_id: the number of the store.
+        head: its head.
+        counts: the terms that have a count, as this process knew them.
+        copies: whether COPY is let.
+
+    Attributes:
+        broken: what the database refused first; the transaction is lost from then on.
+        committing: the commit was sent.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        place: Place,
+        store_id: int,
+        head: Head,
+        counts: Counts,
+        *,
+        copies: bool,
+    ) -> None:
+        super().__init__(connection, place, store_id, head)
+        self._ahead = None  # answers change
+        self._base = head
+        self._copies = copies
+        self._grains: dict[int, Added] = {}
+        self._numbers: dict[bytes, int] = {}  # of those, by address
+        self._rows: dict[Table, dict[bytes, bytes | None]] = {}
+        self._moves: dict[int, bool] = {}  # grains that became past, or current again
+        self._size = 0
+        self._sent = False
+        self.broken: psycopg.Error | None = None
+        self.committing = False
+        self.counts = counts.loaded(self)
+
+    def run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it gives any.
+
+        The driver's errors pass as they are: what can be tried again is decided above.
+        """
+        if self._ended:
+            raise StoreError("the transaction is over")
+        try:
+            cursor = self._cursor.execute(text, params)
+            return cursor.fetchall() if cursor.description is not None else []
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+
+    # --- what waits -----------------------------------------------------------------------------
+
+    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Ask for rows of the store; all that waits is sent before."""
+        self.settle()
+        return self.run(text, self.store_id, *params)
+
+    def settle(self) -> None:
+        """Send all that waits."""
+        if self._grains or self._rows or self._moves:
+            self._send(self._statements())
+
+    def finish(self) -> None:
+        """Send all that waits, and commit; take back if nothing was written.
+
+        Raises:
+            psycopg.Error: the database refused, or its answer was lost; ``committing`` tells
+                whether it may have committed.
+        """
+        statements = self._statements()
+        if not (statements or self._sent or self.head != self._base):
+            self.run("ROLLBACK")
+            return
+        if self.head != self._base:
+            statements.append((sql.SET_HEAD, (*self.head, self.store_id)))
+        statements.append(("COMMIT", ()))
+        self.committing = True
+        self._send(statements)
+
+    def _send(self, statements: list[tuple[str, tuple[Any, ...]]]) -> None:
+        self._sent = True
+        try:
+            with self._together():
+                for text, params in statements:
+                    self._cursor.execute(text, params)
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+
+    def _together(self) -> AbstractContextManager[object]:
+        """One round trip for many statements, where the client library can."""
+        if psycopg.Pipeline.is_supported():
+            return self.connection.pipeline()
+        return nullcontext()
+
+    def _statements(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """What waits, as statements in the order in which they must run."""
+        statements: list[tuple[str, tuple[Any, ...]]] = []
+        if self._moves:
+            self._move()
+        if self._grains:
+            statements += self._added()
+        for table, rows in self._rows.items():
+            dropped = [key for key, value in rows.items() if value is None]
+            kept = sorted((key, value) for key, value in rows.items() if value is not None)
+            if dropped:
+                statements.append((sql.drop_rows(table), (self.store_id, dropped)))
+            if kept:
+                keys, values = [key for key, _ in kept], [value for _, value in kept]
+                statements.append((sql.set_rows(table), (self.store_id, keys, values)))
+        self._rows, self._size = {}, 0
+        return statements
+
+    def _added(self) -> list[tuple[str, tuple[Any, ...]]]:
+        grains, self._grains, self._numbers = [*self._grains.values()], {}, {}
+        past = {SEQUENCE.pack(seq)[-4:] for seq, is_past in self._moves.items() if is_past}
+        self._moves = {}
+        terms = terms_of(grains, past)
+        self._sent = True
+        try:
+            statements = add(
+                self.connection, self.store_id, grains, terms, copies=self._copies
+            )
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+        statements += self._recounted(terms.changes())
+        chosen = self.counts.chosen(grains)
+        if chosen:
+            self._send(statements)
+            statements = []
+            self.counts = self.counts.noticed(self, chosen)
+        return statements
+
+    def _recounted(
+        self, changes: dict[bytes, tuple[int, int]]
+    ) -> list[tuple[str, tuple[Any, ...]]]:
+        changed = self.counts.changed(changes)
+        if not changed:
+            return []
+        current = [change for change, _ in changed.values()]
+        past = [change for _, change in changed.values()]
+        return [(sql.ADD_COUNTS, ([*changed], current, past, self.store_id))]
+
+    def _wait(self, size: int) -> None:
+        """Note that something more waits; send it all if that has become much."""
+        self._size += size + _ROW
+        if self._size >= _GATHERED:
+            self.settle()
+
+    # --- grains ---------------------------------------------------------------------------------
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; what waits is known here."""
+        asked = [digest for digest in digests if digest not in self._numbers]
+        if not asked:
+            return [self._numbers[digest] for digest in digests]
+        known = dict(zip(asked, self._found(asked), strict=True))
+        return [known[d] if d in known else self._numbers[d] for d in digests]
+
+    def _found(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Look in the table of addresses, as it is; what waits stays waiting."""
+        known: dict[bytes, int] = {}
+        for start in range(0, len(digests), sql.TOGETHER):
+            part = [*digests[start : start + sql.TOGETHER]]
+            known.update(self.run(sql.FIND, self.store_id, part))  # type: ignore[arg-type]
+        return [known.get(digest) for digest in digests]
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number."""
+        waiting = self._grains.get(seq)
+        return super().blob_at(seq) if waiting is None else waiting[2]
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        """Append the blobs that are new; tell which those were."""
+        known = self.find([digest for digest, _ in items])
+        flags = []
+        last, size, count = self.head.last_seq, 0, 0
+        added = set[bytes]()
+        for (digest, blob), seq in zip(items, known, strict=True):
+            new = seq is None and digest not in added
+            flags.append(new)
+            if new:
+                last += 1
+                added.add(digest)
+                self._grains[last] = last, digest, bytes(blob)
+                self._numbers[digest] = last
+                size, count = size + len(blob), count + 1
+        _, blob_bytes, grains, ordinal = self.head
+        self.head = Head(last, blob_bytes + size, grains + count, ordinal)
+        if count:
+            self._wait(size)
+        return flags
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        """Note that something happened to a grain; return the event's own number."""
+        number = self.head.last_seq + 1
+        self.head = self.head._replace(last_seq=number)
+        self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
+        return number
+
+    def remove(self, seq: int) -> None:
+        """Take out a grain and every row about it."""
+        self.settle()
+        grains = self.grains_of([seq])
+        if not grains:
+            return
+        forget(self, seq)
+        _, digest, blob = grains[0]
+        self.drop_terms(self._rows_of(grains))
+        statements: list[tuple[str, tuple[Any, ...]]] = [
+            (sql.DROP_ADDRESS, (self.store_id, digest, seq)),
+            (sql.DROP_BLOB, (self.store_id, seq)),
+        ]
+        self._send(statements)
+        last, blob_bytes, count, ordinal = self.head
+        # Whoever follows the store tells snapshots apart by their last numbers.
+        last = max(last, self._base.last_seq + 1)
+        self.head = Head(last, blob_bytes - len(blob), count - 1, ordinal)
+
+    def grains_of(self, numbers: list[int]) -> list[Added]:
+        """Return numbers, addresses and blobs of those that are there."""
+        return self.all(sql.GRAINS, numbers)  # type: ignore[return-value]
+
+    # --- the index ------------------------------------------------------------------------------
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Move a grain's index rows to the past ones, or back."""
+        self._moves[seq] = past
+        self._wait(0)
+
+    def _move(self) -> None:
+        """Move the index rows of grains that do not wait themselves."""
+        moves = {seq: past for seq, past in self._moves.items() if seq not in self._grains}
+        if not moves:
+            return
+        self._moves = {seq: past for seq, past in self._moves.items() if seq in self._grains}
+        numbers = [*moves]
+        for start in range(0, len(numbers), sql.TOGETHER):
+            part = numbers[start : start + sql.TOGETHER]
+            grains: list[Added] = self.run(sql.GRAINS, self.store_id, part)  # type: ignore[assignment]
+            rows = self._rows_of(grains)
+            if not rows:
+                continue
+            keys = [key for key, _ in rows]
+            places = [place for _, place in rows]
+            past = [moves[int.from_bytes(place[12:], "big")] for place in places]
+            moved = self.run(sql.MOVE_TERMS, keys, past, places, self.store_id)
+            self._sent = True
+            changes: dict[bytes, tuple[int, int]] = {}
+            for key, now in moved:
+                current, before = changes.get(key, (0, 0))
+                step = 1 if now else -1
+                changes[key] = current - step, before + step
+            for statement, params in self._recounted(changes):
+                self.run(statement, *params)
+
+    def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
+        """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
+        sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
+        rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
+        if len(sound) < len(grains):
+            whole = {seq for seq, _, _ in sound}
+            for seq, _, _ in grains:
+                if seq not in whole:
+                    end = SEQUENCE.pack(seq)[-4:]
+                    rows += self.run(sql.TERMS_BY_NUMBER, self.store_id, end)  # type: ignore[arg-type]
+        return rows
+
+    def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Delete index rows."""
+        if not rows:
+            return
+        keys, places = [key for key, _ in rows], [place for _, place in rows]
+        changes: dict[bytes, tuple[int, int]] = {}
+        for key, past in self.run(sql.DROP_TERMS, keys, places, self.store_id):
+            current, before = changes.get(key, (0, 0))
+            changes[key] = (current, before - 1) if past else (current - 1, before)
+        self._sent = True
+        for statement, params in self._recounted(changes):
+            self.run(statement, *params)
+
+    def add_terms(self, terms: Terms) -> None:
+        """Write index rows of grains that are there already, and count them nowhere."""
+        self._send(
+            add_terms(self.connection, self.store_id, terms, copies=self._copies)
+        )
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key; of what waits, that."""
+        waiting = self._rows.get(table)
+        if waiting is not None and key in waiting:
+            return waiting[key]
+        rows = self.run(sql.row(table), self.store_id, key)
+        return rows[0][0] if rows else None
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None deletes it."""
+        if not 0 < len(key) <= LONGEST_KEY:
+            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+        self._rows.setdefault(table, {})[key] = value
+        self._wait(len(key) + len(value or b""))
+
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Set many keys; of a table whose keys are cut, the two parts of each."""
+        for key, value in rows:
+            if table.split:
+                key, value = key + value, b""
+            self.set_row(table, key, value)
+
+    def touch(self) -> None:
+        """Make this a commit that has something to write."""
+        self._send([(sql.SET_HEAD, (*self.head, self.store_id))])

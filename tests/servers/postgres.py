@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PostgreSQL server of its own for tests: in a temporary directory, on a free loopback port."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+__all__ = ["Postgres"]
+
+_USER = "postgres"  # the server refuses to run as root
+_ACCESS = """\
+local all all trust
+host all guarded 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.1/32 trust
+"""
+
+
+def _programs() -> Path:
+    """The directory of the newest server's programs; the package is installed if there is none."""
+    for attempt in range(2):
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+        if found:
+            return found[-1].parent
+        if attempt or os.geteuid() != 0 or not shutil.which("apt-get"):
+            break
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(["apt-get", "update", "-q"], check=False, **quiet)  # type: ignore[call-overload]
+        subprocess.run(["apt-get", "install", "-qy", "postgresql"], check=False, **quiet)  # type: ignore[call-overload]
+    pytest.skip("there is no PostgreSQL server, and Debian's package cannot be installed here")
+
+
+class Postgres:
+    """A server.
+
+    Args:
+        durable: whether it waits for the disk; only tests that kill nothing do without.
+        settings: more of its own settings.
+    """
+
+    def __init__(self, *, durable: bool = False, **settings: object) -> None:
+        self._programs = _programs()
+        self._home = Path(tempfile.mkdtemp(prefix="omsgrain-postgres-"))
+        self._data = self._home / "data"
+        self._names = count(1)
+        self._as = []
+        if os.geteuid() == 0:
+            user = pwd.getpwnam(_USER)
+            os.chown(self._home, user.pw_uid, user.pw_gid)
+            self._as = ["runuser", "-u", _USER, "--"]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self._run("initdb", "-D", self._data, "-U", _USER, "-A", "trust", "-E", "UTF8", "-N")
+        options = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self._home,
+            "fsync": "on" if durable else "off",
+            "max_connections": 100,
+            **settings,
+        }
+        lines = "".join(f"{name} = '{value}'\n" for name, value in options.items())
+        with (self._data / "postgresql.conf").open("a") as file:
+            file.write(lines)
+        (self._data / "pg_hba.conf").write_text(_ACCESS)
+        self.start()
+
+    def __enter__(self) -> Postgres:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _run(self, program: str, *args: object) -> None:
+        done = subprocess.run(
+            [*self._as, str(self._programs / program), *map(str, args)],
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        log = self._home / "log"
+        self._run("pg_ctl", "-D", self._data, "-l", log, "-w", "-t", "60", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: ``smart``, ``fast`` or ``immediate``, which is a crash."""
+        self._run("pg_ctl", "-D", self._data, "-m", mode, "-w", "stop")
+
+    def restart(self) -> None:
+        """Stop and start it, as an administrator does."""
+        self._run("pg_ctl", "-D", self._data, "-m", "fast", "-w", "restart")
+
+    def kill(self) -> None:
+        """Kill every process of it at once, as a power cut does to programs."""
+        try:
+            main = int((self._data / "postmaster.pid").read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return
+        own = [main, *_children(main)]
+        for process in own:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        while any(_lives(process) for process in own):
+            pass
+
+    def url(self, database: str = _USER, user: str = _USER, password: str = "") -> str:
+        """The URL of a database."""
+        secret = f":{password}" if password else ""
+        return f"postgresql://{user}{secret}@127.0.0.1:{self.port}/{database}"
+
+    def database(self) -> str:
+        """Make a new database; return its URL."""
+        name = f"store_{next(self._names)}"
+        self.run(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def run(self, text: str, url: str | None = None) -> list[tuple[object, ...]]:
+        """Run a statement as the superuser; return its rows."""
+        import psycopg
+
+        with psycopg.connect(url or self.url(), autocommit=True) as connection:
+            cursor = connection.execute(text)  # type: ignore[call-overload]
+            return cursor.fetchall() if cursor.description else []
+
+
+def _children(process: int) -> list[int]:
+    found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def _lives(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state != "Z"
