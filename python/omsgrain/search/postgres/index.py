@@ -65,7 +65,7 @@ class PostgresTexts(Texts):
     @property
     def exists(self) -> bool:
         """Whether there is an index already, so that it is of use to keep it up to date."""
-        return self._sessions.run(partial(feeding.exists, store_id=self._store_id))
+        return self._sessions.read(partial(feeding.exists, store_id=self._store_id))
 
     def catch_up(self, read: Read) -> int:
         """Take in what the store has and the index has not."""
@@ -78,10 +78,10 @@ class PostgresTexts(Texts):
                     return before.last
                 if self._readonly:
                     raise _BehindError("the text index is behind, and may not be written")
-                self._sessions.run(partial(self._write, page=page, before=before))
+                self._sessions.write(partial(self._write, page=page, before=before))
 
     def _come(self) -> State:
-        return self._sessions.run(lambda one: feeding.come(one, self._store_id).state)
+        return self._sessions.read(lambda one: feeding.come(one, self._store_id).state)
 
     def _write(self, connection: Connection, page: Page, before: State) -> None:
         feeding.write(connection, self._store_id, page, before)
@@ -94,7 +94,7 @@ class PostgresTexts(Texts):
             except _BehindError:
                 return self._elsewhere().start(read, query, seqs, size)
             walk = Walk(self._from(), self._counts, query, seqs)
-            found = self._sessions.run(partial(self._read, walk=walk, at=Place(), size=size))
+            found = self._sessions.read(partial(self._read, walk=walk, at=Place(), size=size))
             if found[2] >= upto:
                 return Start(found[0], _Rest(partial(self._next, walk), found[1]))
         raise StoreError("the text index is made anew again and again", expected="one at a time")
@@ -107,11 +107,11 @@ class PostgresTexts(Texts):
         return (*walk.page(connection, come, at, size), come.state.last)
 
     def _next(self, walk: Walk, at: Place, size: int) -> tuple[list[Row], Place]:
-        return self._sessions.run(partial(self._read, walk=walk, at=at, size=size))[:2]
+        return self._sessions.read(partial(self._read, walk=walk, at=at, size=size))[:2]
 
     def _from(self) -> Source:
         if self._source is None:
-            secured = self._sessions.policies and self._sessions.run(_is_secured)
+            secured = self._sessions.policies and self._sessions.read(_is_secured)
             self._source = Source(self._store_id, secured)
         return self._source
 
@@ -124,7 +124,7 @@ class PostgresTexts(Texts):
         """Make an index that exists anew from the blobs."""
         if self.exists:
             self._check_writable()
-            self._sessions.run(partial(feeding.empty, store_id=self._store_id))
+            self._sessions.write(partial(feeding.empty, store_id=self._store_id))
             self.catch_up(read)
             self._clean()
 
@@ -137,10 +137,10 @@ class PostgresTexts(Texts):
 
     def _clean(self) -> None:
         """Have the table written anew: what was deleted stays in it, and in its index, else."""
-        gone = self._sessions.run(lambda one: feeding.come(one, self._store_id).gone)
+        gone = self._sessions.read(lambda one: feeding.come(one, self._store_id).gone)
         if gone:
             self._sessions.rewrite(WORDS)
-            self._sessions.run(partial(feeding.wiped, store_id=self._store_id, gone=gone))
+            self._sessions.write(partial(feeding.wiped, store_id=self._store_id, gone=gone))
 
     def _check_writable(self) -> None:
         if self._readonly:
@@ -175,7 +175,7 @@ class PostgresTexts(Texts):
             if row.seq <= last
         }
         span = (self._store_id, after, last)
-        stored = self._sessions.run(lambda one: one.execute(_STORED, span).fetchall())
+        stored = self._sessions.read(lambda one: one.execute(_STORED, span).fetchall())
         found = {row[0]: row for row in stored}
         wrong = (s for s in wanted.keys() | found.keys() if wanted.get(s) != found.get(s))
         return next((seq for seq in sorted(wrong) if self._is_wrong(read, seq)), None)
@@ -191,7 +191,7 @@ class PostgresTexts(Texts):
         page = Page(False, [] if blob is None else [(seq, blob)], [], seq)
         wanted = [row_of(self._store_id, one) for some in feed.rows_of(page) for one in some]
         span = (self._store_id, seq - 1, seq)
-        rows = self._sessions.run(lambda one: one.execute(_STORED, span).fetchall())
+        rows = self._sessions.read(lambda one: one.execute(_STORED, span).fetchall())
         return rows != wanted
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ if all of those were kept by others that wait for the same, nobody would go on.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -41,11 +42,20 @@ class Sessions:
 
     def __init__(self, database: Database, store_id: int) -> None:
         self._database = database.twin(_CONNECTIONS)
+        self._let_go = weakref.finalize(self, self._database.close)
         self.store_id = store_id
         self.place = database.place
         self.policies = database.engine.policies
 
-    def run(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in a snapshot.
+
+        Raises:
+            StoreError: the database refuses something, or is away for too long.
+        """
+        return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in a transaction, again after each clash and while the server is away.
 
         What it does must be the same when it is done twice: the answer to a commit can be lost.
@@ -53,9 +63,12 @@ class Sessions:
         Raises:
             StoreError: the database refuses something, or is away for too long.
         """
+        return self._run("BEGIN ISOLATION LEVEL READ COMMITTED", work)
+
+    def _run(self, begin: str, work: Callable[[Connection], T]) -> T:
         database = self._database
         pause = Pause(database.patience)
-        begin = f"BEGIN; SET LOCAL omsgrain.store = '{self.store_id}'"
+        begin += f"; SET LOCAL omsgrain.store = '{self.store_id}'"
         if database.engine.tuned:
             # The pool's plans are made without values; a search is worth one of its own.
             begin += "; SET LOCAL plan_cache_mode = force_custom_plan"
@@ -64,17 +77,20 @@ class Sessions:
             try:
                 result = work(connection)
                 connection.execute("COMMIT")
-                return result
             except psycopg.Error as error:
-                if not (is_clash(error) or is_away(error)):
-                    raise failure(self.place, "use the text index", error) from error
+                database.end(connection)
                 if is_away(error):
                     database.pool.drop()
-                again = error
-            finally:
+                elif not is_clash(error):
+                    raise failure(self.place, "use the text index", error) from error
+                if not pause.take():
+                    raise failure(self.place, "use the text index", error) from error
+            except BaseException:
                 database.end(connection)
-            if not pause.take():
-                raise failure(self.place, "use the text index", again) from again
+                raise
+            else:
+                database.pool.give(connection)
+                return result
 
     def rewrite(self, table: str) -> None:
         """Have a table written anew, without what was deleted, where the engine does not itself.
@@ -88,4 +104,4 @@ class Sessions:
 
     def close(self) -> None:
         """Let go of the connections; a second call does nothing."""
-        self._database.close()
+        self._let_go()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from copy import copy
 from typing import Any, NamedTuple
 
 import psycopg
@@ -119,7 +120,14 @@ class Database:
         )
         if self.engine.tuned:
             settings += "; " + (_DURABLE if durable else "SET synchronous_commit = off")
+        self._settings = settings
         self.pool = Pool(place, pool_size, settings, self.engine.tuned)
+
+    def twin(self, pool_size: int) -> Database:
+        """Return the same database with connections of their own, so many at the most."""
+        made = copy(self)
+        made.pool = Pool(self.place, pool_size, self._settings, self.engine.tuned)
+        return made
 
     def _asked(self) -> Engine:
         connection = self.connect()

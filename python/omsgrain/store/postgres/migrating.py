@@ -17,6 +17,7 @@ from omsgrain.store.postgres.database import Database, Engine, Pause
 from omsgrain.store.postgres.failures import failure, is_away, is_clash
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.schema import SCHEMA, first_tables
+from omsgrain.store.postgres.texts import text_tables
 
 __all__ = ["VERSION", "found_version", "migrate"]
 
@@ -27,7 +28,11 @@ def _first(engine: Engine, partitions: int) -> Iterator[str]:
     return first_tables(partitions if engine.parts else 0, engine.policies)
 
 
-_STEPS: tuple[Step, ...] = (_first,)
+def _texts(engine: Engine, partitions: int) -> Iterator[str]:
+    return text_tables(partitions if engine.parts else 0, engine.policies)
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts)
 """What makes version 1, 2 and so on."""
 
 VERSION = len(_STEPS)

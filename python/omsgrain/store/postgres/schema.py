@@ -8,6 +8,7 @@
     addresses   store_id, digest ++ seq                                   by digest
     terms       store_id, key, past, place                                by key
     counts      store_id, key ++ ordinal, grains current, grains past     (``counting.py``)
+    texts, words                                                           (``texts.py``)
     states_0 …  store_id, key ++ value: one for each table of life STATE or BLIND
 
 Only ``PARTITION BY``, policies and storage parameters are particular to PostgreSQL, and left out
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 
 from omsgrain.store.tables import TABLES, Life, Table
 
-__all__ = ["FIRST", "KEYED_TABLES", "SCHEMA", "name_of", "tables_of"]
+__all__ = ["FIRST", "KEYED_TABLES", "SCHEMA", "name_of", "stored_table", "tables_of"]
 
 SCHEMA = "omsgrain"
 
@@ -72,7 +73,7 @@ def first_tables(partitions: int, policies: bool) -> Iterator[str]:
     )
     if policies:
         yield from _secured(f"{SCHEMA}.stores", _OWN)
-    yield from _table(
+    yield from stored_table(
         f"{SCHEMA}.heads",
         "last_seq bigint NOT NULL, blob_bytes bigint NOT NULL, grains bigint NOT NULL, "
         "ordinal bigint NOT NULL",
@@ -81,28 +82,28 @@ def first_tables(partitions: int, policies: bool) -> Iterator[str]:
         policies,
         full=10 if partitions else None,  # its one row is written anew at every commit
     )
-    yield from _table(
+    yield from stored_table(
         f"{SCHEMA}.blobs",
         "seq bigint NOT NULL, digest bytea NOT NULL, blob bytea NOT NULL",
         "seq",
         partitions,
         policies,
     )
-    yield from _table(
+    yield from stored_table(
         f"{SCHEMA}.addresses",
         "digest bytea NOT NULL, seq bigint NOT NULL",
         "digest",
         partitions,
         policies,
     )
-    yield from _table(
+    yield from stored_table(
         f"{SCHEMA}.terms",
         "key bytea NOT NULL, past boolean NOT NULL, place bytea NOT NULL",
         "key, past, place",
         partitions,
         policies,
     )
-    yield from _table(
+    yield from stored_table(
         f"{SCHEMA}.counts",
         "key bytea NOT NULL, ordinal bigint NOT NULL, current bigint NOT NULL, "
         "past bigint NOT NULL",
@@ -119,10 +120,10 @@ def keyed_table(name: str, partitions: int, policies: bool) -> Iterator[str]:
     """Make a table of keys and values."""
     parts = partitions if name in _GROWING else 0
     columns = "key bytea NOT NULL, value bytea NOT NULL"
-    yield from _table(_qualified(name), columns, "key", parts, policies)
+    yield from stored_table(_qualified(name), columns, "key", parts, policies)
 
 
-def _table(
+def stored_table(
     name: str,
     columns: str,
     key: str,
@@ -131,6 +132,16 @@ def _table(
     *,
     full: int | None = None,
 ) -> Iterator[str]:
+    """Make a table with rows of stores.
+
+    Args:
+        name: of the table, with its schema.
+        columns: beside the number of the store.
+        key: the columns that tell its rows apart within a store; none: it has one row a store.
+        partitions: into how many parts it is cut; 0: not at all.
+        policies: whether tenants are kept apart by row-level security.
+        full: how many percent of a page new rows fill, if that is not for the server to say.
+    """
     keys = f"store_id, {key}" if key else "store_id"
     by = key.split(",")[0]
     text = f"CREATE TABLE {name} (store_id bigint NOT NULL, {columns}, PRIMARY KEY ({keys}))"
@@ -161,5 +172,6 @@ def _locked(name: str) -> Iterator[str]:
 
 def tables_of() -> tuple[str, ...]:
     """Every table with rows of stores, with its schema."""
-    own = tuple(f"{SCHEMA}.{name}" for name in ("heads", "blobs", "addresses", "terms", "counts"))
+    names = ("heads", "blobs", "addresses", "terms", "counts", "texts", "words")
+    own = tuple(f"{SCHEMA}.{name}" for name in names)
     return own + tuple(name_of(table) for table in KEYED_TABLES)

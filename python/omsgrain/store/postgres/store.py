@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 from omsgrain.errors import StoreError
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
+from omsgrain.store.home import Beside
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.check import check
 from omsgrain.store.postgres.counting import Counts
@@ -99,6 +100,11 @@ class PostgresStore:
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         return self._readonly
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the tables: further ones in the same database."""
+        return Beside(database=self._database, store_id=self.store_id)
 
     def _is_watched(self) -> bool:
         """Whether row-level security holds for this role, so that it may not COPY."""

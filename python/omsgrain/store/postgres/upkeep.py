@@ -92,8 +92,12 @@ def past_of(reader: PostgresReader, numbers: Sequence[int]) -> set[bytes]:
 # --- the tables -----------------------------------------------------------------------------------
 
 
-def compact(database: Database) -> CompactReport:
-    """Write all tables anew, one after the other; each is locked meanwhile.
+def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
+    """Write tables anew, one after the other; each is locked meanwhile.
+
+    Args:
+        database: where.
+        tables: which, with their schema; None: all.
 
     Raises:
         StoreError: the role does not own them.
@@ -111,7 +115,7 @@ def compact(database: Database) -> CompactReport:
         if not (row and row[0]):
             raise StoreError("only the role that owns the tables can have them written anew")
         before = _size(connection)
-        for table in tables_of():
+        for table in tables_of() if tables is None else tables:
             connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
         return CompactReport(before, _size(connection))
     except psycopg.Error as error:
