@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bundle_files
+import kinds
 from omsgrain.crypto import publicfile
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from shell import Shell
 from signing import ALICE, BOB
 
@@ -97,12 +96,9 @@ def long(pytestconfig: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+def postgres() -> Postgres:
     """A PostgreSQL server, for all tests that need one; it waits for no disk."""
-    from servers.postgres import Postgres
-
-    with Postgres() as server:
-        yield server
+    return kinds.server()
 
 
 @pytest.fixture
@@ -112,10 +108,10 @@ def ring(tmp_path: Path) -> Iterator[KeyRing]:
         yield ring
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", kinds.POSTGRES])
 def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store of each kind, to be opened with keys and without."""
-    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
+    store = kinds.made(request.param, tmp_path / "s.omsg")
     yield store
     store.close()
 

@@ -15,6 +15,7 @@ import msgpack
 import pytest
 
 from conftest import Scale
+from kinds import POSTGRES, made
 from omsgrain.errors import (
     FormatError,
     HashFormatError,
@@ -46,10 +47,9 @@ from trails import (
 )
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    in_memory = request.param == "memory"
-    store: Store = MemoryStore() if in_memory else LmdbStore(tmp_path / "memory.omsg")
+    store = made(request.param, tmp_path / "memory.omsg")
     yield store
     store.close()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kinds import POSTGRES, made
 from embeddings import Floats, add, cosine, noise, put, remove, set_row
 from omsgrain.errors import OmsError
 from omsgrain.search import vectors
@@ -24,9 +25,9 @@ from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import EMBEDDED, EVENT, EVENTS, MODELS, VECTORS
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "m.omsg")
+    store = made(request.param, tmp_path / "m.omsg")
     yield store
     store.close()
 

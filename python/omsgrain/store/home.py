@@ -203,14 +203,14 @@ class Served:
         memory: int | str | None = None,
     ) -> Store:
         """Open the store."""
-        from omsgrain.store.postgres import PostgresStore
-
         if memory is not None:
             raise UnsupportedError(
                 "how much memory a store in a database takes is for the server to say",
                 field="/memory",
                 expected="no amount",
             )
+        from omsgrain.store.postgres import PostgresStore
+
         return PostgresStore(
             self.url.secret,
             tenant=self.url.tenant,
