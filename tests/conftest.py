@@ -112,10 +112,20 @@ def ring(tmp_path: Path) -> Iterator[KeyRing]:
         yield ring
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+_KINDS = ("memory", "lmdb", pytest.param("postgres", marks=pytest.mark.services))
+
+
+@pytest.fixture(params=_KINDS)
 def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store of each kind, to be opened with keys and without."""
-    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
+    store: Store
+    if request.param == "postgres":
+        from omsgrain.store.postgres import PostgresStore
+
+        tenant = f"{request.node.nodeid}"[-200:]
+        store = PostgresStore(request.getfixturevalue("postgres").shared, tenant=tenant)
+    else:
+        store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
     yield store
     store.close()
 
