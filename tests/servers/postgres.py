@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 
@@ -94,8 +95,7 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        log = self._home / "log"
-        self._run("pg_ctl", "-D", self._data, "-l", log, "-w", "-t", "60", "start")
+        self._run("pg_ctl", "-D", self._data, "-l", self._home / "log", "-w", "-t", "60", "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: ``smart``, ``fast`` or ``immediate``, which is a crash."""
@@ -103,7 +103,8 @@ class Postgres:
 
     def restart(self) -> None:
         """Stop and start it, as an administrator does."""
-        self._run("pg_ctl", "-D", self._data, "-m", "fast", "-w", "restart")
+        self.stop()
+        self.start()
 
     def kill(self) -> None:
         """Kill every process of it at once, as a power cut does to programs."""
@@ -130,6 +131,11 @@ class Postgres:
         name = f"store_{next(self._names)}"
         self.run(f"CREATE DATABASE {name}")
         return self.url(name)
+
+    @cached_property
+    def shared(self) -> str:
+        """The URL of a database that tests share, each as a tenant of its own."""
+        return self.database()
 
     def run(self, text: str, url: str | None = None) -> list[tuple[object, ...]]:
         """Run a statement as the superuser; return its rows."""

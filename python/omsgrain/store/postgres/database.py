@@ -134,7 +134,7 @@ class Database:
         try:
             row = connection.execute("SELECT version()").fetchone()
         except psycopg.Error as error:
-            raise failure(self.place, "open the store", error) from error
+            raise failure(self.place, "open the store", error) from None
         finally:
             connection.close()
         return Engine.of(str(row[0]) if row else "")
@@ -148,7 +148,7 @@ class Database:
             except psycopg.Error as error:
                 # At first only a server that says that it is coming is waited for.
                 if error.sqlstate not in ("57P03", "53300") or not pause.take():
-                    raise failure(self.place, "connect to the database", error) from error
+                    raise failure(self.place, "connect to the database", error) from None
 
     def check_open(self) -> None:
         """Refuse after ``close``, and in a forked child.
@@ -179,9 +179,9 @@ class Database:
                 if is_away(error):
                     self.pool.drop()
                 elif not is_clash(error):
-                    raise failure(self.place, "use the store", error) from error
+                    raise failure(self.place, "use the store", error) from None
                 if not pause.take():
-                    raise failure(self.place, "reach the database", error) from error
+                    raise failure(self.place, "reach the database", error) from None
             except BaseException:
                 if connection is not None:
                     self.end(connection)

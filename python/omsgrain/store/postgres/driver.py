@@ -7,7 +7,6 @@ from omsgrain.errors import UnsupportedError
 
 try:
     import psycopg
-    import psycopg_pool  # noqa: F401
 except ImportError:
     raise UnsupportedError(
         "a store in PostgreSQL needs more packages", expected="omsgrain[postgres]"

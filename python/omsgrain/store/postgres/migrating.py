@@ -85,7 +85,7 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
                     raise
                 connection.execute("ROLLBACK")
     except psycopg.Error as error:
-        raise failure(database.place, "make the tables of the store", error) from error
+        raise failure(database.place, "make the tables of the store", error) from None
     finally:
         connection.close()
 

@@ -55,12 +55,23 @@ class PostgresReader:
 
     def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
         """Ask for rows of the store; its number is the first parameter."""
+        return self._run(text, self.store_id, *params)
+
+    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
         if self._ended:
             raise StoreError("the snapshot is over")
         try:
-            return self._cursor.execute(text, (self.store_id, *params)).fetchall()
+            return self._cursor.execute(text, params).fetchall()
         except psycopg.Error as error:
-            raise failure(self._place, "read the store", error) from error
+            raise failure(self._place, "read the store", error) from None
+
+    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Ask for rows of one table of keys and values."""
+        return self.all(text, *params)
+
+    def among(self, text: str, asked: list[Any]) -> list[tuple[Any, ...]]:
+        """Ask for those of a list that are there."""
+        return self._run(text, asked, self.store_id) if asked else []
 
     def one(self, text: str, *params: Any) -> Any:
         """Ask for one value; None if there is no row."""
@@ -86,7 +97,7 @@ class PostgresReader:
         """Return the sequence number of each; None where there is no such grain."""
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
-            known.update(self.all(sql.FIND, list(digests[start : start + sql.TOGETHER])))
+            known.update(self.among(sql.FIND, [*digests[start : start + sql.TOGETHER]]))
         return [known.get(digest) for digest in digests]
 
     def page(
@@ -128,7 +139,7 @@ class PostgresReader:
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""
         numbers = [int.from_bytes(place[12:], "big") for place in places]
-        blobs = self._blobs_of(numbers) if numbers else {}
+        blobs = self._blobs_of(numbers)
         there = [p for p, seq in zip(places, numbers, strict=True) if seq in blobs]
         found = _core.blobs_at([blobs[seq] for seq in numbers if seq in blobs], there, 0)
         if found is None:
@@ -139,7 +150,7 @@ class PostgresReader:
         ]
 
     def _blobs_of(self, numbers: list[int]) -> dict[int, bytes]:
-        return dict(self.all(sql.BLOBS, numbers))  # type: ignore[arg-type]
+        return dict(self.among(sql.BLOBS, numbers))  # type: ignore[arg-type]
 
     # --- terms ----------------------------------------------------------------------------------
 
@@ -214,7 +225,7 @@ class PostgresReader:
         return value
 
     def _states_of(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        return dict(self.all(sql.some_rows(STATES), keys))  # type: ignore[arg-type]
+        return dict(self.among(sql.some_rows(STATES), keys))  # type: ignore[arg-type]
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
@@ -223,19 +234,19 @@ class PostgresReader:
         end = beyond(prefix)
         limit, most = _ROWS
         if after is None or after < prefix:
-            page = self.all(sql.rows_from(table), prefix, end, limit)
+            page = self.of(table, sql.rows_from(table), prefix, end, limit)
         else:
-            page = self.all(sql.rows_after(table), after, end, limit)
+            page = self.of(table, sql.rows_after(table), after, end, limit)
         while True:
             yield from page  # type: ignore[misc]
             if len(page) < limit:
                 return
             after, limit = page[-1][0], min(2 * limit, most)
-            page = self.all(sql.rows_after(table), after, end, limit)
+            page = self.of(table, sql.rows_after(table), after, end, limit)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key and its value; None if the table is empty."""
-        rows = self.all(sql.last_row(table))
+        rows = self.of(table, sql.last_row(table))
         return rows[0] if rows else None  # type: ignore[return-value]
 
 

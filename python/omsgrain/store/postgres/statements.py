@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the database is asked, as SQL. The number of the store is the first parameter of each."""
+"""What the database is asked, as SQL.
+
+The number of the store is the first parameter, unless lists are given: then it comes behind them.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,16 @@ GET = (
     f"JOIN {SCHEMA}.blobs b ON b.store_id = a.store_id AND b.seq = a.seq "
     "WHERE a.store_id = %b AND a.digest = %b"
 )
-FIND = f"SELECT digest, seq FROM {SCHEMA}.addresses WHERE store_id = %b AND digest = ANY (%b)"
+# Joined with what is asked, since a list in a condition would be looked up in every part.
+FIND = (
+    f"SELECT a.digest, a.seq FROM {SCHEMA}.addresses a JOIN unnest(%b::bytea[]) u (d) "
+    "ON a.digest = u.d WHERE a.store_id = %b"
+)
 BLOB = f"SELECT blob FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
-BLOBS = f"SELECT seq, blob FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = ANY (%b::bigint[])"
+BLOBS = (
+    f"SELECT b.seq, b.blob FROM {SCHEMA}.blobs b JOIN unnest(%b::bigint[]) u (s) "
+    "ON b.seq = u.s WHERE b.store_id = %b"
+)
 PAGE = (
     "SELECT seq, digest, blob FROM (SELECT seq, digest, blob, "
     "sum(octet_length(blob)) OVER (ORDER BY seq) - octet_length(blob) AS before "
@@ -81,9 +91,18 @@ def row(table: Table) -> str:
 
 
 @cache
+def all_rows(table: Table) -> str:
+    """Ask for all rows."""
+    return f"SELECT key, value FROM {name_of(table)} WHERE store_id = %b"
+
+
+@cache
 def some_rows(table: Table) -> str:
     """Ask for the values of some keys."""
-    return f"SELECT key, value FROM {name_of(table)} WHERE store_id = %b AND key = ANY (%b)"
+    return (
+        f"SELECT t.key, t.value FROM {name_of(table)} t JOIN unnest(%b::bytea[]) u (k) "
+        "ON t.key = u.k WHERE t.store_id = %b"
+    )
 
 
 @cache
@@ -142,8 +161,8 @@ TERMS_BY_NUMBER = (
 DROP_ADDRESS = f"DELETE FROM {SCHEMA}.addresses WHERE store_id = %b AND digest = %b AND seq = %b::bigint"
 DROP_BLOB = f"DELETE FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 GRAINS = (
-    f"SELECT seq, digest, blob FROM {SCHEMA}.blobs WHERE store_id = %b "
-    "AND seq = ANY (%b::bigint[]) ORDER BY seq"
+    f"SELECT b.seq, b.digest, b.blob FROM {SCHEMA}.blobs b JOIN unnest(%b::bigint[]) u (s) "
+    "ON b.seq = u.s WHERE b.store_id = %b ORDER BY b.seq"
 )
 SET_HEAD = (
     f"UPDATE {SCHEMA}.heads SET last_seq = %b, blob_bytes = %b, grains = %b, ordinal = %b "
@@ -164,7 +183,10 @@ def set_rows(table: Table) -> str:
 @cache
 def drop_rows(table: Table) -> str:
     """Delete keys."""
-    return f"DELETE FROM {name_of(table)} WHERE store_id = %b AND key = ANY (%b)"
+    return (
+        f"DELETE FROM {name_of(table)} t USING unnest(%b::bytea[]) u (k) "
+        "WHERE t.store_id = %b AND t.key = u.k"
+    )
 
 
 # --- counts ---------------------------------------------------------------------------------------

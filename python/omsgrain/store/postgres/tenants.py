@@ -60,7 +60,7 @@ def store_of(database: Database, tenant: str, *, readonly: bool) -> int:
             if found is None:
                 raise StoreError("the role may not see the store of that tenant")
     except psycopg.Error as error:
-        raise failure(database.place, "open the store", error) from error
+        raise failure(database.place, "open the store", error) from None
     finally:
         connection.close()
     if found is None:
@@ -111,6 +111,6 @@ def admit(database: Database, store_id: int, role: str) -> None:
         )
         connection.execute("COMMIT")
     except psycopg.Error as error:
-        raise failure(database.place, "admit the role", error) from error
+        raise failure(database.place, "admit the role", error) from None
     finally:
         connection.close()

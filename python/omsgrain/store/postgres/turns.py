@@ -114,9 +114,9 @@ class Turns:
                     if committed:
                         break
                 elif not is_clash(error):
-                    raise failure(self._database.place, "write to the store", error) from error
+                    raise failure(self._database.place, "write to the store", error) from None
                 if not trouble.take():
-                    raise failure(self._database.place, "write to the store", error) from error
+                    raise failure(self._database.place, "write to the store", error) from None
             except BaseException:
                 self._over(writer)
                 raise
@@ -131,7 +131,7 @@ class Turns:
     def _committed(self, number: str | None, error: psycopg.Error, pause: Pause) -> bool:
         committed = self._database.outcome(number, pause)
         if committed is None:
-            raise uncertain(self._database.place) from error
+            raise uncertain(self._database.place) from None
         return committed
 
     def _run(self, writer: PostgresWriter, member: Member, together: int) -> Any:
@@ -145,7 +145,7 @@ class Turns:
                 raise writer.broken from None
             if together == 1:
                 raise
-            raise _WorkFailedError from error
+            raise _WorkFailedError from None
         if writer.broken is not None:
             raise writer.broken
         return result

@@ -85,7 +85,7 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
 def past_of(reader: PostgresReader, numbers: Sequence[int]) -> set[bytes]:
     """Return the ends of the places of the past grains among some."""
     keys = [SEQUENCE.pack(seq) for seq in numbers]
-    found = reader.all(sql.some_rows(STATES), keys)
+    found = reader.among(sql.some_rows(STATES), keys)
     return {key[-4:] for key, row in found if row and row[0] & PAST}
 
 
@@ -119,7 +119,7 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
             connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
         return CompactReport(before, _size(connection))
     except psycopg.Error as error:
-        raise failure(database.place, "write the tables anew", error) from error
+        raise failure(database.place, "write the tables anew", error) from None
     finally:
         connection.close()
 

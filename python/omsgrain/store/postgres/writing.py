@@ -24,7 +24,7 @@ from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.state import forget
-from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, SEQUENCE, Kind, Table
+from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
 __all__ = ["PostgresWriter"]
 
@@ -66,6 +66,7 @@ class PostgresWriter(PostgresReader):
         self._numbers: dict[bytes, int] = {}  # of those, by address
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
+        self._meta: dict[bytes, bytes] | None = None  # as they are in the table
         self._size = 0
         self._sent = False
         self.broken: psycopg.Error | None = None
@@ -73,10 +74,11 @@ class PostgresWriter(PostgresReader):
         self.counts = counts.loaded(self)
 
     def run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows, if it gives any.
+        """Run a statement; return its rows, if it gives any."""
+        return self._run(text, *params)
 
-        The driver's errors pass as they are: what can be tried again is decided above.
-        """
+    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """The driver's errors pass as they are: what can be tried again is decided above."""
         if self._ended:
             raise StoreError("the transaction is over")
         try:
@@ -91,6 +93,17 @@ class PostgresWriter(PostgresReader):
     def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
         """Ask for rows of the store; all that waits is sent before."""
         self.settle()
+        return self.run(text, self.store_id, *params)
+
+    def among(self, text: str, asked: list[Any]) -> list[tuple[Any, ...]]:
+        """Ask for those of a list that are there; all that waits is sent before."""
+        self.settle()
+        return super().among(text, asked)
+
+    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Ask for rows of one table; what waits for others goes on waiting."""
+        if table in self._rows:
+            self.settle()
         return self.run(text, self.store_id, *params)
 
     def settle(self) -> None:
@@ -142,7 +155,7 @@ class PostgresWriter(PostgresReader):
             dropped = [key for key, value in rows.items() if value is None]
             kept = sorted((key, value) for key, value in rows.items() if value is not None)
             if dropped:
-                statements.append((sql.drop_rows(table), (self.store_id, dropped)))
+                statements.append((sql.drop_rows(table), (dropped, self.store_id)))
             if kept:
                 keys, values = [key for key, _ in kept], [value for _, value in kept]
                 statements.append((sql.set_rows(table), (self.store_id, keys, values)))
@@ -201,7 +214,7 @@ class PostgresWriter(PostgresReader):
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
             part = [*digests[start : start + sql.TOGETHER]]
-            known.update(self.run(sql.FIND, self.store_id, part))  # type: ignore[arg-type]
+            known.update(self.run(sql.FIND, part, self.store_id))  # type: ignore[arg-type]
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
@@ -258,7 +271,7 @@ class PostgresWriter(PostgresReader):
 
     def grains_of(self, numbers: list[int]) -> list[Added]:
         """Return numbers, addresses and blobs of those that are there."""
-        return self.all(sql.GRAINS, numbers)  # type: ignore[return-value]
+        return self.among(sql.GRAINS, numbers)  # type: ignore[return-value]
 
     # --- the index ------------------------------------------------------------------------------
 
@@ -276,7 +289,7 @@ class PostgresWriter(PostgresReader):
         numbers = [*moves]
         for start in range(0, len(numbers), sql.TOGETHER):
             part = numbers[start : start + sql.TOGETHER]
-            grains: list[Added] = self.run(sql.GRAINS, self.store_id, part)  # type: ignore[assignment]
+            grains: list[Added] = self.run(sql.GRAINS, part, self.store_id)  # type: ignore[assignment]
             rows = self._rows_of(grains)
             if not rows:
                 continue
@@ -331,6 +344,10 @@ class PostgresWriter(PostgresReader):
         waiting = self._rows.get(table)
         if waiting is not None and key in waiting:
             return waiting[key]
+        if table is META:  # few, and each is asked for at every put
+            if self._meta is None:
+                self._meta = dict(self.run(sql.all_rows(table), self.store_id))  # type: ignore[arg-type]
+            return self._meta.get(key)
         rows = self.run(sql.row(table), self.store_id, key)
         return rows[0][0] if rows else None
 
@@ -339,6 +356,8 @@ class PostgresWriter(PostgresReader):
         if not 0 < len(key) <= LONGEST_KEY:
             raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
         self._rows.setdefault(table, {})[key] = value
+        if table is META:
+            self._meta = None
         self._wait(len(key) + len(value or b""))
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
