@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import RangeError
-from omsgrain.search.graphs import Covered, Graphs
+from omsgrain.search.graphs import Candidates, Covered, Graphs, Neighbours
 from omsgrain.search.vectors import Model, Vector, check_dimension, model_of, pack
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.tables import VECTORS
@@ -55,10 +55,16 @@ class Nearest:
     Args:
         folder: the store's directory, for the files of graphs; None keeps them in memory.
         large: models with more vectors than this get a graph.
+        graphs: what gives candidates in place of graphs of our own.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, large: int = LARGE) -> None:
-        self._graphs = Graphs(None if folder is None else Path(folder), large)
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        large: int = LARGE,
+        graphs: Neighbours | None = None,
+    ) -> None:
+        self._graphs = graphs or Graphs(None if folder is None else Path(folder), large)
 
     def search(
         self,
@@ -159,7 +165,7 @@ def _rows(reader: Reader, model: Model, seqs: Iterable[int]) -> Iterator[tuple[b
 
 
 def _through(
-    covered: Covered,
+    covered: Covered[Candidates],
     reader: Reader,
     model: Model,
     query: bytes,

@@ -35,4 +35,10 @@ def vectors_of(store: Store) -> Nearest:
     """Return what finds neighbours among the vectors of a store."""
     from omsgrain.search.nearest import Nearest
 
-    return Nearest(beside(store).folder)
+    there = beside(store)
+    if there.database is None:
+        return Nearest(there.folder)
+    from omsgrain.search.postgres.neighbours import PostgresGraphs
+
+    graphs = PostgresGraphs(there.database, there.store_id, readonly=store.readonly)
+    return Nearest(graphs=graphs)

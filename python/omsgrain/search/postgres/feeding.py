@@ -40,8 +40,8 @@ _PUT = (
     "AS given (seq, size, says, about, more, words, wide)"
 )
 _REMOVE = (
-    f"WITH gone AS (DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint AND seq = ANY (%(gone)s::bigint[]) "
-    "RETURNING size) SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone"
+    f"WITH gone AS (DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint "
+    "AND seq = ANY (%(gone)s::bigint[]) RETURNING size) SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone"
 )
 _CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
 

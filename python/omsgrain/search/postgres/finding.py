@@ -179,7 +179,7 @@ class Walk:
     def _weighed(self, query: Query, given: dict[str, Any], among: str) -> str:
         """The statement of a stage whose matches come by their weight."""
         asked = self._asked
-        phrases = (*query.required, *query.optional, *query.excluded)
+        phrases = dict.fromkeys((*query.required, *query.optional, *query.excluded))
         times = ", ".join(f"{asked[p].times} AS {asked[p].name}" for p in phrases)
         has = {phrase: f"{asked[phrase].name} > 0" for phrase in phrases}
         for phrase in (*query.required, *query.optional):
