@@ -122,8 +122,8 @@ def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "postgres":
         from omsgrain.store.postgres import PostgresStore
 
-        tenant = f"{request.node.nodeid}"[-200:]
-        store = PostgresStore(request.getfixturevalue("postgres").shared, tenant=tenant)
+        server: Postgres = request.getfixturevalue("postgres")
+        store = PostgresStore(server.shared, tenant=server.tenant())
     else:
         store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
     yield store

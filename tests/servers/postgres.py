@@ -137,6 +137,10 @@ class Postgres:
         """The URL of a database that tests share, each as a tenant of its own."""
         return self.database()
 
+    def tenant(self) -> str:
+        """A name that no other test has."""
+        return f"tenant {next(self._names)}"
+
     def run(self, text: str, url: str | None = None) -> list[tuple[object, ...]]:
         """Run a statement as the superuser; return its rows."""
         import psycopg

@@ -120,7 +120,8 @@ class PostgresWriter(PostgresReader):
         """
         statements = self._statements()
         if not (statements or self._sent or self.head != self._base):
-            self.run("ROLLBACK")
+            # The lock alone would make the commit wait for the disk; see also ``Database.end``.
+            self._send([("SET LOCAL synchronous_commit = off", ()), ("COMMIT", ())])
             return
         if self.head != self._base:
             statements.append((sql.SET_HEAD, (*self.head, self.store_id)))
