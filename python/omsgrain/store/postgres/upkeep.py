@@ -85,8 +85,8 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
 def past_of(reader: PostgresReader, numbers: Sequence[int]) -> set[bytes]:
     """Return the ends of the places of the past grains among some."""
     keys = [SEQUENCE.pack(seq) for seq in numbers]
-    found = reader.among(sql.some_rows(STATES), keys)
-    return {key[-4:] for key, row in found if row and row[0] & PAST}
+    found = reader.some_rows(STATES, keys)
+    return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
 
 
 # --- the tables -----------------------------------------------------------------------------------
