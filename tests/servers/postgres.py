@@ -41,7 +41,7 @@ class Postgres:
     """
 
     def __init__(self, *, durable: bool = False, **settings: object) -> None:
-        self._programs = needed("postgresql", "initdb", _PLACES).parent
+        self._programs = needed("postgresql", "initdb", _PLACES).resolve().parent
         self._home = Path(tempfile.mkdtemp(prefix="omsgrain-postgres-"))
         self._data = self._home / "data"
         self._names = count(1)

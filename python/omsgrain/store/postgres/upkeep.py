@@ -26,7 +26,7 @@ from omsgrain.store.postgres.database import Database
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import PostgresReader
-from omsgrain.store.postgres.schema import KEYED_TABLES, tables_of
+from omsgrain.store.postgres.schema import KEYED_TABLES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import FORMAT_RECORD, HEAD_RECORD, META, SEQUENCE, STATES, Table
@@ -111,7 +111,8 @@ def compact(database: Database) -> CompactReport:
         if not (row and row[0]):
             raise StoreError("only the role that owns the tables can have them written anew")
         before = _size(connection)
-        for table in tables_of():
+        connection.execute(f"SET lock_timeout = {round(database.patience * 1000)}")
+        for (table,) in connection.execute(sql.TABLES).fetchall():
             connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
         return CompactReport(before, _size(connection))
     except psycopg.Error as error:
