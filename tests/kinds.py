@@ -26,12 +26,24 @@ SEALED_POSTGRES = pytest.param("sealed postgres", marks=pytest.mark.services)
 _numbers = count(1)
 
 
-@cache
 def server() -> Postgres:
     """A PostgreSQL server for the whole run; it waits for no disk."""
+    made = _started()
+    if isinstance(made, str):
+        pytest.skip(made)
+    return made
+
+
+@cache
+def _started() -> Postgres | str:
+    """The server, or why there is none."""
+    from servers.debian import Unavailable
     from servers.postgres import Postgres
 
-    made = Postgres()
+    try:
+        made = Postgres()
+    except Unavailable as reason:
+        return str(reason)
     atexit.register(made.__exit__)
     return made
 

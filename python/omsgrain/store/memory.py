@@ -265,6 +265,9 @@ class _MemoryReader:
     def row(self, table: Table, key: bytes) -> bytes | None:
         return self._tables[table].get(key, self._commit)
 
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
+
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:

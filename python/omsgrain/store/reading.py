@@ -279,6 +279,10 @@ class LmdbReader(TermReader):
                 return b"" if there else None
         return self._txn.get(key, None, self._tables[table])
 
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there."""
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
+
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:

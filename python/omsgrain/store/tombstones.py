@@ -173,8 +173,6 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
     shared = export_key(reader)
     if shared is None or next(reader.rows(TOMBSTONES), None) is None:
         return set()
-    return {
-        i
-        for i, digest in enumerate(digests)
-        if reader.row(TOMBSTONES, mark(shared, "address", digest)) is not None
-    }
+    marks = [mark(shared, "address", digest) for digest in digests]
+    found = reader.some_rows(TOMBSTONES, marks)
+    return {i for i, one in enumerate(marks) if one in found}

@@ -183,6 +183,10 @@ class SealedReader:
         """Return the value of a key in a table, or None."""
         return self.inner.row(table, key)
 
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys of a table that are there."""
+        return self.inner.some_rows(table, keys)
+
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:

@@ -22,9 +22,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import psycopg
-
-from omsgrain.errors import StoreError
 from omsgrain.search.graph import Stamp
 from omsgrain.search.graphs import Covered
 from omsgrain.search.growing import events
@@ -48,6 +45,10 @@ _TOGETHER = 500  # rows of the table written at a time
 _NEAR, _COME = f"{SCHEMA}.near", f"{SCHEMA}.near_come"
 
 _HAS = "SELECT to_regtype('vector') IS NOT NULL, to_regclass(%s) IS NOT NULL"
+_OWNED = (
+    "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class "
+    f"WHERE oid = to_regclass('{SCHEMA}.versions')"
+)
 _READ = f"SELECT event, record FROM {_COME} WHERE store_id = %s::bigint"
 _BEGIN = (
     f"INSERT INTO {_COME} (store_id, event, record) VALUES (%s, 0, '') "
@@ -152,12 +153,10 @@ class PostgresGraphs:
                     for text in stored_table(name, rest, key, 0, policies):
                         connection.execute(text)
 
-        try:
-            self._sessions.write(work)
-        except StoreError as error:
-            if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
-                return False
-            raise
+        row = self._sessions.read(lambda one: one.execute(_OWNED).fetchone())
+        if row is None or not row[0]:
+            return False
+        self._sessions.write(work)
         return True
 
     def _read(self, connection: Connection, *, lock: bool = False) -> _Come:

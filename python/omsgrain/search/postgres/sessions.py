@@ -83,9 +83,9 @@ class Sessions:
                 if is_away(error):
                     database.pool.drop()
                 elif not is_clash(error):
-                    raise failure(self.place, "use the text index", error) from error
+                    raise failure(self.place, "use the text index", error) from None
                 if not pause.take():
-                    raise failure(self.place, "use the text index", error) from error
+                    raise failure(self.place, "use the text index", error) from None
             except BaseException:
                 database.end(connection)
                 raise

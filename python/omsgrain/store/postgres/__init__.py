@@ -31,9 +31,11 @@ failures     errors of the database as StoreError; what may be tried again
 schema       every table as SQL
 migrating    versions of the schema, and how a database gets the newest
 tenants      stores by name, and the roles that may see them
-database     connections: the pool, how transactions begin and end
+pool         connections;  database: how transactions begin and end
+statements   everything that the database is asked, as SQL
 reading      a snapshot;  ahead: what is read of many grains at once
-writing      a write transaction;  adding: grains and index rows, by COPY or INSERT
+writing      a write transaction: what waits;  indexing: what is sent, and index rows
+adding       grains and index rows on their way in, by COPY or INSERT
 counting     how many grains have a term, for terms that many have
 turns        works that share a commit, and those that are run again
 upkeep       rebuild, compact, backup

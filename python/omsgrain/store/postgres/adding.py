@@ -17,7 +17,7 @@ from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.schema import SCHEMA
 
-__all__ = ["Added", "Terms", "add", "add_terms", "terms_of"]
+__all__ = ["Added", "Statement", "Terms", "add", "add_terms", "terms_of"]
 
 _COPIED = 64  # grains from which on COPY's three round trips are worth it
 _TOGETHER = 65_536  # bytes handed to the driver at a time, about
@@ -33,6 +33,9 @@ _TERM = Struct(">hiqi")  # fields, 8, store, length of the key
 
 Added = tuple[int, bytes, bytes]
 """A grain to be added: number, address, blob."""
+
+Statement = tuple[str, tuple[Any, ...]]
+"""A statement with its parameters."""
 
 
 class Terms(NamedTuple):
@@ -75,7 +78,7 @@ def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> Ter
 
 def add(
     connection: Connection, store_id: int, grains: list[Added], terms: Terms, *, copies: bool
-) -> list[tuple[str, tuple[Any, ...]]]:
+) -> list[Statement]:
     """Add grains, their addresses and their index rows; those of both in order, for their trees.
 
     Returns:
@@ -87,7 +90,7 @@ def add(
         _copy(connection, "addresses (store_id, digest, seq)", _addresses(store_id, ordered))
         return add_terms(connection, store_id, terms, copies=True)
     seqs, digests, blobs = ([*column] for column in zip(*grains, strict=True))
-    statements: list[tuple[str, tuple[Any, ...]]] = [
+    statements: list[Statement] = [
         (sql.ADD_BLOBS, (store_id, seqs, digests, blobs)),
         (sql.ADD_ADDRESSES, (store_id, [d for d, _ in ordered], [s for _, s in ordered])),
     ]
@@ -96,7 +99,7 @@ def add(
 
 def add_terms(
     connection: Connection, store_id: int, terms: Terms, *, copies: bool
-) -> list[tuple[str, tuple[Any, ...]]]:
+) -> list[Statement]:
     """Add index rows; return the statements that are left to be run."""
     if not terms.lists:
         return []

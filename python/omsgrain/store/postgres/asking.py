@@ -61,4 +61,4 @@ def _connected(url: str) -> Iterator[Connection]:
         with psycopg.connect(place.conninfo, autocommit=True) as connection:
             yield connection
     except psycopg.Error as error:
-        raise failure(place, "look for a store", error) from error
+        raise failure(place, "look for a store", error) from None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from omsgrain.errors import StoreError
-from omsgrain.store.postgres.failures import failure, is_away, is_clash
+from omsgrain.store.postgres.failures import failure, is_away, is_clash, is_coming
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.pool import Connection, Pool
 from omsgrain.store.postgres.schema import SCHEMA
@@ -112,7 +112,7 @@ class Database:
         self.patience = patience
         self._owner = os.getpid()
         self.closed = False
-        self.engine = self._asked()
+        self.engine = Engine.of(str(self.asked("SELECT version()")))
         settings = (
             f"SET statement_timeout = {round(timeout * 1000)}; "
             f"SET lock_timeout = {round(patience * 1000)}; "
@@ -129,15 +129,16 @@ class Database:
         made.pool = Pool(self.place, pool_size, self._settings, self.engine.tuned)
         return made
 
-    def _asked(self) -> Engine:
+    def asked(self, text: str) -> Any:
+        """Ask for one value, on a connection beside the pool."""
         connection = self.connect()
         try:
-            row = connection.execute("SELECT version()").fetchone()
+            row = connection.execute(text).fetchone()
         except psycopg.Error as error:
             raise failure(self.place, "open the store", error) from None
         finally:
             connection.close()
-        return Engine.of(str(row[0]) if row else "")
+        return row[0] if row else None
 
     def connect(self) -> Connection:
         """Make a connection beside the pool, for work that no time-out shall end."""
@@ -147,7 +148,7 @@ class Database:
                 return psycopg.connect(self.place.conninfo, autocommit=True)
             except psycopg.Error as error:
                 # At first only a server that says that it is coming is waited for.
-                if error.sqlstate not in ("57P03", "53300") or not pause.take():
+                if not is_coming(error) or not pause.take():
                     raise failure(self.place, "connect to the database", error) from None
 
     def check_open(self) -> None:
@@ -187,11 +188,15 @@ class Database:
                     self.end(connection)
                 raise
 
-    def end(self, connection: Connection) -> None:
-        """Take back what a transaction did, if it goes on, and give back its connection."""
+    def end(self, connection: Connection, how: str = "ROLLBACK") -> None:
+        """End a transaction, if it goes on, and give back its connection.
+
+        One that only reads ends with ``COMMIT``: after ``ROLLBACK`` the driver forgets which
+        statements it has prepared.
+        """
         try:
             if not connection.closed:
-                connection.execute("ROLLBACK")
+                connection.execute(how)
         except psycopg.Error:
             connection.close()
         finally:

@@ -14,13 +14,15 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.place import Place
 
-__all__ = ["failure", "is_away", "is_clash", "uncertain"]
+__all__ = ["failure", "is_away", "is_clash", "is_coming", "uncertain"]
 
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
 
 _AWAY = {"57P01", "57P02", "57P03", "08000", "08001", "08003", "08006", "53300"}
 """The server is going, gone or coming, or has no room for one more connection."""
+
+_COMING = {"57P03", "53300"}
 
 _KNOWN = {
     "55P03": "another writer is writing to the store, and its turn does not end",
@@ -43,6 +45,12 @@ def is_away(error: psycopg.Error) -> bool:
     if error.sqlstate is not None:
         return error.sqlstate in _AWAY
     return isinstance(error, psycopg.OperationalError)
+
+
+def is_coming(error: psycopg.Error) -> bool:
+    """Whether the server says that it is about to come, or that others have to go first."""
+    # Before there is a connection, the driver has no code for what the server says.
+    return error.sqlstate in _COMING or "the database system is" in str(error)
 
 
 def failure(place: Place, doing: str, error: psycopg.Error) -> StoreError:

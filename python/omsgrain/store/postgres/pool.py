@@ -23,11 +23,13 @@ __all__ = ["Connection", "Pool"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+_PREPARED = 2, 400  # times that a statement is run before it is prepared; prepared ones
 _IDLE = 300.0  # seconds after which a connection that nobody needs is given up
 
 # A plan that is made once serves every key: the tables are asked in few ways, each by its key. And
-# a plan that was made while a table was empty must not read all of it once it is not.
-_SETTINGS = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
+# a plan that was made while a table was empty must not read all of it once it is not. To compile
+# one would take longer than to run it.
+_SETTINGS = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
 
 
 class Pool:
@@ -75,7 +77,10 @@ class Pool:
             raise
 
     def _made(self) -> Connection:
-        connection = psycopg.connect(self.place.conninfo, autocommit=True)
+        connection = psycopg.connect(
+            self.place.conninfo, autocommit=True, prepare_threshold=_PREPARED[0]
+        )
+        connection.prepared_max = _PREPARED[1]
         try:
             connection.execute(self._settings)
         except BaseException:

@@ -47,7 +47,9 @@ class PostgresReader:
         self._place = place
         self._cursor = connection.cursor(binary=True)
         self._ended = False
-        self._ahead: Ahead | None = Ahead(self._has_of, self._states_of, self._blobs_of)
+        self._ahead: Ahead | None = Ahead(
+            self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
+        )
 
     def ended(self) -> None:
         """Say that the transaction is over: a walk that was left half-way cannot go on."""
@@ -224,8 +226,13 @@ class PostgresReader:
         value: bytes | None = self.one(sql.row(table), key)
         return value
 
-    def _states_of(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        return dict(self.among(sql.some_rows(STATES), keys))  # type: ignore[arg-type]
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there."""
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(keys), sql.TOGETHER):
+            part = [*keys[start : start + sql.TOGETHER]]
+            found.update(self.among(sql.some_rows(table), part))  # type: ignore[arg-type]
+        return found
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""

@@ -172,6 +172,5 @@ def _locked(name: str) -> Iterator[str]:
 
 def tables_of() -> tuple[str, ...]:
     """Every table with rows of stores, with its schema."""
-    names = ("heads", "blobs", "addresses", "terms", "counts", "texts", "words")
-    own = tuple(f"{SCHEMA}.{name}" for name in names)
+    own = tuple(f"{SCHEMA}.{name}" for name in ("heads", "blobs", "addresses", "terms", "counts"))
     return own + tuple(name_of(table) for table in KEYED_TABLES)

@@ -237,6 +237,7 @@ _OURS = (
     "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     f"WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p')"
 )
+TABLES = f"SELECT '{SCHEMA}.' || quote_ident(c.relname) {_OURS} AND NOT c.relispartition"
 OWNED = f"SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) {_OURS}"
 SIZE = f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_OURS}"
 

@@ -92,7 +92,8 @@ class PostgresStore:
             f"{head.replace(' FROM', number + ' FROM', 1)} FOR UPDATE"
         )
         self._counts = Counts()
-        self._copies = not self._is_watched()
+        watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
+        self._copies = not watched
         self._turns = Turns(self._database, self._begin, self._kept)
         self._let_go = weakref.finalize(self, self._database.close)
 
@@ -105,17 +106,6 @@ class PostgresStore:
     def beside(self) -> Beside:
         """What stands beside the tables: further ones in the same database."""
         return Beside(database=self._database, store_id=self.store_id)
-
-    def _is_watched(self) -> bool:
-        """Whether row-level security holds for this role, so that it may not COPY."""
-        if not self._database.engine.policies:
-            return False
-        connection = self._database.connect()
-        try:
-            row = connection.execute(sql.WATCHED).fetchone()
-        finally:
-            connection.close()
-        return bool(row and row[0])
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
@@ -131,7 +121,7 @@ class PostgresStore:
             finally:
                 reader.ended()
         finally:
-            database.end(connection)
+            database.end(connection, "COMMIT")
 
     def write(self, work: Callable[[PostgresWriter], T]) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
@@ -171,7 +161,7 @@ class PostgresStore:
             self._turns.write(touch, alone=True)
         else:
             connection, _ = database.begin(self._read_text, Pause(database.patience))
-            database.end(connection)
+            database.end(connection, "COMMIT")
 
     def flush(self) -> None:
         """Nothing to do: index rows are committed with their grains."""

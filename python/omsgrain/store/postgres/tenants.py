@@ -16,10 +16,11 @@ import psycopg
 from psycopg import sql
 
 from omsgrain.errors import StoreError
+from omsgrain.store.postgres import statements
 from omsgrain.store.postgres.database import Database
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
-from omsgrain.store.postgres.schema import SCHEMA, tables_of
+from omsgrain.store.postgres.schema import SCHEMA
 from omsgrain.store.tables import FORMAT
 
 __all__ = ["DEFAULT", "admit", "store_of"]
@@ -28,6 +29,9 @@ DEFAULT = "default"
 """The tenant of a database that has but one."""
 
 _LONGEST = 200
+
+_COMMON = f"{SCHEMA}.versions", f"{SCHEMA}.stores"
+"""Tables that are not of one store."""
 
 _FIND = f"SELECT store_id, format FROM {SCHEMA}.stores WHERE tenant = %s"
 _MAKE = (
@@ -91,15 +95,13 @@ def admit(database: Database, store_id: int, role: str) -> None:
         StoreError: there is no such role, or ours may not give it that right.
     """
     name = sql.Identifier(role)
-    rights = (
-        ("USAGE ON SCHEMA", SCHEMA),
-        ("SELECT ON", f"{SCHEMA}.versions"),
-        ("SELECT ON", f"{SCHEMA}.stores"),
-        *(("SELECT, INSERT, UPDATE, DELETE ON", table) for table in tables_of()),
-    )
+    rights = [("USAGE ON SCHEMA", SCHEMA), *(("SELECT ON", table) for table in _COMMON)]
     connection = database.connect()
     try:
         connection.execute("BEGIN")
+        tables = [table for (table,) in connection.execute(statements.TABLES).fetchall()]
+        every = "SELECT, INSERT, UPDATE, DELETE ON"
+        rights += [(every, table) for table in tables if table not in _COMMON]
         for right, thing in rights:
             connection.execute(
                 sql.SQL("GRANT {} {} TO {}").format(sql.SQL(right), sql.SQL(thing), name)

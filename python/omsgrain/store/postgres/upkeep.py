@@ -26,7 +26,7 @@ from omsgrain.store.postgres.database import Database
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import PostgresReader
-from omsgrain.store.postgres.schema import KEYED_TABLES, tables_of
+from omsgrain.store.postgres.schema import KEYED_TABLES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import FORMAT_RECORD, HEAD_RECORD, META, SEQUENCE, STATES, Table
@@ -85,8 +85,8 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
 def past_of(reader: PostgresReader, numbers: Sequence[int]) -> set[bytes]:
     """Return the ends of the places of the past grains among some."""
     keys = [SEQUENCE.pack(seq) for seq in numbers]
-    found = reader.among(sql.some_rows(STATES), keys)
-    return {key[-4:] for key, row in found if row and row[0] & PAST}
+    found = reader.some_rows(STATES, keys)
+    return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
 
 
 # --- the tables -----------------------------------------------------------------------------------
@@ -115,7 +115,10 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
         if not (row and row[0]):
             raise StoreError("only the role that owns the tables can have them written anew")
         before = _size(connection)
-        for table in tables_of() if tables is None else tables:
+        connection.execute(f"SET lock_timeout = {round(database.patience * 1000)}")
+        if tables is None:
+            tables = [table for (table,) in connection.execute(sql.TABLES).fetchall()]
+        for table in tables:
             connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
         return CompactReport(before, _size(connection))
     except psycopg.Error as error:

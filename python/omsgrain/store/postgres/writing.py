@@ -9,20 +9,16 @@ from what waits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from hashlib import sha256
 from typing import Any
-
-import psycopg
 
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.adding import Added, Terms, add, add_terms, terms_of
+from omsgrain.store.postgres.adding import Added, Statement, terms_of
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.indexing import IndexWriter
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.pool import Connection
-from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.state import forget
 from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
@@ -32,7 +28,7 @@ _GATHERED = 16 << 20  # bytes that wait at the most
 _ROW = 64  # what a row is taken for, beside its bytes
 
 
-class PostgresWriter(PostgresReader):
+class PostgresWriter(IndexWriter):
     """Writes in one transaction, which has locked the head of the store.
 
     Args:
@@ -42,10 +38,6 @@ class PostgresWriter(PostgresReader):
         head: its head.
         counts: the terms that have a count, as this process knew them.
         copies: whether COPY is let.
-
-    Attributes:
-        broken: what the database refused first; the transaction is lost from then on.
-        committing: the commit was sent.
     """
 
     def __init__(
@@ -58,35 +50,14 @@ class PostgresWriter(PostgresReader):
         *,
         copies: bool,
     ) -> None:
-        super().__init__(connection, place, store_id, head)
-        self._ahead = None  # answers change
-        self._base = head
-        self._copies = copies
+        super().__init__(connection, place, store_id, head, copies=copies)
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
         self._meta: dict[bytes, bytes] | None = None  # as they are in the table
         self._size = 0
-        self._sent = False
-        self.broken: psycopg.Error | None = None
-        self.committing = False
         self.counts = counts.loaded(self)
-
-    def run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows, if it gives any."""
-        return self._run(text, *params)
-
-    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
-        """The driver's errors pass as they are: what can be tried again is decided above."""
-        if self._ended:
-            raise StoreError("the transaction is over")
-        try:
-            cursor = self._cursor.execute(text, params)
-            return cursor.fetchall() if cursor.description is not None else []
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
 
     # --- what waits -----------------------------------------------------------------------------
 
@@ -120,7 +91,8 @@ class PostgresWriter(PostgresReader):
         """
         statements = self._statements()
         if not (statements or self._sent or self.head != self._base):
-            self.run("ROLLBACK")
+            # The lock alone would make the commit wait for the disk; see also ``Database.end``.
+            self._send([("SET LOCAL synchronous_commit = off", ()), ("COMMIT", ())])
             return
         if self.head != self._base:
             statements.append((sql.SET_HEAD, (*self.head, self.store_id)))
@@ -128,25 +100,9 @@ class PostgresWriter(PostgresReader):
         self.committing = True
         self._send(statements)
 
-    def _send(self, statements: list[tuple[str, tuple[Any, ...]]]) -> None:
-        self._sent = True
-        try:
-            with self._together():
-                for text, params in statements:
-                    self._cursor.execute(text, params)
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
-
-    def _together(self) -> AbstractContextManager[object]:
-        """One round trip for many statements, where the client library can."""
-        if psycopg.Pipeline.is_supported():
-            return self.connection.pipeline()
-        return nullcontext()
-
-    def _statements(self) -> list[tuple[str, tuple[Any, ...]]]:
+    def _statements(self) -> list[Statement]:
         """What waits, as statements in the order in which they must run."""
-        statements: list[tuple[str, tuple[Any, ...]]] = []
+        statements: list[Statement] = []
         if self._moves:
             self._move()
         if self._grains:
@@ -159,22 +115,17 @@ class PostgresWriter(PostgresReader):
             if kept:
                 keys, values = [key for key, _ in kept], [value for _, value in kept]
                 statements.append((sql.set_rows(table), (self.store_id, keys, values)))
+        if META in self._rows:
+            self._meta = None
         self._rows, self._size = {}, 0
         return statements
 
-    def _added(self) -> list[tuple[str, tuple[Any, ...]]]:
+    def _added(self) -> list[Statement]:
         grains, self._grains, self._numbers = [*self._grains.values()], {}, {}
         past = {SEQUENCE.pack(seq)[-4:] for seq, is_past in self._moves.items() if is_past}
         self._moves = {}
         terms = terms_of(grains, past)
-        self._sent = True
-        try:
-            statements = add(
-                self.connection, self.store_id, grains, terms, copies=self._copies
-            )
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
+        statements = self._adding(grains, terms)
         statements += self._recounted(terms.changes())
         chosen = self.counts.chosen(grains)
         if chosen:
@@ -182,16 +133,6 @@ class PostgresWriter(PostgresReader):
             statements = []
             self.counts = self.counts.noticed(self, chosen)
         return statements
-
-    def _recounted(
-        self, changes: dict[bytes, tuple[int, int]]
-    ) -> list[tuple[str, tuple[Any, ...]]]:
-        changed = self.counts.changed(changes)
-        if not changed:
-            return []
-        current = [change for change, _ in changed.values()]
-        past = [change for _, change in changed.values()]
-        return [(sql.ADD_COUNTS, ([*changed], current, past, self.store_id))]
 
     def _wait(self, size: int) -> None:
         """Note that something more waits; send it all if that has become much."""
@@ -259,7 +200,7 @@ class PostgresWriter(PostgresReader):
         forget(self, seq)
         _, digest, blob = grains[0]
         self.drop_terms(self._rows_of(grains))
-        statements: list[tuple[str, tuple[Any, ...]]] = [
+        statements: list[Statement] = [
             (sql.DROP_ADDRESS, (self.store_id, digest, seq)),
             (sql.DROP_BLOB, (self.store_id, seq)),
         ]
@@ -306,37 +247,6 @@ class PostgresWriter(PostgresReader):
             for statement, params in self._recounted(changes):
                 self.run(statement, *params)
 
-    def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
-        """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
-        sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
-        rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
-        if len(sound) < len(grains):
-            whole = {seq for seq, _, _ in sound}
-            for seq, _, _ in grains:
-                if seq not in whole:
-                    end = SEQUENCE.pack(seq)[-4:]
-                    rows += self.run(sql.TERMS_BY_NUMBER, self.store_id, end)  # type: ignore[arg-type]
-        return rows
-
-    def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Delete index rows."""
-        if not rows:
-            return
-        keys, places = [key for key, _ in rows], [place for _, place in rows]
-        changes: dict[bytes, tuple[int, int]] = {}
-        for key, past in self.run(sql.DROP_TERMS, keys, places, self.store_id):
-            current, before = changes.get(key, (0, 0))
-            changes[key] = (current, before - 1) if past else (current - 1, before)
-        self._sent = True
-        for statement, params in self._recounted(changes):
-            self.run(statement, *params)
-
-    def add_terms(self, terms: Terms) -> None:
-        """Write index rows of grains that are there already, and count them nowhere."""
-        self._send(
-            add_terms(self.connection, self.store_id, terms, copies=self._copies)
-        )
-
     # --- rows -----------------------------------------------------------------------------------
 
     def row(self, table: Table, key: bytes) -> bytes | None:
@@ -351,13 +261,21 @@ class PostgresWriter(PostgresReader):
         rows = self.run(sql.row(table), self.store_id, key)
         return rows[0][0] if rows else None
 
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there; of what waits, those."""
+        waiting = self._rows.get(table, {})
+        asked = [key for key in keys if key not in waiting]
+        found = {key: value for key in keys if (value := waiting.get(key)) is not None}
+        for start in range(0, len(asked), sql.TOGETHER):
+            part = asked[start : start + sql.TOGETHER]
+            found.update(self.run(sql.some_rows(table), part, self.store_id))  # type: ignore[arg-type]
+        return found
+
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
         if not 0 < len(key) <= LONGEST_KEY:
             raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
         self._rows.setdefault(table, {})[key] = value
-        if table is META:
-            self._meta = None
         self._wait(len(key) + len(value or b""))
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
@@ -366,7 +284,3 @@ class PostgresWriter(PostgresReader):
             if table.split:
                 key, value = key + value, b""
             self.set_row(table, key, value)
-
-    def touch(self) -> None:
-        """Make this a commit that has something to write."""
-        self._send([(sql.SET_HEAD, (*self.head, self.store_id))])

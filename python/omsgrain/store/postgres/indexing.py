@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a write transaction sends, and what it does to index rows."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
+from typing import Any
+
+import psycopg
+
+from omsgrain.errors import StoreError
+from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.adding import Added, Statement, Terms, add, add_terms, terms_of
+from omsgrain.store.postgres.counting import Counts
+from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.reading import PostgresReader
+from omsgrain.store.tables import SEQUENCE
+
+__all__ = ["IndexWriter"]
+
+
+class IndexWriter(PostgresReader):
+    """A transaction that has locked the head of the store.
+
+    Attributes:
+        broken: what the database refused first; the transaction is lost from then on.
+        committing: the commit was sent.
+        counts: the terms that have a count.
+    """
+
+    counts: Counts
+
+    def __init__(
+        self, connection: Connection, place: Place, store_id: int, head: Head, *, copies: bool
+    ) -> None:
+        super().__init__(connection, place, store_id, head)
+        self._ahead = None  # answers change
+        self._base = head
+        self._copies = copies
+        self._sent = False
+        self.broken: psycopg.Error | None = None
+        self.committing = False
+
+    def run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it gives any."""
+        return self._run(text, *params)
+
+    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """The driver's errors pass as they are: what can be tried again is decided above."""
+        if self._ended:
+            raise StoreError("the transaction is over")
+        try:
+            cursor = self._cursor.execute(text, params)
+            return cursor.fetchall() if cursor.description is not None else []
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+
+    def _send(self, statements: list[Statement]) -> None:
+        self._sent = True
+        try:
+            with self._together():
+                for text, params in statements:
+                    self._cursor.execute(text, params)
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+
+    def _together(self) -> AbstractContextManager[object]:
+        """One round trip for many statements, where the client library can."""
+        if psycopg.Pipeline.is_supported():
+            return self.connection.pipeline()
+        return nullcontext()
+
+    def touch(self) -> None:
+        """Make this a commit that has something to write."""
+        self._send([(sql.SET_HEAD, (*self.head, self.store_id))])
+
+    # --- index rows -----------------------------------------------------------------------------
+
+    def _adding(self, grains: list[Added], terms: Terms) -> list[Statement]:
+        """Copy grains and their index rows, or return the statements that add them."""
+        self._sent = True
+        try:
+            return add(self.connection, self.store_id, grains, terms, copies=self._copies)
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+
+    def _recounted(self, changes: dict[bytes, tuple[int, int]]) -> list[Statement]:
+        changed = self.counts.changed(changes)
+        if not changed:
+            return []
+        current = [change for change, _ in changed.values()]
+        past = [change for _, change in changed.values()]
+        return [(sql.ADD_COUNTS, ([*changed], current, past, self.store_id))]
+
+    def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
+        """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
+        sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
+        rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
+        if len(sound) < len(grains):
+            whole = {seq for seq, _, _ in sound}
+            for seq, _, _ in grains:
+                if seq not in whole:
+                    end = SEQUENCE.pack(seq)[-4:]
+                    rows += self.run(sql.TERMS_BY_NUMBER, self.store_id, end)  # type: ignore[arg-type]
+        return rows
+
+    def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Delete index rows."""
+        if not rows:
+            return
+        keys, places = [key for key, _ in rows], [place for _, place in rows]
+        changes: dict[bytes, tuple[int, int]] = {}
+        for key, past in self.run(sql.DROP_TERMS, keys, places, self.store_id):
+            current, before = changes.get(key, (0, 0))
+            changes[key] = (current, before - 1) if past else (current - 1, before)
+        self._sent = True
+        for statement, params in self._recounted(changes):
+            self.run(statement, *params)
+
+    def add_terms(self, terms: Terms) -> None:
+        """Write index rows of grains that are there already, and count them nowhere."""
+        self._send(
+            add_terms(self.connection, self.store_id, terms, copies=self._copies)
+        )
