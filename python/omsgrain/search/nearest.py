@@ -33,6 +33,7 @@ Accept: TypeAlias = Callable[[int], bool]
 
 _LIMIT = 10_000
 _PAGE = 256 << 10  # bytes of vectors at a time: they stay in the processor's cache
+_TOGETHER = 64  # grains whose vectors are asked for at once
 _FIRST, _MOST = 256, 4_096  # candidates from a graph: at first, and before all are compared
 _ROUNDED = 1e-3
 
@@ -157,11 +158,10 @@ def _exact(query: bytes, rows: _Rows, limit: int, accept: Accept | None) -> _Fou
 
 def _rows(reader: Reader, model: Model, seqs: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
     """The rows of some grains, in order, since neighbours share pages."""
-    for seq in sorted(seqs):
-        key = model.key(seq)
-        row = reader.row(VECTORS, key)
-        if row is not None:
-            yield key, row
+    rest = iter(sorted(seqs))
+    while keys := [model.key(seq) for seq in islice(rest, _TOGETHER)]:
+        found = reader.some_rows(VECTORS, keys)
+        yield from ((key, found[key]) for key in keys if key in found)
 
 
 def _through(

@@ -231,10 +231,12 @@ def _all(reader: Reader) -> Iterator[tuple[int, int, str]]:
 
 
 def _some(reader: Reader, seqs: Iterable[int]) -> Iterator[tuple[int, int, str]]:
-    known = models(reader).values()
-    for seq in seqs:
+    known, rest = models(reader).values(), iter(seqs)
+    while some := list(islice(rest, _TOGETHER)):
         for model in known:
-            yield from _row(model, seq, reader.row(VECTORS, model.key(seq)))
+            found = reader.some_rows(VECTORS, [model.key(seq) for seq in some])
+            for seq in some:
+                yield from _row(model, seq, found.get(model.key(seq)))
 
 
 def _row(model: Model, seq: int, row: bytes | None) -> Iterator[tuple[int, int, str]]:
