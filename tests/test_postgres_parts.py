@@ -15,7 +15,7 @@ from facts import ALL, facts
 from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Which
-from omsgrain.store.postgres import adding, schema, statements
+from omsgrain.store.postgres import adding, arrays, schema, statements
 from omsgrain.store.postgres.adding import terms_of
 from omsgrain.store.postgres.ahead import Ahead
 from omsgrain.store.postgres.counting import Counts
@@ -155,6 +155,42 @@ def test_rows_for_copy_are_those_for_insert(past: set[bytes]) -> None:
     assert terms.changes(-1)[ALL] == (len(past) - 9, -len(past))
     counts = Counts(3, frozenset([ALL, b"other"]))
     assert counts.changed(changes) == {ALL: changes[ALL]}
+
+
+def items(array: bytes) -> list[bytes]:
+    """Read an array as a server does."""
+    dimensions, nulls, _ = struct.unpack_from(">iiI", array)
+    assert nulls == 0
+    if not dimensions:
+        assert len(array) == 12
+        return []
+    count, first = struct.unpack_from(">ii", array, 12)
+    assert (dimensions, first) == (1, 1)
+    at, found = 20, []
+    while at < len(array):
+        (size,) = struct.unpack_from(">i", array, at)
+        found.append(array[at + 4 : at + 4 + size])
+        at += 4 + size
+    assert len(found) == count
+    return found
+
+
+@given(st.lists(st.tuples(st.binary(max_size=6), st.integers(0, 3)), max_size=5))
+def test_arrays(given: list[tuple[bytes, int]]) -> None:
+    some, counts = [item for item, _ in given], [count for _, count in given]
+    assert items(arrays.byteas(some)) == some
+    assert items(arrays.repeated(given)) == [item for item, n in given for _ in range(n)]
+    assert items(arrays.numbers(counts)) == [n.to_bytes(8, "big") for n in counts]
+    assert items(arrays.flags([n > 1 for n in counts])) == [bytes([n > 1]) for n in counts]
+    alike = [bytes([n]) * 4 for n in counts]
+    assert items(arrays.alike(alike, 4)) == alike
+
+
+def test_terms_as_arrays_are_their_columns() -> None:
+    grains = [(seq, digest, blob) for seq, (digest, blob) in enumerate(facts(9), start=1)]
+    terms = terms_of(grains, {b"\0\0\0\2"})
+    keys, past, places = terms.columns()
+    assert [items(array) for array in terms.arrays()] == [keys, [bytes([p]) for p in past], places]
 
 
 # --- questions for whole pages ---------------------------------------------------------------------

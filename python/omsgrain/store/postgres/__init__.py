@@ -35,6 +35,7 @@ pool         connections;  database: how transactions begin and end
 statements   everything that the database is asked, as SQL
 reading      a snapshot;  ahead: what is read of many grains at once
 writing      a write transaction: what waits;  indexing: what is sent, and index rows
+arrays       columns as the server takes them
 adding       grains and index rows on their way in, by COPY or INSERT
 counting     how many grains have a term, for terms that many have
 turns        works that share a commit, and those that are run again

@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 
 from omsgrain import _core
 from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.arrays import Array, alike, byteas, flags, numbers, repeated
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.schema import SCHEMA
 
-__all__ = ["Added", "Statement", "Terms", "add", "add_terms", "terms_of"]
+__all__ = ["PLACE", "Added", "Statement", "Terms", "add", "add_terms", "terms_of"]
+
+PLACE = 16
+"""Bytes of a place."""
 
 _COPIED = 64  # grains from which on COPY's three round trips are worth it
 _TOGETHER = 65_536  # bytes handed to the driver at a time, about
@@ -59,6 +63,12 @@ class Terms(NamedTuple):
             found[key] = sign * (len(places) - past), sign * past
         return found
 
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The rows as arrays: key, past, place."""
+        keys = repeated((key, len(places)) for key, places in self.lists)
+        places = [place for _, places in self.lists for place in places]
+        return keys, flags([place[12:] in self.past for place in places]), alike(places, PLACE)
+
     def columns(self) -> tuple[list[bytes], list[bool], list[bytes]]:
         """The rows as columns: key, past, place."""
         keys = [key for key, places in self.lists for _ in places]
@@ -89,10 +99,11 @@ def add(
         _copy(connection, "blobs (store_id, seq, digest, blob)", _blobs(store_id, grains))
         _copy(connection, "addresses (store_id, digest, seq)", _addresses(store_id, ordered))
         return add_terms(connection, store_id, terms, copies=True)
-    seqs, digests, blobs = ([*column] for column in zip(*grains, strict=True))
+    seqs, digests = numbers([seq for seq, _, _ in grains]), byteas([d for _, d, _ in grains])
+    by_address = byteas([d for d, _ in ordered]), numbers([seq for _, seq in ordered])
     statements: list[Statement] = [
-        (sql.ADD_BLOBS, (store_id, seqs, digests, blobs)),
-        (sql.ADD_ADDRESSES, (store_id, [d for d, _ in ordered], [s for _, s in ordered])),
+        (sql.ADD_BLOBS, (store_id, seqs, digests, byteas([blob for _, _, blob in grains]))),
+        (sql.ADD_ADDRESSES, (store_id, *by_address)),
     ]
     return statements + add_terms(connection, store_id, terms, copies=False)
 
@@ -106,7 +117,7 @@ def add_terms(
     if copies:
         _copy(connection, "terms (store_id, key, past, place)", _terms(store_id, terms))
         return []
-    return [(sql.ADD_TERMS, (store_id, *terms.columns()))]
+    return [(sql.ADD_TERMS, (store_id, *terms.arrays()))]
 
 
 def _copy(connection: Connection, target: str, rows: Iterable[bytes]) -> None:

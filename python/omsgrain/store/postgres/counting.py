@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
+from omsgrain.store.postgres.arrays import byteas
 
 if TYPE_CHECKING:
     from omsgrain.store.postgres.writing import PostgresWriter
@@ -65,12 +66,12 @@ class Counts:
         keys = sorted({key for key, _ in terms_of(chosen).lists} - self.keys)
         if not keys:
             return self
-        many = [key for (key,) in writer.run(sql.MANY, keys, writer.store_id, MANY, MANY)]
+        many = [key for (key,) in writer.run(sql.MANY, byteas(keys), writer.store_id, MANY, MANY)]
         return self.counted(writer, many) if many else self
 
     def counted(self, writer: PostgresWriter, keys: list[bytes]) -> Counts:
         """Give rows to terms, which have none."""
         number, last = writer.store_id, writer.head.ordinal
-        writer.run(sql.COUNT, number, last, number, number, keys)
+        writer.run(sql.COUNT, number, last, number, number, byteas(keys))
         writer.head = writer.head._replace(ordinal=last + len(keys))
         return Counts(writer.head.ordinal, self.keys.union(keys))

@@ -12,6 +12,7 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, Statement, Terms, add, add_terms, terms_of
+from omsgrain.store.postgres.arrays import byteas, numbers
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.place import Place
@@ -94,9 +95,9 @@ class IndexWriter(PostgresReader):
         changed = self.counts.changed(changes)
         if not changed:
             return []
-        current = [change for change, _ in changed.values()]
-        past = [change for _, change in changed.values()]
-        return [(sql.ADD_COUNTS, ([*changed], current, past, self.store_id))]
+        current = numbers([change for change, _ in changed.values()])
+        past = numbers([change for _, change in changed.values()])
+        return [(sql.ADD_COUNTS, (byteas([*changed]), current, past, self.store_id))]
 
     def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
         """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
@@ -114,7 +115,7 @@ class IndexWriter(PostgresReader):
         """Delete index rows."""
         if not rows:
             return
-        keys, places = [key for key, _ in rows], [place for _, place in rows]
+        keys, places = byteas([key for key, _ in rows]), byteas([place for _, place in rows])
         changes: dict[bytes, tuple[int, int]] = {}
         for key, past in self.run(sql.DROP_TERMS, keys, places, self.store_id):
             current, before = changes.get(key, (0, 0))

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from omsgrain.errors import StoreError
+from omsgrain.store.postgres.arrays import register
 from omsgrain.store.postgres.place import Place
 
 __all__ = ["Connection", "Pool"]
@@ -81,6 +82,7 @@ class Pool:
             self.place.conninfo, autocommit=True, prepare_threshold=_PREPARED[0]
         )
         connection.prepared_max = _PREPARED[1]
+        register(connection)
         try:
             connection.execute(self._settings)
         except BaseException:

@@ -13,8 +13,10 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, stored
+from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.ahead import Ahead
+from omsgrain.store.postgres.arrays import Array, byteas, flags
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.place import Place
@@ -27,7 +29,11 @@ __all__ = ["PostgresReader", "beyond"]
 _ROWS = 16, 512  # rows of a table read at a time, at first and at the most
 _PLACES = 16, 1_024  # the same of places
 _KEYS = 16, 256  # the same of terms
-_PASTS: dict[Which, list[bool]] = {"current": [False], "past": [True], "all": [False, True]}
+_PASTS: dict[Which, Array] = {
+    "current": flags([False]),
+    "past": flags([True]),
+    "all": flags([False, True]),
+}
 
 
 class PostgresReader:
@@ -71,9 +77,9 @@ class PostgresReader:
         """Ask for rows of one table of keys and values."""
         return self.all(text, *params)
 
-    def among(self, text: str, asked: list[Any]) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array) -> list[tuple[Any, ...]]:
         """Ask for those of a list that are there."""
-        return self._run(text, asked, self.store_id) if asked else []
+        return self._run(text, asked, self.store_id)
 
     def one(self, text: str, *params: Any) -> Any:
         """Ask for one value; None if there is no row."""
@@ -99,7 +105,7 @@ class PostgresReader:
         """Return the sequence number of each; None where there is no such grain."""
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
-            known.update(self.among(sql.FIND, [*digests[start : start + sql.TOGETHER]]))
+            known.update(self.among(sql.FIND, byteas(digests[start : start + sql.TOGETHER])))
         return [known.get(digest) for digest in digests]
 
     def page(
@@ -152,7 +158,7 @@ class PostgresReader:
         ]
 
     def _blobs_of(self, numbers: list[int]) -> dict[int, bytes]:
-        return dict(self.among(sql.BLOBS, numbers))  # type: ignore[arg-type]
+        return dict(self.among(sql.BLOBS, arrays.numbers(numbers)))  # type: ignore[arg-type]
 
     # --- terms ----------------------------------------------------------------------------------
 
@@ -169,7 +175,7 @@ class PostgresReader:
         return bool(self._has_of(key, [place], which))
 
     def _has_of(self, key: bytes, places: list[bytes], which: Which) -> set[bytes]:
-        return {place for (place,) in self.all(sql.HAS, key, _PASTS[which], places)}
+        return {place for (place,) in self.all(sql.HAS, key, _PASTS[which], byteas(places))}
 
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
@@ -230,7 +236,7 @@ class PostgresReader:
         """Return the values of those of some keys that are there."""
         found: dict[bytes, bytes] = {}
         for start in range(0, len(keys), sql.TOGETHER):
-            part = [*keys[start : start + sql.TOGETHER]]
+            part = byteas(keys[start : start + sql.TOGETHER])
             found.update(self.among(sql.some_rows(table), part))  # type: ignore[arg-type]
         return found
 

@@ -21,6 +21,7 @@ from omsgrain.store.opening import failure as disk_failure
 from omsgrain.store.opening import sync_names
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
+from omsgrain.store.postgres.arrays import byteas, numbers
 from omsgrain.store.postgres.counting import MANY
 from omsgrain.store.postgres.database import Database
 from omsgrain.store.postgres.failures import failure
@@ -64,7 +65,7 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
         known = writer.find([digest for _, digest, _ in good])
         lost = [(d, s) for (s, d, _), seq in zip(good, known, strict=True) if seq != s]
         if lost:
-            lists = [d for d, _ in lost], [s for _, s in lost]
+            lists = byteas([d for d, _ in lost]), numbers([s for _, s in lost])
             writer.run(sql.SET_ADDRESSES, writer.store_id, *lists)
         grains, readdressed = grains + len(good), readdressed + len(lost)
         rows += sum(len(places) for _, places in terms.lists)
@@ -82,9 +83,9 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
     return RebuildReport(grains, rows, readdressed, tuple(damaged))
 
 
-def past_of(reader: PostgresReader, numbers: Sequence[int]) -> set[bytes]:
+def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
     """Return the ends of the places of the past grains among some."""
-    keys = [SEQUENCE.pack(seq) for seq in numbers]
+    keys = [SEQUENCE.pack(seq) for seq in seqs]
     found = reader.some_rows(STATES, keys)
     return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
 

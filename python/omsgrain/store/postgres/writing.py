@@ -12,8 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from omsgrain.errors import StoreError
+from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, Statement, terms_of
+from omsgrain.store.postgres.arrays import Array, byteas, flags
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.indexing import IndexWriter
@@ -66,7 +68,7 @@ class PostgresWriter(IndexWriter):
         self.settle()
         return self.run(text, self.store_id, *params)
 
-    def among(self, text: str, asked: list[Any]) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array) -> list[tuple[Any, ...]]:
         """Ask for those of a list that are there; all that waits is sent before."""
         self.settle()
         return super().among(text, asked)
@@ -111,9 +113,9 @@ class PostgresWriter(IndexWriter):
             dropped = [key for key, value in rows.items() if value is None]
             kept = sorted((key, value) for key, value in rows.items() if value is not None)
             if dropped:
-                statements.append((sql.drop_rows(table), (dropped, self.store_id)))
+                statements.append((sql.drop_rows(table), (byteas(dropped), self.store_id)))
             if kept:
-                keys, values = [key for key, _ in kept], [value for _, value in kept]
+                keys, values = byteas([k for k, _ in kept]), byteas([v for _, v in kept])
                 statements.append((sql.set_rows(table), (self.store_id, keys, values)))
         if META in self._rows:
             self._meta = None
@@ -154,7 +156,7 @@ class PostgresWriter(IndexWriter):
         """Look in the table of addresses, as it is; what waits stays waiting."""
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
-            part = [*digests[start : start + sql.TOGETHER]]
+            part = byteas(digests[start : start + sql.TOGETHER])
             known.update(self.run(sql.FIND, part, self.store_id))  # type: ignore[arg-type]
         return [known.get(digest) for digest in digests]
 
@@ -212,7 +214,7 @@ class PostgresWriter(IndexWriter):
 
     def grains_of(self, numbers: list[int]) -> list[Added]:
         """Return numbers, addresses and blobs of those that are there."""
-        return self.among(sql.GRAINS, numbers)  # type: ignore[return-value]
+        return self.among(sql.GRAINS, arrays.numbers(numbers))  # type: ignore[return-value]
 
     # --- the index ------------------------------------------------------------------------------
 
@@ -229,15 +231,15 @@ class PostgresWriter(IndexWriter):
         self._moves = {seq: past for seq, past in self._moves.items() if seq in self._grains}
         numbers = [*moves]
         for start in range(0, len(numbers), sql.TOGETHER):
-            part = numbers[start : start + sql.TOGETHER]
+            part = arrays.numbers(numbers[start : start + sql.TOGETHER])
             grains: list[Added] = self.run(sql.GRAINS, part, self.store_id)  # type: ignore[assignment]
             rows = self._rows_of(grains)
             if not rows:
                 continue
-            keys = [key for key, _ in rows]
+            keys = byteas([key for key, _ in rows])
             places = [place for _, place in rows]
-            past = [moves[int.from_bytes(place[12:], "big")] for place in places]
-            moved = self.run(sql.MOVE_TERMS, keys, past, places, self.store_id)
+            past = flags([moves[int.from_bytes(place[12:], "big")] for place in places])
+            moved = self.run(sql.MOVE_TERMS, keys, past, byteas(places), self.store_id)
             self._sent = True
             changes: dict[bytes, tuple[int, int]] = {}
             for key, now in moved:
@@ -267,7 +269,7 @@ class PostgresWriter(IndexWriter):
         asked = [key for key in keys if key not in waiting]
         found = {key: value for key in keys if (value := waiting.get(key)) is not None}
         for start in range(0, len(asked), sql.TOGETHER):
-            part = asked[start : start + sql.TOGETHER]
+            part = byteas(asked[start : start + sql.TOGETHER])
             found.update(self.run(sql.some_rows(table), part, self.store_id))  # type: ignore[arg-type]
         return found
 
