@@ -70,9 +70,8 @@ class Sessions:
         pause = Pause(database.patience)
         begin += f"; SET LOCAL omsgrain.store = '{self.store_id}'"
         if database.engine.tuned:
-            # The pool's plans are made without values; a search is worth one of its own, but not
-            # worth being compiled.
-            begin += "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
+            # The pool's plans are made without values; a search is worth one of its own.
+            begin += "; SET LOCAL plan_cache_mode = force_custom_plan"
         while True:
             connection, _ = database.begin(begin, pause)
             try:
