@@ -23,7 +23,7 @@ from omsgrain.gateways.aimem.exporting import export_bundle
 from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.grain import Grain
 from omsgrain.store.base import Writer
-from persons import Clock, EVERYWHERE, opened
+from persons import EVERYWHERE, Clock, opened
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -29,7 +29,7 @@ from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.grain import Grain
 from omsgrain.privacy import load
 from omsgrain.store.memory import MemoryStore
-from persons import Clock, EVERYWHERE, opened
+from persons import EVERYWHERE, Clock, opened
 
 
 @pytest.fixture(params=EVERYWHERE)

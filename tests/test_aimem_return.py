@@ -19,7 +19,7 @@ from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.gateways.aimem import erase_tenant, export_bundle, export_stream, import_bundle
 from omsgrain.store.memory import MemoryStore
-from persons import Clock, EVERYWHERE, opened
+from persons import EVERYWHERE, Clock, opened
 
 
 @pytest.fixture(params=EVERYWHERE)

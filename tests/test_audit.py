@@ -27,8 +27,6 @@ from omsgrain.errors import (
 from omsgrain.store import audit
 from omsgrain.store.audit import AuditLog, AuditReport, Checkpoint, reading
 from omsgrain.store.base import Store, Writer
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import HELD, META, NOTES
 from store_contract import make_pairs, pair
 from trails import (

@@ -14,7 +14,6 @@ from kinds import POSTGRES, made
 from omsgrain import errors as err
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
-from omsgrain.store.memory import MemoryStore
 
 TIME = 1_700_000_000_000
 NOW = TIME + 1_000_000

@@ -19,7 +19,7 @@ from omsgrain.grain import make
 from omsgrain.privacy import load
 from omsgrain.store import due
 from omsgrain.store.sealed import SealedStore
-from persons import ANN, Clock, DAY, EVERYWHERE, NOW, SHOP, belief, consent, current, opened
+from persons import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, consent, current, opened
 
 ABSENT = "ab" * 32
 CASCADE = {"mode": "consent_cascade"}

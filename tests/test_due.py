@@ -19,7 +19,7 @@ from omsgrain.store.base import Writer
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.sealed import SealedStore
 from omsgrain.store.tables import BLOBS, DUE, SEQUENCE
-from persons import Clock, DAY, EVERYWHERE, NOW, belief, consent, current, opened
+from persons import DAY, EVERYWHERE, NOW, Clock, belief, consent, current, opened
 
 CASCADE = {"mode": "consent_cascade"}
 USER: dict[str, Any] = {"user_id": "ann-17"}

@@ -16,7 +16,6 @@ from omsgrain import errors as err
 from omsgrain.engine import Change
 from omsgrain.intake import Item
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import BLOBS
 
 TIME = 1_700_000_000_000

@@ -32,7 +32,7 @@ from omsgrain.store.tables import (
     VECTORS,
     VEILED,
 )
-from persons import ANN, Clock, DAY, EVERYWHERE, NAMES, NOW, SHOP, belief, consent, current, opened
+from persons import ANN, DAY, EVERYWHERE, NAMES, NOW, SHOP, Clock, belief, consent, current, opened
 from signing import ALICE
 
 LOCKED = {"mode": "locked", "authorized": [SHOP]}

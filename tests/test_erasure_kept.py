@@ -15,7 +15,7 @@ from omsgrain import errors as err
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.privacy import load
-from persons import ANN, Clock, DAY, EVERYWHERE, NOW, SHOP, belief, current, opened
+from persons import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, current, opened
 
 HELD = {"mode": "hold"}
 

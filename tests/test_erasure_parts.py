@@ -23,7 +23,7 @@ from omsgrain.store.tables import (
     PLAIN,
     TOMBSTONES,
 )
-from persons import Clock, EVERYWHERE, belief, opened
+from persons import EVERYWHERE, Clock, belief, opened
 
 
 @pytest.fixture

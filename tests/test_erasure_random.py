@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.store.tables import TABLES, Life
-from persons import ANN, Clock, EVERYWHERE, NAMES, SHOP, belief, opened
+from persons import ANN, EVERYWHERE, NAMES, SHOP, Clock, belief, opened
 
 WHO: tuple[dict[str, Any], ...] = (
     {},

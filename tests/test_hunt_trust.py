@@ -16,7 +16,7 @@ from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import BLIND, KEPT, NOTES, PLAIN, VEILED
-from persons import ANN, Clock, EVERYWHERE, KINDS, belief, opened
+from persons import ANN, EVERYWHERE, KINDS, Clock, belief, opened
 from signed_stores import signed_by
 from signing import ALICE, BOB
 

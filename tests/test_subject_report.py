@@ -23,7 +23,7 @@ from omsgrain.engine.rights.selector import FIELDS, MOST, OWN, Identities, selec
 from omsgrain.privacy import load
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.sealed import SealedStore
-from persons import ANN, Clock, DAY, EVERYWHERE, NAMES, NOW, SHOP, belief, consent, opened
+from persons import ANN, DAY, EVERYWHERE, NAMES, NOW, SHOP, Clock, belief, consent, opened
 from signing import ALICE, CAROL
 
 pytestmark = pytest.mark.filterwarnings("ignore::omsgrain.OmsWarning")

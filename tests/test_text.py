@@ -168,9 +168,7 @@ def test_a_filter_is_asked_until_there_are_enough(
     assert asked == list(range(100, 0, -1))
 
 
-def test_a_filter_that_refuses_too_much_ends_the_search(
-    store: MemoryStore, index: Texts
-) -> None:
+def test_a_filter_that_refuses_too_much_ends_the_search(store: MemoryStore, index: Texts) -> None:
     say(store, *(f"word {n}" for n in range(100)))
     found = index.search(store.read, "word", accept=lambda seq: seq in (95, 3), most=50)
     assert seqs(found) == [95]

@@ -14,14 +14,12 @@ from typing import Any
 
 import pytest
 
-from kinds import POSTGRES, made
 from embeddings import Floats, add, cosine, noise, put, remove, set_row
+from kinds import POSTGRES, made
 from omsgrain.errors import OmsError
 from omsgrain.search import vectors
 from omsgrain.search.nearest import Near, Nearest
 from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import EMBEDDED, EVENT, EVENTS, MODELS, VECTORS
 
 

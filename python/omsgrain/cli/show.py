@@ -85,9 +85,7 @@ def get(
 @click.option("--lenient", is_flag=True, help="Also show a blob that strict reading refuses.")
 @keys_option
 @output.json_option
-def show(
-    source: Where, address: str | None, with_hex: bool, lenient: bool, as_json: bool
-) -> None:
+def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:
     """Explain a grain byte by byte: the one at ADDRESS of STORE, or the blob in FILE."""
     from omsgrain import ops
 

@@ -23,8 +23,8 @@ from omsgrain.store.base import Reader, Unsealing, Writer
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import Sealer
     from omsgrain.index.conditions import Conditions
-    from omsgrain.search.nearest import Nearest
     from omsgrain.search.finding import Texts
+    from omsgrain.search.nearest import Nearest
     from omsgrain.search.vectors import Vector
 
 __all__ = ["Searching", "sealer_of"]

@@ -17,8 +17,8 @@ from omsgrain.ops import bundles, mif_files
 from omsgrain.ops.bundles import Document
 from omsgrain.ops.lookup import read_blob
 from omsgrain.ops.opening import open_store
-from omsgrain.store.home import Directory, Where, home_of
 from omsgrain.ops.signed import ENVELOPE, SIGNATURE, SignedBy, detached, is_detached, opened
+from omsgrain.store.home import Directory, Where, home_of
 
 _SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES, *mif_files.SUFFIXES)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from omsgrain.store.base import CheckReport, Store
     from omsgrain.store.postgres.database import Database
 
-__all__ = ["Beside", "Directory", "Durability", "Home", "Served", "Where", "beside", "directory_of", "home_of"]
+__all__ = [
+    "Beside",
+    "Directory",
+    "Durability",
+    "Home",
+    "Served",
+    "Where",
+    "beside",
+    "directory_of",
+    "home_of",
+]
 
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
 """What names a store: the path of its directory, or a URL."""

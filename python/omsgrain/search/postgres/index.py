@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text index of a store in PostgreSQL: tables that all processes feed and search.
 
-    index = PostgresTexts(database, store_id)
-    found = index.search(store.read, "shelf boxes")
+index = PostgresTexts(database, store_id)
+found = index.search(store.read, "shelf boxes")
 """
 
 from __future__ import annotations
