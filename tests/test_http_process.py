@@ -106,6 +106,13 @@ def test_workers_share_an_address_and_are_replaced(path: Path) -> None:
         assert store.verify().verified == 10
 
 
+def test_workers_end_with_the_one_that_looks_after_them(path: Path) -> None:
+    with Served(path, "--workers", 2, "--log-format", "json") as served:
+        served.end(signal.SIGKILL)  # it returns when all have let go of its output
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{served.url}/healthz")
+
+
 def test_a_worker_that_cannot_begin_ends_them_all(path: Path, tmp_path: Path) -> None:
     keys = tmp_path / "none.keys"
     command = ("--workers", 2, "--keys", keys, "--master", tmp_path / "none")

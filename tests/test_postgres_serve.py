@@ -71,26 +71,27 @@ def test_a_killed_worker_loses_nothing_that_was_answered(url: str) -> None:
             assert httpx.get(f"{one.url}/healthz").status_code == 200
         half = Barrier(9)
 
-        def post(client: int) -> list[str]:
+        def post(number: int) -> list[str]:
             answered = []
-            for n in range(24):
-                if n == 12:
-                    half.wait(60)
-                    half.wait(60)
-                place = (one, two)[(client + n) % 2].url
-                grain = lamp(f"{client}-{n}")
-                while True:
-                    try:
-                        answer = httpx.post(f"{place}/v1/grains", json=grain, headers=headers)
-                    except httpx.TransportError:
-                        continue  # its worker was killed: asked again
-                    assert answer.status_code == 200, answer.text
-                    answered.append(grain["object"])
-                    break
+            with httpx.Client(headers=headers, timeout=60) as client:
+                for n in range(24):
+                    if n == 12:
+                        half.wait(60)
+                        half.wait(60)
+                    place = (one, two)[(number + n) % 2].url
+                    grain = lamp(f"{number}-{n}")
+                    while True:
+                        try:
+                            answer = client.post(f"{place}/v1/grains", json=grain)
+                        except httpx.TransportError:
+                            continue  # its worker was killed: asked again
+                        assert answer.status_code == 200, answer.text
+                        answered.append(grain["object"])
+                        break
             return answered
 
         with ThreadPoolExecutor(8) as pool:
-            posting = [pool.submit(post, client) for client in range(8)]
+            posting = [pool.submit(post, number) for number in range(8)]
             half.wait(60)
             half.wait(60)
             os.kill(one.workers()[1], signal.SIGKILL)

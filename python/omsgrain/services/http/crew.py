@@ -5,11 +5,13 @@ The one that was started listens and serves nothing. Workers are forked from it 
 opened a store or started a thread, so each has a store, threads and an event loop of its own, and
 the system gives every connection to one of them. A worker that dies is replaced; one that cannot
 even begin ends them all, and tells why. A signal goes on to the workers, each of which ends as a
-server alone would.
+server alone would. So they do when the one that looks after them is gone: each has the end of a
+pipe whose other end only that one has.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable
@@ -52,6 +54,7 @@ class _Crew:
         self._log = log
         self._workers: set[int] = set()
         self._ending = False
+        self._alive = os.pipe()  # nothing is ever written to it
 
     def keep(self, count: int) -> Callable[[], None] | None:
         before = {handled: signal.signal(handled, self._stop) for handled in _SIGNALS}
@@ -67,6 +70,7 @@ class _Crew:
         finally:
             for handled, handler in before.items():
                 signal.signal(handled, handler)
+            os.close(self._alive[1])
 
     def _hire(self) -> Callable[[], None] | None:
         """Fork a worker and wait until it listens; in the worker return what says so."""
@@ -80,7 +84,7 @@ class _Crew:
             for handled in _SIGNALS:  # until it serves, a signal ends it
                 signal.signal(handled, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            return _Told(writing)
+            return _Told(writing, self._alive[0])
         self._workers.add(worker)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(writing)
@@ -112,14 +116,20 @@ class _Crew:
 
 
 class _Told:
-    """Says once that the worker listens."""
+    """Says once that the worker listens, and from then on ends it when nobody looks after it."""
 
-    def __init__(self, pipe: int) -> None:
+    def __init__(self, pipe: int, alive: int) -> None:
         self._pipe = pipe
+        self._alive = alive
 
     def __call__(self) -> None:
         os.write(self._pipe, b"1")
         os.close(self._pipe)
+        asyncio.get_running_loop().add_reader(self._alive, self._left)
+
+    def _left(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._alive)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _nothing() -> None:
