@@ -405,7 +405,7 @@ def test_many_open_a_new_database_at_once(postgres: Postgres) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert errors == []
+    assert [str(error) for error in errors] == []
     for tenant in ("one", "two"):
         store = PostgresStore(url, tenant=tenant)
         assert store.stats().grains == 2

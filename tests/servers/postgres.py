@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -42,7 +43,9 @@ class Postgres:
 
     def __init__(self, *, durable: bool = False, **settings: object) -> None:
         self._programs = needed("postgresql", "initdb", _PLACES).resolve().parent
-        self._home = Path(tempfile.mkdtemp(prefix="omsgrain-postgres-"))
+        memory = Path("/dev/shm")  # what waits for no disk needs none
+        place = memory if not durable and os.access(memory, os.W_OK) else None
+        self._home = Path(tempfile.mkdtemp(prefix="omsgrain-postgres-", dir=place))
         self._data = self._home / "data"
         self._names = count(1)
         self._as: list[str] = []
@@ -109,7 +112,7 @@ class Postgres:
             except ProcessLookupError:
                 pass
         while any(_lives(process) for process in own):
-            pass
+            time.sleep(0.01)
 
     def url(self, database: str = _USER, user: str = _USER, password: str = "") -> str:
         """The URL of a database."""

@@ -26,7 +26,7 @@ from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.postgres.schema import SCHEMA, name_of
 from omsgrain.store.postgres.upkeep import past_of
-from omsgrain.store.tables import BLOBS, SEQUENCE, Table
+from omsgrain.store.tables import BLOBS, EVENTS, SEQUENCE, Table
 
 if TYPE_CHECKING:
     from omsgrain.store.postgres.store import PostgresStore
@@ -60,7 +60,7 @@ def check(store: PostgresStore) -> CheckReport:
                     problems.append(problem)
             grains, rows = blobs.grains, blobs.rows
     except OmsError as error:
-        problems.append(Problem("file", None, error.message))
+        problems.append(Problem("file", None, str(error)))
     return CheckReport(not problems, tuple(problems), grains, rows)
 
 
@@ -143,9 +143,9 @@ class _BlobCheck:
 
     def _totals(self, last: int) -> Iterator[Problem]:
         head, reader = self.reader.head, self.reader
-        event = reader.one(sql.LAST_EVENT)
-        if event is not None and len(event) == SEQUENCE.size:
-            last = max(last, *SEQUENCE.unpack(event))
+        event = reader.last_row(EVENTS)
+        if event is not None and len(event[0]) == SEQUENCE.size:
+            last = max(last, *SEQUENCE.unpack(event[0]))
         if (head.grains, head.blob_bytes) != (self.grains, self._bytes) or last > head.last_seq:
             yield Problem("head", None, "the counts of the store are not those of its blobs")
         if reader.one(sql.entries(f"{SCHEMA}.addresses")) != self.grains:

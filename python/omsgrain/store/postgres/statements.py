@@ -253,12 +253,12 @@ MISSING_TERMS = (
     "AND t.place = u.p WHERE t.key IS NULL"
 )
 WRONG_COUNTS = (
-    f"SELECT key FROM {SCHEMA}.counts c WHERE store_id = %b AND (current, past) IS DISTINCT FROM "
-    "(SELECT coalesce(sum(CASE WHEN past THEN 0 ELSE 1 END), 0)::bigint, "
-    "coalesce(sum(CASE WHEN past THEN 1 ELSE 0 END), 0)::bigint "
-    f"FROM {SCHEMA}.terms t WHERE t.store_id = c.store_id AND t.key = c.key)"
+    f"SELECT c.key FROM {SCHEMA}.counts c, LATERAL ("
+    "SELECT coalesce(sum(CASE WHEN t.past THEN 0 ELSE 1 END), 0) AS now, "
+    "coalesce(sum(CASE WHEN t.past THEN 1 ELSE 0 END), 0) AS was "
+    f"FROM {SCHEMA}.terms t WHERE t.store_id = c.store_id AND t.key = c.key) n "
+    "WHERE c.store_id = %b AND (c.current <> n.now OR c.past <> n.was)"
 )
-LAST_EVENT = f"SELECT max(key) FROM {SCHEMA}.events_0 WHERE store_id = %b"
 
 
 @cache
