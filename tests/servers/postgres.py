@@ -65,6 +65,7 @@ class Postgres:
             "unix_socket_directories": self._home,
             "fsync": "on" if durable else "off",
             "max_connections": 100,
+            "recovery_init_sync_method": "syncfs",  # not each file of it, one by one
             **settings,
         }
         lines = "".join(f"{name} = '{value}'\n" for name, value in options.items())
@@ -140,7 +141,7 @@ class Postgres:
         import psycopg
 
         with psycopg.connect(url or self.url(), autocommit=True) as connection:
-            cursor = connection.execute(text)  # type: ignore[call-overload]
+            cursor = connection.execute(text)
             return cursor.fetchall() if cursor.description else []
 
 

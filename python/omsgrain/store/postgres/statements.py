@@ -130,7 +130,7 @@ def last_row(table: Table) -> str:
     return f"SELECT key, value FROM {name_of(table)} WHERE store_id = %b ORDER BY key DESC LIMIT 1"
 
 
-# --- writing --------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------
 
 ADD_BLOBS = (
     f"INSERT INTO {SCHEMA}.blobs (store_id, seq, digest, blob) "
@@ -158,15 +158,17 @@ DROP_TERMS = (
 TERMS_BY_NUMBER = (
     f"SELECT key, place FROM {SCHEMA}.terms WHERE store_id = %b AND substring(place from 13) = %b"
 )
-DROP_ADDRESS = f"DELETE FROM {SCHEMA}.addresses WHERE store_id = %b AND digest = %b AND seq = %b::bigint"
+DROP_ADDRESS = (
+    f"DELETE FROM {SCHEMA}.addresses WHERE store_id = %b AND digest = %b AND seq = %b::bigint"
+)
 DROP_BLOB = f"DELETE FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 GRAINS = (
     f"SELECT b.seq, b.digest, b.blob FROM {SCHEMA}.blobs b JOIN unnest(%b::bigint[]) u (s) "
     "ON b.seq = u.s WHERE b.store_id = %b ORDER BY b.seq"
 )
 SET_HEAD = (
-    f"UPDATE {SCHEMA}.heads SET last_seq = %b, blob_bytes = %b, grains = %b, ordinal = %b "
-    "WHERE store_id = %b"
+    f"UPDATE {SCHEMA}.heads SET last_seq = %b, blob_bytes = %b, grains = %b, ordinal = %b, "
+    "commits = %b WHERE store_id = %b"
 )
 
 
@@ -189,7 +191,7 @@ def drop_rows(table: Table) -> str:
     )
 
 
-# --- counts ---------------------------------------------------------------------------------------
+# --- counts --------------------------------------------------------------------------------------
 
 COUNTED = f"SELECT key, ordinal FROM {SCHEMA}.counts WHERE store_id = %b AND ordinal > %b"
 ADD_COUNTS = (
@@ -211,7 +213,7 @@ COUNT = (
     "FROM unnest(%b::bytea[]) WITH ORDINALITY u (k, n) ON CONFLICT (store_id, key) DO NOTHING"
 )
 
-# --- upkeep ---------------------------------------------------------------------------------------
+# --- upkeep --------------------------------------------------------------------------------------
 
 WATCHED = f"SELECT row_security_active('{SCHEMA}.terms')"
 EMPTY_INDEX = (
@@ -241,7 +243,7 @@ TABLES = f"SELECT '{SCHEMA}.' || quote_ident(c.relname) {_OURS} AND NOT c.relisp
 OWNED = f"SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) {_OURS}"
 SIZE = f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_OURS}"
 
-# --- check ----------------------------------------------------------------------------------------
+# --- check ---------------------------------------------------------------------------------------
 
 WINDOW = (
     f"SELECT seq, substring(digest from 1 for 8) || substring(blob from 1 for 9) "
