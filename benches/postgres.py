@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store in PostgreSQL against a bare COPY of the same blobs: ``python -m benches.postgres URL``.
+"""The store in PostgreSQL against a bare COPY of the same blobs.
+
+Run as ``python -m benches.postgres URL``.
 
 The URL is of a database that may be written full; the server is the one that is measured, with the
 settings that it has. Ways are taken by turns, round after round, so that a slow moment of the
@@ -12,6 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from struct import Struct
 from typing import Any
@@ -101,19 +104,19 @@ def questions(url: str, bare: Bare, count: int) -> Iterator[dict[str, Any]]:
     some = pairs(min(count, 2_000), first)
     bare.put(some)
     asked = some[:: max(1, len(some) // 500)]
-    yield latency("get", "bare SELECT", [lambda d=d: bare.get(d) for d, _ in asked])
-    yield latency("get", "omsgrain", [lambda d=d: store.get(d.hex()) for d, _ in asked])
+    yield latency("get", "bare SELECT", [partial(bare.get, d) for d, _ in asked])
+    yield latency("get", "omsgrain", [partial(store.get, d.hex()) for d, _ in asked])
     robots = [f"robot-{n}" for n in range(500)]
     yield latency(
         "query: newest 10 of a robot",
         "omsgrain",
-        [lambda r=r: store.query(subject=r, limit=10) for r in robots],
+        [partial(store.query, subject=r, limit=10) for r in robots],
     )
     yield latency(
         "query: newest 10 of a robot and a user",
         "omsgrain",
         [
-            lambda n=n: store.query(subject=f"robot-{n}", user_id=f"u{n % 100}", limit=10)
+            partial(store.query, subject=f"robot-{n}", user_id=f"u{n % 100}", limit=10)
             for n in range(500)
         ],
     )
@@ -123,9 +126,9 @@ def questions(url: str, bare: Bare, count: int) -> Iterator[dict[str, Any]]:
         [lambda: store.query(tag="shelf", limit=1, count=True) for _ in range(100)],
     )
     ones = data.standard(300, 77_000_000_000)
-    yield latency("put of one", "omsgrain", [lambda f=f: store.put(f) for f in ones])
+    yield latency("put of one", "omsgrain", [partial(store.put, f) for f in ones])
     yield latency(
-        "put of one", "bare COPY", [lambda p=p: bare.put([p]) for p in pairs(300, 78_000_000_000)]
+        "put of one", "bare COPY", [partial(bare.put, [p]) for p in pairs(300, 78_000_000_000)]
     )
     store.close()
 
@@ -152,7 +155,11 @@ def main() -> None:
     rows += questions(asked.url, keyed, asked.count)
     version = copied._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
-    about = {**machine.describe(), "server": f"{version} {server}", **machine.versions()}
+    about: dict[str, Any] = {
+        **machine.describe(),
+        "server": f"{version} {server}",
+        **machine.versions(),
+    }
     about |= {"grains": stats.grains, "bytes of tables": stats.file_bytes}
     print(json.dumps({"about": about, "rows": rows}, indent=1))
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -408,7 +409,7 @@ def test_against_a_model(kind: str, tmp_path: Path, request: pytest.FixtureReque
         if kind == "memory":
             walk(MemoryStore, False, Random(seed))
         else:
-            walk(lambda path=path: LmdbStore(path, durability="relaxed"), True, Random(seed))
+            walk(partial(LmdbStore, path, durability="relaxed"), True, Random(seed))
 
 
 def walk(opened: Callable[[], Store], kept: bool, random: Random) -> None:

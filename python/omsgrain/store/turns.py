@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from omsgrain.errors import StoreError
 
 if TYPE_CHECKING:
-
     from omsgrain.store.recent import Appended, Recent
 
 try:

@@ -22,7 +22,7 @@ Tenants. Row-level security, forced on owners too, shows a connection the rows o
 its transaction names, and only if the store's row names the connection's role (``tenants.py``).
 
 A server or a connection that goes away: reads that have begun fail, everything else is tried again
-until ``patience`` is over; where a commit's answer was lost, the server is asked what became of it.
+until ``patience`` is over; where a commit's answer was lost, it is found out what became of it.
 
 What is here:
 

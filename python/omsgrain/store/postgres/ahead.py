@@ -31,7 +31,7 @@ class _Has(Protocol):
 class _Page:
     """Places that were read together, and what is known of them."""
 
-    __slots__ = ("at", "blobs", "blobs_to", "grains", "has", "places", "states", "states_from")
+    __slots__ = ("at", "blobs", "grains", "has", "held", "places", "states", "states_from")
 
     def __init__(self, places: list[bytes]) -> None:
         self.places = places
@@ -40,7 +40,7 @@ class _Page:
         self.states: dict[bytes, bytes] = {}
         self.states_from: int | None = None
         self.blobs: dict[int, bytes] = {}
-        self.blobs_to = 0
+        self.held = 0, 0  # from which place, and up to which
         self.grains = _GRAINS[0]
 
     def numbers(self, first: int, last: int | None = None) -> list[int]:
@@ -112,10 +112,11 @@ class Ahead:
         if page is None:
             return None
         index = page.at[end]
-        if index >= page.blobs_to or seq not in page.blobs:
-            if index < page.blobs_to:
-                return None  # read before, and let go of; or gone
-            last = index + page.grains
-            page.blobs = self._blobs(page.numbers(index, last))
-            page.blobs_to, page.grains = last, min(2 * page.grains, _GRAINS[1])
+        first, last = page.held
+        if index < first:
+            return None  # read before, and let go of
+        if index >= last:
+            page.held = index, index + page.grains
+            page.blobs = self._blobs(page.numbers(*page.held))
+            page.grains = min(2 * page.grains, _GRAINS[1])
         return (page.blobs.get(seq),)

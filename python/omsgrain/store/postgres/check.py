@@ -23,10 +23,11 @@ from omsgrain.store.check_signatures import signature_problems
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
+from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.postgres.schema import SCHEMA, name_of
 from omsgrain.store.postgres.upkeep import past_of
-from omsgrain.store.tables import BLOBS, SEQUENCE, Table
+from omsgrain.store.tables import BLOBS, EVENTS, SEQUENCE, Table
 
 if TYPE_CHECKING:
     from omsgrain.store.postgres.store import PostgresStore
@@ -46,7 +47,7 @@ def check(store: PostgresStore) -> CheckReport:
     try:
         with store.read() as snapshot:
             snapshot.connection.execute("SET LOCAL statement_timeout = 0")
-            reader = _Examined(snapshot.connection, store.place, store.store_id, snapshot.head)
+            reader = _Examined(snapshot, store.place)
             blobs = _BlobCheck(reader)
             found = chain(
                 blobs.problems(),
@@ -60,7 +61,7 @@ def check(store: PostgresStore) -> CheckReport:
                     problems.append(problem)
             grains, rows = blobs.grains, blobs.rows
     except OmsError as error:
-        problems.append(Problem("file", None, error.message))
+        problems.append(Problem("file", None, str(error)))
     return CheckReport(not problems, tuple(problems), grains, rows)
 
 
@@ -73,13 +74,13 @@ def _audit_problems(reader: PostgresReader) -> Iterator[Problem]:
 class _Examined(PostgresReader):
     """A reader that looks up many grains at once, where a check asks for one."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, snapshot: PostgresReader, place: Place) -> None:
+        super().__init__(snapshot.connection, place, snapshot.store_id, snapshot.head)
         self._window = lru_cache(maxsize=_WINDOWS)(self._window_at)
 
     def _window_at(self, number: int) -> dict[int, bytes]:
         start = number * _WINDOW
-        return dict(self.all(sql.WINDOW, start, start + _WINDOW))  # type: ignore[arg-type]
+        return dict(self.all(sql.WINDOW, start, start + _WINDOW))
 
     def has_blob(self, seq: int) -> bool:
         return seq in self._window(seq // _WINDOW)
@@ -143,9 +144,9 @@ class _BlobCheck:
 
     def _totals(self, last: int) -> Iterator[Problem]:
         head, reader = self.reader.head, self.reader
-        event = reader.one(sql.LAST_EVENT)
-        if event is not None and len(event) == SEQUENCE.size:
-            last = max(last, *SEQUENCE.unpack(event))
+        event = reader.last_row(EVENTS)
+        if event is not None and len(event[0]) == SEQUENCE.size:
+            last = max(last, *SEQUENCE.unpack(event[0]))
         if (head.grains, head.blob_bytes) != (self.grains, self._bytes) or last > head.last_seq:
             yield Problem("head", None, "the counts of the store are not those of its blobs")
         if reader.one(sql.entries(f"{SCHEMA}.addresses")) != self.grains:

@@ -36,22 +36,20 @@ class Engine(NamedTuple):
         parts: it spreads no tables by itself, so growing ones are cut into parts.
         tuned: it knows PostgreSQL's settings of the planner.
         policies: it has row-level security.
-        numbered: a transaction has a number by which its end can be asked for.
     """
 
     name: str
     parts: bool = True
     tuned: bool = True
     policies: bool = True
-    numbered: bool = True
 
     @classmethod
     def of(cls, version: str) -> Engine:
         """Tell an engine by what it answers to ``SELECT version()``."""
         if "CockroachDB" in version:
-            return cls("CockroachDB", parts=False, tuned=False, numbered=False)
+            return cls("CockroachDB", parts=False, tuned=False)
         if "-YB-" in version:
-            return cls("YugabyteDB", parts=False, numbered=False)
+            return cls("YugabyteDB", parts=False)
         return cls("PostgreSQL")
 
 
@@ -202,31 +200,6 @@ class Database:
         finally:
             self.pool.give(connection)
 
-    def outcome(self, number: str | None, pause: Pause) -> bool | None:
-        """Tell what became of a transaction whose commit was not answered.
-
-        Args:
-            number: of the transaction.
-            pause: how long to wait for a server that is away.
-
-        Returns:
-            Whether it was committed; None if that cannot be told.
-        """
-        if number is None:
-            return None
-        text = f"SELECT pg_xact_status('{int(number)}'::xid8)"
-        while True:
-            try:
-                connection, row = self.begin(text, pause)
-            except StoreError:
-                return None
-            self.pool.give(connection)
-            status = row[0] if row else None
-            if status != "in progress":
-                return {"committed": True, "aborted": False}.get(str(status))
-            if not pause.take():
-                return None
-
     def close(self) -> None:
         """Let go of the connections; in a forked child they are the parent's."""
         self.closed = True
@@ -242,9 +215,10 @@ def last_row(connection: Connection, text: str) -> tuple[Any, ...] | None:
     return cursor.fetchone() if cursor.description is not None else None
 
 
-def head_text(store_id: int) -> str:
-    """The statement that reads a head."""
+def head_text(store_id: int, *, lock: bool = False) -> str:
+    """The statement that reads a head; with its lock also the names of its last commits."""
+    more, end = (", commits", " FOR UPDATE") if lock else ("", "")
     return (
-        "SELECT last_seq, blob_bytes, grains, ordinal "
-        f"FROM {SCHEMA}.heads WHERE store_id = {store_id}"
+        f"SELECT last_seq, blob_bytes, grains, ordinal{more} "
+        f"FROM {SCHEMA}.heads WHERE store_id = {store_id}{end}"
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from typing import Any
@@ -20,7 +21,12 @@ from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.tables import SEQUENCE
 
-__all__ = ["IndexWriter"]
+__all__ = ["NAME", "NAMES", "IndexWriter"]
+
+NAME = 8
+"""Bytes of the name of a commit."""
+NAMES = 64
+"""Names of commits that a head has."""
 
 
 class IndexWriter(PostgresReader):
@@ -29,18 +35,29 @@ class IndexWriter(PostgresReader):
     Attributes:
         broken: what the database refused first; the transaction is lost from then on.
         committing: the commit was sent.
+        commits: the names of the store's last commits, before this one, the newest first.
+        name: of this commit.
         counts: the terms that have a count.
     """
 
     counts: Counts
 
     def __init__(
-        self, connection: Connection, place: Place, store_id: int, head: Head, *, copies: bool
+        self,
+        connection: Connection,
+        place: Place,
+        store_id: int,
+        head: Head,
+        *,
+        commits: bytes,
+        copies: bool,
     ) -> None:
         super().__init__(connection, place, store_id, head)
         self._ahead = None  # answers change
         self._base = head
         self._copies = copies
+        self.commits = commits
+        self.name = os.urandom(NAME)
         self._sent = False
         self.broken: psycopg.Error | None = None
         self.committing = False
@@ -78,7 +95,12 @@ class IndexWriter(PostgresReader):
 
     def touch(self) -> None:
         """Make this a commit that has something to write."""
-        self._send([(sql.SET_HEAD, (*self.head, self.store_id))])
+        self._send([self._head_row()])
+
+    def _head_row(self) -> Statement:
+        """What the head is after this commit, with its name in front of the others."""
+        commits = (self.name + self.commits)[: NAME * NAMES]
+        return sql.SET_HEAD, (*self.head, commits, self.store_id)
 
     # --- index rows -----------------------------------------------------------------------------
 
@@ -108,7 +130,7 @@ class IndexWriter(PostgresReader):
             for seq, _, _ in grains:
                 if seq not in whole:
                     end = SEQUENCE.pack(seq)[-4:]
-                    rows += self.run(sql.TERMS_BY_NUMBER, self.store_id, end)  # type: ignore[arg-type]
+                    rows += self.run(sql.TERMS_BY_NUMBER, self.store_id, end)
         return rows
 
     def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
@@ -126,6 +148,4 @@ class IndexWriter(PostgresReader):
 
     def add_terms(self, terms: Terms) -> None:
         """Write index rows of grains that are there already, and count them nowhere."""
-        self._send(
-            add_terms(self.connection, self.store_id, terms, copies=self._copies)
-        )
+        self._send(add_terms(self.connection, self.store_id, terms, copies=self._copies))

@@ -63,7 +63,7 @@ class Place:
         port = f":{said['port']}" if said.get("port") else ""
         host = said.get("host") or said.get("hostaddr") or ""
         shown = f"postgresql://{who}{host}{port}/{said.get('dbname') or ''}"
-        return cls(make_conninfo(**{**_DEFAULTS, **said}), shown, secrets)
+        return cls(make_conninfo("", **{**_DEFAULTS, **said}), shown, secrets)
 
     def cleaned(self, text: str) -> str:
         """Return a text of the driver on one line, or nothing if a secret is in it."""

@@ -158,7 +158,7 @@ class PostgresReader:
         ]
 
     def _blobs_of(self, numbers: list[int]) -> dict[int, bytes]:
-        return dict(self.among(sql.BLOBS, arrays.numbers(numbers)))  # type: ignore[arg-type]
+        return dict(self.among(sql.BLOBS, arrays.numbers(numbers)))
 
     # --- terms ----------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class PostgresReader:
         found: dict[bytes, bytes] = {}
         for start in range(0, len(keys), sql.TOGETHER):
             part = byteas(keys[start : start + sql.TOGETHER])
-            found.update(self.among(sql.some_rows(table), part))  # type: ignore[arg-type]
+            found.update(self.among(sql.some_rows(table), part))
         return found
 
     def rows(
@@ -251,7 +251,7 @@ class PostgresReader:
         else:
             page = self.of(table, sql.rows_after(table), after, end, limit)
         while True:
-            yield from page  # type: ignore[misc]
+            yield from page
             if len(page) < limit:
                 return
             after, limit = page[-1][0], min(2 * limit, most)
@@ -260,7 +260,7 @@ class PostgresReader:
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key and its value; None if the table is empty."""
         rows = self.of(table, sql.last_row(table))
-        return rows[0] if rows else None  # type: ignore[return-value]
+        return rows[0] if rows else None
 
 
 def beyond(prefix: bytes) -> bytes:

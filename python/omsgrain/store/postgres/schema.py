@@ -3,7 +3,8 @@
 
     versions    version, when it was applied
     stores      store_id ++ tenant, roles that may see it, format of its rows
-    heads       store_id ++ last number, bytes of all blobs, grains, ordinal of the last count
+    heads       store_id ++ last number, bytes of all blobs, grains, ordinal of the last count,
+                names of the last commits (``turns.py``)
     blobs       store_id, seq ++ address, blob                            hash-partitioned by seq
     addresses   store_id, digest ++ seq                                   by digest
     terms       store_id, key, past, place                                by key
@@ -76,7 +77,7 @@ def first_tables(partitions: int, policies: bool) -> Iterator[str]:
     yield from stored_table(
         f"{SCHEMA}.heads",
         "last_seq bigint NOT NULL, blob_bytes bigint NOT NULL, grains bigint NOT NULL, "
-        "ordinal bigint NOT NULL",
+        "ordinal bigint NOT NULL, commits bytea NOT NULL",
         "",
         0,
         policies,

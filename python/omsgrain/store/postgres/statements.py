@@ -130,7 +130,7 @@ def last_row(table: Table) -> str:
     return f"SELECT key, value FROM {name_of(table)} WHERE store_id = %b ORDER BY key DESC LIMIT 1"
 
 
-# --- writing --------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------
 
 ADD_BLOBS = (
     f"INSERT INTO {SCHEMA}.blobs (store_id, seq, digest, blob) "
@@ -158,15 +158,17 @@ DROP_TERMS = (
 TERMS_BY_NUMBER = (
     f"SELECT key, place FROM {SCHEMA}.terms WHERE store_id = %b AND substring(place from 13) = %b"
 )
-DROP_ADDRESS = f"DELETE FROM {SCHEMA}.addresses WHERE store_id = %b AND digest = %b AND seq = %b::bigint"
+DROP_ADDRESS = (
+    f"DELETE FROM {SCHEMA}.addresses WHERE store_id = %b AND digest = %b AND seq = %b::bigint"
+)
 DROP_BLOB = f"DELETE FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 GRAINS = (
     f"SELECT b.seq, b.digest, b.blob FROM {SCHEMA}.blobs b JOIN unnest(%b::bigint[]) u (s) "
     "ON b.seq = u.s WHERE b.store_id = %b ORDER BY b.seq"
 )
 SET_HEAD = (
-    f"UPDATE {SCHEMA}.heads SET last_seq = %b, blob_bytes = %b, grains = %b, ordinal = %b "
-    "WHERE store_id = %b"
+    f"UPDATE {SCHEMA}.heads SET last_seq = %b, blob_bytes = %b, grains = %b, ordinal = %b, "
+    "commits = %b WHERE store_id = %b"
 )
 
 
@@ -189,7 +191,7 @@ def drop_rows(table: Table) -> str:
     )
 
 
-# --- counts ---------------------------------------------------------------------------------------
+# --- counts --------------------------------------------------------------------------------------
 
 COUNTED = f"SELECT key, ordinal FROM {SCHEMA}.counts WHERE store_id = %b AND ordinal > %b"
 ADD_COUNTS = (
@@ -211,7 +213,7 @@ COUNT = (
     "FROM unnest(%b::bytea[]) WITH ORDINALITY u (k, n) ON CONFLICT (store_id, key) DO NOTHING"
 )
 
-# --- upkeep ---------------------------------------------------------------------------------------
+# --- upkeep --------------------------------------------------------------------------------------
 
 WATCHED = f"SELECT row_security_active('{SCHEMA}.terms')"
 EMPTY_INDEX = (
@@ -241,7 +243,7 @@ TABLES = f"SELECT '{SCHEMA}.' || quote_ident(c.relname) {_OURS} AND NOT c.relisp
 OWNED = f"SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) {_OURS}"
 SIZE = f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_OURS}"
 
-# --- check ----------------------------------------------------------------------------------------
+# --- check ---------------------------------------------------------------------------------------
 
 WINDOW = (
     f"SELECT seq, substring(digest from 1 for 8) || substring(blob from 1 for 9) "
@@ -253,12 +255,12 @@ MISSING_TERMS = (
     "AND t.place = u.p WHERE t.key IS NULL"
 )
 WRONG_COUNTS = (
-    f"SELECT key FROM {SCHEMA}.counts c WHERE store_id = %b AND (current, past) IS DISTINCT FROM "
-    "(SELECT coalesce(sum(CASE WHEN past THEN 0 ELSE 1 END), 0)::bigint, "
-    "coalesce(sum(CASE WHEN past THEN 1 ELSE 0 END), 0)::bigint "
-    f"FROM {SCHEMA}.terms t WHERE t.store_id = c.store_id AND t.key = c.key)"
+    f"SELECT c.key FROM {SCHEMA}.counts c, LATERAL ("
+    "SELECT coalesce(sum(CASE WHEN t.past THEN 0 ELSE 1 END), 0) AS now, "
+    "coalesce(sum(CASE WHEN t.past THEN 1 ELSE 0 END), 0) AS was "
+    f"FROM {SCHEMA}.terms t WHERE t.store_id = c.store_id AND t.key = c.key) n "
+    "WHERE c.store_id = %b AND (c.current <> n.now OR c.past <> n.was)"
 )
-LAST_EVENT = f"SELECT max(key) FROM {SCHEMA}.events_0 WHERE store_id = %b"
 
 
 @cache

@@ -84,12 +84,11 @@ class PostgresStore:
         migrate(self._database, readonly=readonly, partitions=partitions)
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
         named = f"SET LOCAL omsgrain.store = '{self.store_id}'"
-        head = head_text(self.store_id)
-        self._read_text = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {named}; {head}"
-        number = ", pg_current_xact_id()::text" if self._database.engine.numbered else ""
+        self._read_text = (
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {named}; {head_text(self.store_id)}"
+        )
         self._write_text = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; {named}; "
-            f"{head.replace(' FROM', number + ' FROM', 1)} FOR UPDATE"
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; {named}; {head_text(self.store_id, lock=True)}"
         )
         self._counts = Counts()
         watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
@@ -128,20 +127,25 @@ class PostgresStore:
         self._writable()
         return self._turns.write(work)
 
-    def _begin(self) -> tuple[PostgresWriter, str | None]:
+    def _begin(self) -> PostgresWriter:
         database = self._open()
         connection, row = database.begin(self._write_text, Pause(database.patience))
         try:
             if row is None:
                 raise self._gone()
-            head, number = Head(*row[:4]), row[4] if len(row) > 4 else None
-            writer = PostgresWriter(
-                connection, self.place, self.store_id, head, self._counts, copies=self._copies
+            *head, commits = row
+            return PostgresWriter(
+                connection,
+                self.place,
+                self.store_id,
+                Head(*head),
+                self._counts,
+                commits=commits,
+                copies=self._copies,
             )
         except BaseException:
             database.end(connection)
             raise
-        return writer, number
 
     def _kept(self, writer: PostgresWriter) -> None:
         self._counts = writer.counts

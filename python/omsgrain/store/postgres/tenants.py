@@ -41,8 +41,8 @@ _MAKE = (
     "SELECT store_id FROM made"
 )
 _HEAD = (
-    f"INSERT INTO {SCHEMA}.heads (store_id, last_seq, blob_bytes, grains, ordinal) "
-    "VALUES (%s, 0, 0, 0, 0)"
+    f"INSERT INTO {SCHEMA}.heads (store_id, last_seq, blob_bytes, grains, ordinal, commits) "
+    "VALUES (%s, 0, 0, 0, 0, '')"
 )
 
 

@@ -6,13 +6,17 @@ threads of a process that wait for one another share a transaction; if the work 
 is taken back, and each is run in a transaction of its own.
 
 A work is run again where others came in its way, and where the server went away before the commit
-was sent. If it went away after that, it is asked what became of the transaction.
+was sent. If it went away after that, the head of the store tells: it has the names of the last
+commits. (A transaction's own number would not do: one that was lost with the server's memory is
+given again.) If the name is there, it was committed. If the newest name of before is there, or
+there is room for more, it was not. Else too many others have committed since, and nobody can tell.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -20,6 +24,7 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.database import Database, Pause
 from omsgrain.store.postgres.failures import failure, is_away, is_clash, uncertain
+from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.turns import Member, Queue
 
@@ -27,7 +32,7 @@ __all__ = ["Turns"]
 
 T = TypeVar("T")
 
-Begin = Callable[[], tuple[PostgresWriter, str | None]]
+Begin = Callable[[], PostgresWriter]
 
 
 class _WorkFailedError(Exception):
@@ -39,7 +44,7 @@ class Turns:
 
     Args:
         database: where.
-        begin: begins a write transaction; gives its writer, and its number where it has one.
+        begin: begins a write transaction.
         kept: called with the writer of every commit, in their order.
     """
 
@@ -101,7 +106,7 @@ class Turns:
     def _commit(self, members: list[Member]) -> None:
         trouble: Pause | None = None
         while True:
-            writer, number = self._begin()
+            writer = self._begin()
             try:
                 results = [self._run(writer, member, len(members)) for member in members]
                 writer.finish()
@@ -110,8 +115,7 @@ class Turns:
                 trouble = trouble or Pause(self._database.patience)
                 if is_away(error):
                     self._database.pool.drop()
-                    committed = writer.committing and self._committed(number, error, trouble)
-                    if committed:
+                    if writer.committing and self._committed(writer):
                         break
                 elif not is_clash(error):
                     raise failure(self._database.place, "write to the store", error) from None
@@ -128,8 +132,17 @@ class Turns:
         for member, result in zip(members, results, strict=True):
             member.settle(result, None)
 
-    def _committed(self, number: str | None, error: psycopg.Error, pause: Pause) -> bool:
-        committed = self._database.outcome(number, pause)
+    def _committed(self, writer: PostgresWriter) -> bool:
+        """Tell what became of a commit that was not answered.
+
+        Raises:
+            StoreError: nobody can tell.
+        """
+        committed = None
+        with suppress(StoreError):  # the server stays away
+            after = self._begin()  # once the head is free: it has ended, whichever way
+            committed = _outcome(writer, after.commits)
+            self._over(after)
         if committed is None:
             raise uncertain(self._database.place) from None
         return committed
@@ -140,7 +153,7 @@ class Turns:
             result = member.work(writer)
         except psycopg.Error:
             raise
-        except Exception as error:
+        except Exception:
             if writer.broken is not None:
                 raise writer.broken from None
             if together == 1:
@@ -153,3 +166,13 @@ class Turns:
     def _over(self, writer: PostgresWriter) -> None:
         writer.ended()
         self._database.end(writer.connection)
+
+
+def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
+    """Tell whether a commit was made, by the names of the last ones; None: nobody can tell."""
+    names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
+    if writer.name in names:
+        return True
+    if len(names) < NAMES or writer.commits[:NAME] in names:
+        return False
+    return None

@@ -90,7 +90,7 @@ def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
     return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
 
 
-# --- the tables -----------------------------------------------------------------------------------
+# --- the tables ----------------------------------------------------------------------------------
 
 
 def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
@@ -138,7 +138,7 @@ def _size(connection: Connection) -> int:
     return int(row[0]) if row else 0
 
 
-# --- a copy ---------------------------------------------------------------------------------------
+# --- a copy --------------------------------------------------------------------------------------
 
 
 def copy(store: PostgresStore, path: Path) -> None:

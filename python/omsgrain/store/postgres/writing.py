@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A write transaction: what is written is gathered, and sent when a question or the commit needs it.
+"""A write transaction: what is written waits until a question or the commit needs it.
 
 Each round trip costs as much as a hundred rows. So grains, rows and changes of state wait here,
 and go together, the last of them with the commit itself. Questions about single rows are answered
@@ -39,6 +39,7 @@ class PostgresWriter(IndexWriter):
         store_id: the number of the store.
         head: its head.
         counts: the terms that have a count, as this process knew them.
+        commits: the names of the store's last commits.
         copies: whether COPY is let.
     """
 
@@ -50,9 +51,10 @@ class PostgresWriter(IndexWriter):
         head: Head,
         counts: Counts,
         *,
+        commits: bytes,
         copies: bool,
     ) -> None:
-        super().__init__(connection, place, store_id, head, copies=copies)
+        super().__init__(connection, place, store_id, head, commits=commits, copies=copies)
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
@@ -96,11 +98,8 @@ class PostgresWriter(IndexWriter):
             # The lock alone would make the commit wait for the disk; see also ``Database.end``.
             self._send([("SET LOCAL synchronous_commit = off", ()), ("COMMIT", ())])
             return
-        if self.head != self._base:
-            statements.append((sql.SET_HEAD, (*self.head, self.store_id)))
-        statements.append(("COMMIT", ()))
         self.committing = True
-        self._send(statements)
+        self._send([*statements, self._head_row(), ("COMMIT", ())])
 
     def _statements(self) -> list[Statement]:
         """What waits, as statements in the order in which they must run."""
@@ -157,7 +156,7 @@ class PostgresWriter(IndexWriter):
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
             part = byteas(digests[start : start + sql.TOGETHER])
-            known.update(self.run(sql.FIND, part, self.store_id))  # type: ignore[arg-type]
+            known.update(self.run(sql.FIND, part, self.store_id))
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
@@ -214,7 +213,7 @@ class PostgresWriter(IndexWriter):
 
     def grains_of(self, numbers: list[int]) -> list[Added]:
         """Return numbers, addresses and blobs of those that are there."""
-        return self.among(sql.GRAINS, arrays.numbers(numbers))  # type: ignore[return-value]
+        return self.among(sql.GRAINS, arrays.numbers(numbers))
 
     # --- the index ------------------------------------------------------------------------------
 
@@ -232,7 +231,7 @@ class PostgresWriter(IndexWriter):
         numbers = [*moves]
         for start in range(0, len(numbers), sql.TOGETHER):
             part = arrays.numbers(numbers[start : start + sql.TOGETHER])
-            grains: list[Added] = self.run(sql.GRAINS, part, self.store_id)  # type: ignore[assignment]
+            grains: list[Added] = self.run(sql.GRAINS, part, self.store_id)
             rows = self._rows_of(grains)
             if not rows:
                 continue
@@ -258,7 +257,7 @@ class PostgresWriter(IndexWriter):
             return waiting[key]
         if table is META:  # few, and each is asked for at every put
             if self._meta is None:
-                self._meta = dict(self.run(sql.all_rows(table), self.store_id))  # type: ignore[arg-type]
+                self._meta = dict(self.run(sql.all_rows(table), self.store_id))
             return self._meta.get(key)
         rows = self.run(sql.row(table), self.store_id, key)
         return rows[0][0] if rows else None
@@ -270,7 +269,7 @@ class PostgresWriter(IndexWriter):
         found = {key: value for key in keys if (value := waiting.get(key)) is not None}
         for start in range(0, len(asked), sql.TOGETHER):
             part = byteas(asked[start : start + sql.TOGETHER])
-            found.update(self.run(sql.some_rows(table), part, self.store_id))  # type: ignore[arg-type]
+            found.update(self.run(sql.some_rows(table), part, self.store_id))
         return found
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
