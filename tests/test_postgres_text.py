@@ -56,7 +56,7 @@ def index(store: Store) -> Iterator[Texts]:
 def asked(url: str, text: str) -> list[tuple[Any, ...]]:
     """Ask the database beside the store, as a role that sees everything."""
     with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
-        cursor = connection.execute(text)  # type: ignore[call-overload]
+        cursor = connection.execute(text)
         return cursor.fetchall() if cursor.description else []
 
 

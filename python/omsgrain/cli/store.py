@@ -40,7 +40,7 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
             return value
         if is_url(value):
             return StoreUrl.parse(value)
-        path: Path = self._path.convert(value, param, ctx)  # type: ignore[assignment]
+        path: Path = self._path.convert(value, param, ctx)
         return path
 
     def shell_complete(

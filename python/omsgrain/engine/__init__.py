@@ -85,7 +85,8 @@ def open(
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
         SchemaError, RangeError: an argument of another kind, or too little memory.
-        UnsupportedError: an option that means nothing where the store is kept; another kind of URL.
+        UnsupportedError: an option that means nothing where the store is kept, or a URL of another
+            kind.
     """
     from omsgrain.store.budget import parse
     from omsgrain.store.home import home_of

@@ -65,7 +65,9 @@ class Nearest:
         large: int = LARGE,
         graphs: Neighbours | None = None,
     ) -> None:
-        self._graphs = graphs or Graphs(None if folder is None else Path(folder), large)
+        self._graphs: Neighbours = graphs or Graphs(
+            None if folder is None else Path(folder), large
+        )
 
     def search(
         self,

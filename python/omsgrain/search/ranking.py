@@ -68,7 +68,7 @@ class Stage(NamedTuple):
     query: Query
 
 
-def stages(query: Query, common: Set[Phrase]) -> list[Stage]:
+def stages(query: Query, common: set[Phrase]) -> list[Stage]:
     """Cut a query where its order is not by weight any more.
 
     Args:

@@ -96,8 +96,11 @@ class TextIndex(Texts):
                 damaged = True
                 continue
             if page is not None:
-                return Start(page, partial(self._handle.read, walk.page))
+                return Start(page, partial(self._next, walk))
         raise StoreError("the text index is made anew again and again", expected="one at a time")
+
+    def _next(self, walk: Walk, size: int) -> list[Row]:
+        return self._handle.read(walk.page, size)
 
     def drop(self, seqs: Iterable[int]) -> None:
         """Find grains no more; catching up does so with all that were removed from the store."""

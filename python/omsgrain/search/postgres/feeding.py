@@ -41,7 +41,8 @@ _PUT = (
 )
 _REMOVE = (
     f"WITH gone AS (DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint "
-    "AND seq = ANY (%(gone)s::bigint[]) RETURNING size) SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone"
+    "AND seq = ANY (%(gone)s::bigint[]) RETURNING size) "
+    "SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone"
 )
 _CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
 

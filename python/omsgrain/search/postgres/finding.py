@@ -170,11 +170,12 @@ class Walk:
         else:
             has = {phrase: one.has for phrase, one in self._asked.items()}
             text = (
-                f"SELECT w.seq, 0.0::float8 FROM {WORDS} w WHERE w.store_id = %(store)s::bigint{among} "
+                f"SELECT w.seq, 0.0::float8 FROM {WORDS} w "
+                f"WHERE w.store_id = %(store)s::bigint{among} "
                 f"AND {_matches(query, has)} ORDER BY w.seq DESC"
             )
         text += f" LIMIT {limit} OFFSET {offset}"
-        return connection.execute(text, given, prepare=False).fetchall()  # type: ignore[return-value]
+        return connection.execute(text, given, prepare=False).fetchall()
 
     def _weighed(self, query: Query, given: dict[str, Any], among: str) -> str:
         """The statement of a stage whose matches come by their weight."""

@@ -172,7 +172,7 @@ class PostgresGraphs:
         found = reader.last_row(EVENTS)
         if found is None:
             return 0
-        last = _Come(*SEQUENCE.unpack(found[0]), found[1])
+        last = _Come(SEQUENCE.unpack(found[0])[0], found[1])
         return self._sessions.write(partial(self._take, reader=reader, last=last))
 
     def _take(self, connection: Connection, reader: Reader, last: _Come) -> int:
