@@ -426,40 +426,7 @@ class LmdbQueryModel(QueryModel):
         assert report.grains == len(self.model)
 
 
-class PostgresQueryModel(QueryModel):
-    """On a server, where other handles come and go."""
-
-    def open(self) -> og.GrainStore:
-        self.top = Path(tempfile.mkdtemp())
-        return og.GrainStore(made("postgres", self.top))
-
-    def teardown(self) -> None:
-        super().teardown()
-        shutil.rmtree(self.top)
-
-    @rule()
-    def reopen(self) -> None:
-        self.store.close()
-        self.store = og.GrainStore(made("postgres", self.top))
-
-    @precondition(lambda self: self.model)
-    @rule()
-    def check(self) -> None:
-        report = self.store._store.check()
-        # States are set here beneath the audit trail, and name grains that are nowhere.
-        problems = [p for p in report.problems if p.where not in ("audit", "state")]
-        assert not problems, problems
-        assert report.grains == len(self.model)
-
-
-@pytest.mark.parametrize(
-    "machine",
-    [
-        QueryModel,
-        LmdbQueryModel,
-        pytest.param(PostgresQueryModel, marks=pytest.mark.services),
-    ],
-)
+@pytest.mark.parametrize("machine", [QueryModel, LmdbQueryModel])
 def test_queries(
     machine: type[QueryModel], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
