@@ -29,7 +29,7 @@ def _first(engine: Engine, partitions: int) -> Iterator[str]:
 
 
 def _texts(engine: Engine, partitions: int) -> Iterator[str]:
-    return text_tables(partitions if engine.parts else 0, engine.policies)
+    return text_tables(engine.parts, engine.policies)
 
 
 _STEPS: tuple[Step, ...] = (_first, _texts)

@@ -4,7 +4,9 @@
     texts   store_id ++ last number seen; a grain it has, by number and digest; grains, words;
             rows deleted since they were wiped out; key
     words   store_id, seq ++ how many words, the words of three columns in their order, the
-            different ones as tsvector, whether these are left out      hash-partitioned by seq
+            different ones as tsvector, whether these are left out
+
+Neither is cut into parts: a search would have to look into an index of words for each.
 
 Row-level security hides the rows of other stores, but does not let PostgreSQL use the index of
 words: it would have to look at rows before it knows whether they may be seen. So it is not forced
@@ -28,11 +30,11 @@ _FOUND = f"SELECT {', '.join(f'w.{name}' for name in _COLUMNS.split(', '))} FROM
 _MAY = f"EXISTS (SELECT 1 FROM {TEXTS} t WHERE t.store_id = $1 AND t.key = $2)"
 
 
-def text_tables(partitions: int, policies: bool) -> Iterator[str]:
+def text_tables(tuned: bool, policies: bool) -> Iterator[str]:
     """Make the statements for the tables of the text index.
 
     Args:
-        partitions: into how many parts the table of words is cut; 0: not at all.
+        tuned: whether the engine knows PostgreSQL's settings of an index.
         policies: whether tenants are kept apart by row-level security.
     """
     yield from stored_table(
@@ -49,10 +51,12 @@ def text_tables(partitions: int, policies: bool) -> Iterator[str]:
         "seq bigint NOT NULL, size integer NOT NULL, says text NOT NULL, about text NOT NULL, "
         "more text NOT NULL, words tsvector NOT NULL, wide boolean NOT NULL",
         "seq",
-        partitions,
+        0,
         policies,
     )
-    yield f"CREATE INDEX words_by_word ON {WORDS} USING gin (words)"
+    # Rows that wait for their place in the index are looked through at every search, in kB.
+    waiting = " WITH (gin_pending_list_limit = 256)" if tuned else ""
+    yield f"CREATE INDEX words_by_word ON {WORDS} USING gin (words){waiting}"
     yield f"CREATE INDEX words_wide ON {WORDS} (store_id) WHERE wide"
     if policies:
         yield f"ALTER TABLE {TEXTS} NO FORCE ROW LEVEL SECURITY"
@@ -61,6 +65,7 @@ def text_tables(partitions: int, policies: bool) -> Iterator[str]:
             f"CREATE FUNCTION {SCHEMA}.matching(bigint, uuid, tsquery) RETURNS TABLE "
             "(seq bigint, size integer, says text, about text, more text, wide boolean) "
             "LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ "
-            f"{_FOUND} WHERE w.store_id = $1 AND w.words @@ $3 AND {_MAY} UNION ALL "
+            # What is asked begins with the number of a store: its rows come by the index of words.
+            f"{_FOUND} WHERE w.store_id + 0 = $1 AND w.words @@ $3 AND {_MAY} UNION ALL "
             f"{_FOUND} WHERE w.store_id = $1 AND w.wide AND {_MAY} $$"
         )
