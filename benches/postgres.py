@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from statistics import median
 from struct import Struct
 from typing import Any
@@ -74,6 +76,7 @@ def rates(ways: dict[str, Way], batch: int, count: int, rounds: int) -> Iterator
                 way(grains[start : start + batch])
             took[name].append(count / (time.perf_counter() - begin))
     for name, rounds_of in took.items():
+        print(f"{batch:,} {name}: {median(rounds_of):,.0f}", file=sys.stderr)
         yield {
             "what": f"put, {batch:,} a batch",
             "way": name,
@@ -97,11 +100,13 @@ def latency(what: str, way: str, calls: list[Callable[[], Any]]) -> dict[str, An
     return {"what": what, "way": way, "p50 us": round(p50), "p95 us": round(p95)}
 
 
-def questions(url: str, bare: Bare, count: int) -> Iterator[dict[str, Any]]:
+def questions(url: str, bare: Bare) -> Iterator[dict[str, Any]]:
     """What one grain, one query and one put cost in a store of some grains."""
-    store = og.GrainStore(PostgresStore(url, tenant="bench copied"))
-    first = BATCHES[0] * 1_000_000
-    some = pairs(min(count, 2_000), first)
+    below = PostgresStore(url, tenant="bench copied")
+    store = og.GrainStore(below)
+    with below.read() as reader:
+        blobs = [blob for _, blob in reader.page(0, 2_000)]
+    some = [(sha256(blob).digest(), blob) for blob in blobs]
     bare.put(some)
     asked = some[:: max(1, len(some) // 500)]
     yield latency("get", "bare SELECT", [partial(bare.get, d) for d, _ in asked])
@@ -152,7 +157,7 @@ def main() -> None:
         ways["omsgrain, by INSERT"] = lambda batch: _all_new(inserted, batch)
     rows = [row for b in BATCHES for row in rates(ways, b, asked.count, asked.rounds)]
     stats = copied.stats()
-    rows += questions(asked.url, keyed, asked.count)
+    rows += questions(asked.url, keyed)
     version = copied._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
     about: dict[str, Any] = {
