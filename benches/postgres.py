@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from statistics import median
@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 
 import omsgrain as og
-from benches import data, machine
+from benches import areev_peer, data, machine
 from omsgrain.store.postgres import PostgresStore
 
 BATCHES = 1_000, 10_000
@@ -86,9 +86,9 @@ def rates(ways: dict[str, Way], batch: int, count: int, rounds: int) -> Iterator
         }
 
 
-def latency(what: str, way: str, calls: list[Callable[[], Any]]) -> dict[str, Any]:
+def latency(what: str, way: str, calls: Sequence[Callable[[], Any]]) -> dict[str, Any]:
     """The time of one call, in microseconds."""
-    for call in calls[:20]:
+    for call in calls[:5]:
         call()
     took = []
     for call in calls:
@@ -98,6 +98,26 @@ def latency(what: str, way: str, calls: list[Callable[[], Any]]) -> dict[str, An
     took.sort()
     p50, p95 = took[len(took) // 2], took[len(took) * 95 // 100]
     return {"what": what, "way": way, "p50 us": round(p50), "p95 us": round(p95)}
+
+
+def peer(url: str, count: int) -> Iterator[dict[str, Any]]:
+    """The same of areev in the same database; it gets few grains, since each term is a commit."""
+    import areev
+
+    place = url.replace("postgresql://", "postgres://") + "?schema=areev"
+    db = areev.Areev(place, ns="warehouse:zone-3", telemetry="off", index_text=False)
+    calls = areev_peer.calls(data.standard(count))
+    took = []
+    for call in calls:
+        begin = time.perf_counter()
+        areev_peer.add(db, [call])
+        took.append(areev_peer.BATCH / (time.perf_counter() - begin))
+    yield {"what": "put, 1,000 a batch", "way": "areev", "grains/s": round(median(took))}
+    robots = [f"robot-{n}" for n in range(500)]
+    asked = [partial(db.recall, robot, k=10) for robot in robots]
+    yield latency("query: newest 10 of a robot", "areev", asked)
+    ones = [areev_peer.calls([grain])[0] for grain in data.standard(30, 99_000_000)]
+    yield latency("put of one", "areev", [partial(areev_peer.add, db, [one]) for one in ones])
 
 
 def questions(url: str, bare: Bare) -> Iterator[dict[str, Any]]:
@@ -158,6 +178,7 @@ def main() -> None:
     rows = [row for b in BATCHES for row in rates(ways, b, asked.count, asked.rounds)]
     stats = copied.stats()
     rows += questions(asked.url, keyed)
+    rows += peer(asked.url, 3 * areev_peer.BATCH)
     version = copied._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
     about: dict[str, Any] = {
