@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 from statistics import median
 from struct import Struct
 from typing import Any
@@ -22,7 +24,7 @@ from typing import Any
 import psycopg
 
 import omsgrain as og
-from benches import data, machine
+from benches import areev_peer, data, machine
 from omsgrain.store.postgres import PostgresStore
 
 BATCHES = 1_000, 10_000
@@ -74,6 +76,7 @@ def rates(ways: dict[str, Way], batch: int, count: int, rounds: int) -> Iterator
                 way(grains[start : start + batch])
             took[name].append(count / (time.perf_counter() - begin))
     for name, rounds_of in took.items():
+        print(f"{batch:,} {name}: {median(rounds_of):,.0f}", file=sys.stderr)
         yield {
             "what": f"put, {batch:,} a batch",
             "way": name,
@@ -83,9 +86,9 @@ def rates(ways: dict[str, Way], batch: int, count: int, rounds: int) -> Iterator
         }
 
 
-def latency(what: str, way: str, calls: list[Callable[[], Any]]) -> dict[str, Any]:
+def latency(what: str, way: str, calls: Sequence[Callable[[], Any]]) -> dict[str, Any]:
     """The time of one call, in microseconds."""
-    for call in calls[:20]:
+    for call in calls[:5]:
         call()
     took = []
     for call in calls:
@@ -97,11 +100,33 @@ def latency(what: str, way: str, calls: list[Callable[[], Any]]) -> dict[str, An
     return {"what": what, "way": way, "p50 us": round(p50), "p95 us": round(p95)}
 
 
-def questions(url: str, bare: Bare, count: int) -> Iterator[dict[str, Any]]:
+def peer(url: str, count: int) -> Iterator[dict[str, Any]]:
+    """The same of areev in the same database; it gets few grains, since each term is a commit."""
+    import areev
+
+    place = url.replace("postgresql://", "postgres://") + "?schema=areev"
+    db = areev.Areev(place, ns="warehouse:zone-3", telemetry="off", index_text=False)
+    calls = areev_peer.calls(data.standard(count))
+    took = []
+    for call in calls:
+        begin = time.perf_counter()
+        areev_peer.add(db, [call])
+        took.append(areev_peer.BATCH / (time.perf_counter() - begin))
+    yield {"what": "put, 1,000 a batch", "way": "areev", "grains/s": round(median(took))}
+    robots = [f"robot-{n}" for n in range(500)]
+    asked = [partial(db.recall, robot, k=10) for robot in robots]
+    yield latency("query: newest 10 of a robot", "areev", asked)
+    ones = [areev_peer.calls([grain])[0] for grain in data.standard(30, 99_000_000)]
+    yield latency("put of one", "areev", [partial(areev_peer.add, db, [one]) for one in ones])
+
+
+def questions(url: str, bare: Bare) -> Iterator[dict[str, Any]]:
     """What one grain, one query and one put cost in a store of some grains."""
-    store = og.GrainStore(PostgresStore(url, tenant="bench copied"))
-    first = BATCHES[0] * 1_000_000
-    some = pairs(min(count, 2_000), first)
+    below = PostgresStore(url, tenant="bench copied")
+    store = og.GrainStore(below)
+    with below.read() as reader:
+        blobs = [blob for _, blob in reader.page(0, 2_000)]
+    some = [(sha256(blob).digest(), blob) for blob in blobs]
     bare.put(some)
     asked = some[:: max(1, len(some) // 500)]
     yield latency("get", "bare SELECT", [partial(bare.get, d) for d, _ in asked])
@@ -152,7 +177,8 @@ def main() -> None:
         ways["omsgrain, by INSERT"] = lambda batch: _all_new(inserted, batch)
     rows = [row for b in BATCHES for row in rates(ways, b, asked.count, asked.rounds)]
     stats = copied.stats()
-    rows += questions(asked.url, keyed, asked.count)
+    rows += questions(asked.url, keyed)
+    rows += peer(asked.url, 3 * areev_peer.BATCH)
     version = copied._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
     about: dict[str, Any] = {
