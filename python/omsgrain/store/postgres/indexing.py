@@ -53,7 +53,7 @@ class IndexWriter(PostgresReader):
         copies: bool,
     ) -> None:
         super().__init__(connection, place, store_id, head)
-        self._ahead = None  # answers change
+        self._ahead = self._named = None  # answers change
         self._base = head
         self._copies = copies
         self.commits = commits

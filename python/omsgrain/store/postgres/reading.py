@@ -15,7 +15,7 @@ from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, stored
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.ahead import Ahead
+from omsgrain.store.postgres.ahead import Ahead, Named
 from omsgrain.store.postgres.arrays import Array, byteas, flags
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.failures import failure
@@ -56,6 +56,7 @@ class PostgresReader:
         self._ahead: Ahead | None = Ahead(
             self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
         )
+        self._named: Named | None = Named(self._named_of)
 
     def ended(self) -> None:
         """Say that the transaction is over: a walk that was left half-way cannot go on."""
@@ -96,13 +97,28 @@ class PostgresReader:
         """Return the last sequence number given."""
         return self.head.last_seq
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by their addresses."""
+        if self._named is not None:
+            self._named.expect(digests)
+
+    def _named_of(self, digests: list[bytes]) -> dict[bytes, tuple[int, bytes]]:
+        found = self.among(sql.NAMED, byteas(digests))
+        return {digest: (seq, blob) for digest, seq, blob in found}
+
     def get(self, digest: bytes) -> bytes | None:
         """Return the blob put under the digest, or None."""
+        if self._named is not None and (found := self._named.find(digest)) is not None:
+            return None if found[0] is None else self._named.blob(found[0])
         blob: bytes | None = self.one(sql.GET, digest)
         return blob
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; None where there is no such grain."""
+        if self._named is not None and len(digests) == 1:
+            expected = self._named.find(digests[0])
+            if expected is not None:
+                return [*expected]
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
             known.update(self.among(sql.FIND, byteas(digests[start : start + sql.TOGETHER])))
@@ -131,6 +147,8 @@ class PostgresReader:
         """Return the blob with a sequence number, or None."""
         if self._ahead is not None and (known := self._ahead.blob(seq)) is not None:
             return known[0]
+        if self._named is not None and (named := self._named.blob(seq)) is not None:
+            return named
         blob: bytes | None = self.one(sql.BLOB, seq)
         return blob
 

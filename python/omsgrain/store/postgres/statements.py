@@ -25,6 +25,11 @@ GET = (
     f"JOIN {SCHEMA}.blobs b ON b.store_id = a.store_id AND b.seq = a.seq "
     "WHERE a.store_id = %b AND a.digest = %b"
 )
+NAMED = (
+    "SELECT a.digest, b.seq, b.blob FROM unnest(%b::bytea[]) u (d) "
+    f"JOIN {SCHEMA}.addresses a ON a.digest = u.d "
+    f"JOIN {SCHEMA}.blobs b ON b.store_id = a.store_id AND b.seq = a.seq WHERE a.store_id = %b"
+)
 # Joined with what is asked, since a list in a condition would be looked up in every part.
 FIND = (
     f"SELECT a.digest, a.seq FROM {SCHEMA}.addresses a JOIN unnest(%b::bytea[]) u (d) "
