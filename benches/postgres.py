@@ -189,6 +189,7 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--role", help="of a role that row-level security holds for: its URL")
     parser.add_argument("--count", type=int, default=50_000, help="grains of a round")
+    parser.add_argument("--batches", type=int, nargs="*", default=BATCHES, help="grains a commit")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     bare, keyed = Bare(asked.url, ""), Bare(asked.url, "PRIMARY KEY")

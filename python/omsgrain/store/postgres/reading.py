@@ -16,7 +16,7 @@ from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, store
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.ahead import Ahead, Named
-from omsgrain.store.postgres.arrays import Array, byteas, flags
+from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.place import Place
@@ -29,11 +29,6 @@ __all__ = ["PostgresReader", "beyond"]
 _ROWS = 16, 512  # rows of a table read at a time, at first and at the most
 _PLACES = 16, 1_024  # the same of places
 _KEYS = 16, 256  # the same of terms
-_PASTS: dict[Which, Array] = {
-    "current": flags([False]),
-    "past": flags([True]),
-    "all": flags([False, True]),
-}
 
 
 class PostgresReader:
@@ -78,9 +73,9 @@ class PostgresReader:
         """Ask for rows of one table of keys and values."""
         return self.all(text, *params)
 
-    def among(self, text: str, asked: Array) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
         """Ask for those of a list that are there."""
-        return self._run(text, asked, self.store_id)
+        return self._run(text, asked, self.store_id, *params)
 
     def one(self, text: str, *params: Any) -> Any:
         """Ask for one value; None if there is no row."""
@@ -193,7 +188,7 @@ class PostgresReader:
         return bool(self._has_of(key, [place], which))
 
     def _has_of(self, key: bytes, places: list[bytes], which: Which) -> set[bytes]:
-        return {place for (place,) in self.all(sql.HAS, key, _PASTS[which], byteas(places))}
+        return {place for (place,) in self.among(sql.HAS[which], byteas(places), key)}
 
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
@@ -225,10 +220,8 @@ class PostgresReader:
             # The first one may be the prefix itself; from then on, what comes behind.
             first = sql.FIRST_KEY if after is None else sql.NEXT_KEY
             start = prefix if after is None else after
-            rows = self.all(
-                sql.KEYS.format(first=first), start, end, self.store_id, end, limit,
-                self.store_id, _PASTS[which],
-            )  # fmt: skip
+            text = sql.KEYS[which].format(first=first)
+            rows = self.all(text, start, end, self.store_id, end, limit, self.store_id)
             yield from [key for key, there in rows if there]
             if len(rows) < limit:
                 return
