@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from statistics import median
 from struct import Struct
 from typing import Any
@@ -63,18 +65,40 @@ class Bare:
         return self.connection.execute(text, (digest,), binary=True).fetchone()
 
 
-def rates(ways: dict[str, Way], batch: int, count: int, rounds: int) -> Iterator[dict[str, Any]]:
+def server_time(connection: psycopg.Connection[Any]) -> float:
+    """Processor seconds of all processes that serve this database; 0 if it is not on this machine.
+
+    Other work on the machine makes everything slower, but this hardly longer.
+    """
+    rows = connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+    ).fetchall()
+    ticks = 0
+    for (pid,) in rows:
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists() and "postgres" in (text := stat.read_text()):
+            ticks += sum(map(int, text.rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def rates(
+    ways: dict[str, Way], batch: int, count: int, rounds: int, watch: psycopg.Connection[Any]
+) -> Iterator[dict[str, Any]]:
     """Grains a second of each way, by turns; the median round."""
     took: dict[str, list[float]] = {name: [] for name in ways}
+    server, client = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     first = batch * 1_000_000
     for _ in range(rounds):
         for name, way in ways.items():
             grains = pairs(count, first)
             first += count
+            there, here = server_time(watch), time.process_time()
             begin = time.perf_counter()
             for start in range(0, count, batch):
                 way(grains[start : start + batch])
             took[name].append(count / (time.perf_counter() - begin))
+            server[name] += server_time(watch) - there
+            client[name] += time.process_time() - here
     for name, rounds_of in took.items():
         print(f"{batch:,} {name}: {median(rounds_of):,.0f}", file=sys.stderr)
         yield {
@@ -83,6 +107,8 @@ def rates(ways: dict[str, Way], batch: int, count: int, rounds: int) -> Iterator
             "grains/s": round(median(rounds_of)),
             "least": round(min(rounds_of)),
             "most": round(max(rounds_of)),
+            "server us": round(1e6 * server[name] / count / rounds, 1),
+            "client us": round(1e6 * client[name] / count / rounds, 1),
         }
 
 
@@ -91,7 +117,7 @@ def latency(what: str, way: str, calls: Sequence[Callable[[], Any]]) -> dict[str
     for call in calls[:5]:
         call()
     took = []
-    for call in calls:
+    for call in calls[5:]:
         begin = time.perf_counter()
         call()
         took.append(1e6 * (time.perf_counter() - begin))
@@ -163,6 +189,7 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--role", help="of a role that row-level security holds for: its URL")
     parser.add_argument("--count", type=int, default=50_000, help="grains of a round")
+    parser.add_argument("--batches", type=int, nargs="*", default=BATCHES, help="grains a commit")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     bare, keyed = Bare(asked.url, ""), Bare(asked.url, "PRIMARY KEY")
@@ -175,7 +202,9 @@ def main() -> None:
     if asked.role:
         inserted = PostgresStore(asked.role, tenant="bench inserted")
         ways["omsgrain, by INSERT"] = lambda batch: _all_new(inserted, batch)
-    rows = [row for b in BATCHES for row in rates(ways, b, asked.count, asked.rounds)]
+    rows = [
+        row for b in BATCHES for row in rates(ways, b, asked.count, asked.rounds, bare.connection)
+    ]
     stats = copied.stats()
     rows += questions(asked.url, keyed)
     rows += peer(asked.url, 3 * areev_peer.BATCH)

@@ -168,6 +168,33 @@ def test_round_trips_of_a_walk(store: PostgresStore, monkeypatch: pytest.MonkeyP
         assert len(asked) <= 15
 
 
+def test_grains_that_were_announced_are_read_together(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grains = facts(400)
+    put(store, *grains[:390])
+    remove(store, 7)
+    digests = [digest for digest, _ in grains]
+    with store.read() as reader, store.read() as plain:
+        reader.expect(digests)
+        asked: list[str] = []
+        inner = reader._run
+
+        def counted(text: str, *params: Any) -> list[tuple[Any, ...]]:
+            asked.append(text)
+            return inner(text, *params)
+
+        monkeypatch.setattr(reader, "_run", counted)
+        for digest, blob in grains[:10] + grains[5:]:  # some twice, some that are not there
+            assert reader.get(digest) == plain.get(digest)
+            assert reader.find([digest]) == plain.find([digest])
+            assert (found := reader.named(digest)) is None or found.blob == blob
+            seq = plain.find([digest])[0]
+            assert seq is None or reader.blob_at(seq) == blob
+        assert len(asked) < 12
+        assert reader.get(bytes(32)) is None
+
+
 def test_a_walk_ends_with_its_snapshot(store: PostgresStore) -> None:
     put(store, *facts(50))
     with store.read() as reader:

@@ -66,6 +66,15 @@ def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
         store.close()
 
 
+def test_a_statement_that_takes_too_long(url: str, tenant: str) -> None:
+    store = PostgresStore(url, tenant=tenant, timeout=0.05)
+    with store.read() as reader, pytest.raises(StoreError) as caught:
+        reader.all("SELECT pg_sleep(60) WHERE %b > 0")
+    assert caught.value.found == "QueryCanceled (57014)"
+    assert put(store, *facts(1)) == [1]
+    store.close()
+
+
 def test_readonly_makes_nothing(postgres: Postgres) -> None:
     url = postgres.database()
     with pytest.raises(StoreError):

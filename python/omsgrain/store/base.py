@@ -138,6 +138,13 @@ class Reader(Protocol):
         """Return the grain at an address, as ``grain`` does, or None."""
         ...
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by their addresses, in this order.
+
+        It changes no answer: a store on a server reads several of them at once.
+        """
+        ...
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, each as ``grain`` does.
 

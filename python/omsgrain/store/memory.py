@@ -219,6 +219,9 @@ class _MemoryReader:
         seq = self.find([digest])[0]
         return None if seq is None else self.grain(seq)
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Nothing to do."""
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         return placed(self.grain, places)
 

@@ -159,6 +159,10 @@ class SealedReader:
         seq = self.find([digest])[0]
         return None if seq is None else self.grain(seq)
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by the addresses that they are stored under."""
+        self.inner.expect(digests)
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, opened as ``grain`` does."""
         return placed(self.grain, places)

@@ -12,13 +12,13 @@ This holds in a snapshot, where answers do not change. A writer goes without.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from omsgrain.store.base import Which
 from omsgrain.store.tables import SEQUENCE
 
-__all__ = ["Ahead"]
+__all__ = ["Ahead", "Named"]
 
 _PAGES = 72  # pages kept: a query may walk 64 lists side by side
 _GRAINS = 16, 128  # grains read at once, at first and at the most
@@ -120,3 +120,44 @@ class Ahead:
             page.blobs = self._blobs(page.numbers(*page.held))
             page.grains = min(2 * page.grains, _GRAINS[1])
         return (page.blobs.get(seq),)
+
+
+class Named:
+    """The grains at some addresses, which are asked for in their order: read few at first.
+
+    Args:
+        read: gives number and blob of those of some addresses that are there.
+    """
+
+    def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
+        self._read = read
+        self._order: list[bytes] = []
+        self._at: dict[bytes, int] = {}
+        self._held = 0, 0
+        self._grains = _GRAINS[0]
+        self._known: dict[bytes, tuple[int, bytes]] = {}
+        self._blobs: dict[int, bytes] = {}
+
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which will be asked for."""
+        self._order = [*digests]
+        self._at = {digest: i for i, digest in enumerate(digests)}
+        self._held, self._grains = (0, 0), _GRAINS[0]
+
+    def find(self, digest: bytes) -> tuple[int | None] | None:
+        """The number of a grain, which may not be there; None if it is not expected."""
+        index = self._at.get(digest)
+        if index is None:
+            return None
+        first, last = self._held
+        if not first <= index < last:
+            self._held = index, index + self._grains
+            self._known = self._read(self._order[index : index + self._grains])
+            self._blobs = dict(self._known.values())
+            self._grains = min(2 * self._grains, _GRAINS[1])
+        found = self._known.get(digest)
+        return (None if found is None else found[0],)
+
+    def blob(self, seq: int) -> bytes | None:
+        """The blob of a grain that was read together with the last one that was found."""
+        return self._blobs.get(seq)

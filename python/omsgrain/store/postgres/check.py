@@ -137,7 +137,7 @@ class _BlobCheck:
     def _terms(self, good: list[Added]) -> Iterator[Problem]:
         terms = terms_of(good, past_of(self.reader, [seq for seq, _, _ in good]))
         self.rows += sum(len(places) for _, places in terms.lists)
-        query = (*terms.arrays(), self.reader.store_id)
+        query = (self.reader.store_id, *terms.arrays())
         missing = self.reader.connection.execute(sql.MISSING_TERMS, query, binary=True)
         for seq in sorted({int.from_bytes(place[12:], "big") for (place,) in missing}):
             yield Problem("term", seq, "an index row is missing, or in the wrong state")

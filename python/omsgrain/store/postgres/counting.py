@@ -23,10 +23,13 @@ from omsgrain.store.postgres.arrays import byteas
 if TYPE_CHECKING:
     from omsgrain.store.postgres.writing import PostgresWriter
 
-__all__ = ["MANY", "Counts"]
+__all__ = ["GENERATION", "MANY", "Counts"]
 
 MANY = 1_024
 """Grains of a term that is worth a row."""
+
+GENERATION = 1 << 32
+"""Ordinals of a generation: a rebuild takes the next one, so that all are learnt anew."""
 
 _SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
 
@@ -49,9 +52,12 @@ class Counts:
         """Return what is known in a transaction, with what others have found since."""
         if writer.head.ordinal == self.ordinal:
             return self
-        after, known = (self.ordinal, self.keys) if writer.head.ordinal > self.ordinal else (0, ())
-        rows = writer.all(sql.COUNTED, after)
-        return Counts(writer.head.ordinal, frozenset(known).union(key for key, _ in rows))
+        # A rebuild, or a database that was put back, begins a new generation.
+        same = writer.head.ordinal >> 32 == self.ordinal >> 32
+        more = same and writer.head.ordinal > self.ordinal
+        rows = writer.all(sql.COUNTED, self.ordinal if more else 0)
+        known = self.keys if more else frozenset()
+        return Counts(writer.head.ordinal, known.union(key for key, _ in rows))
 
     def changed(self, changes: Mapping[bytes, tuple[int, int]]) -> dict[bytes, tuple[int, int]]:
         """Pick from what changed the terms that have a row."""

@@ -53,7 +53,7 @@ class IndexWriter(PostgresReader):
         copies: bool,
     ) -> None:
         super().__init__(connection, place, store_id, head)
-        self._ahead = None  # answers change
+        self._ahead = self._named = None  # answers change
         self._base = head
         self._copies = copies
         self.commits = commits
@@ -119,7 +119,7 @@ class IndexWriter(PostgresReader):
             return []
         current = numbers([change for change, _ in changed.values()])
         past = numbers([change for _, change in changed.values()])
-        return [(sql.ADD_COUNTS, (byteas([*changed]), current, past, self.store_id))]
+        return [(sql.ADD_COUNTS, (self.store_id, byteas([*changed]), current, past))]
 
     def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
         """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
@@ -134,17 +134,45 @@ class IndexWriter(PostgresReader):
         return rows
 
     def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Delete index rows."""
-        if not rows:
-            return
-        keys, places = byteas([key for key, _ in rows]), byteas([place for _, place in rows])
+        """Delete index rows, in whichever state they are."""
+        number = self.store_id
+        params = [(number, key, was, place) for key, place in rows for was in (False, True)]
         changes: dict[bytes, tuple[int, int]] = {}
-        for key, past in self.run(sql.DROP_TERMS, keys, places, self.store_id):
+        for key, past in self._each(sql.DROP_TERM, params):
             current, before = changes.get(key, (0, 0))
             changes[key] = (current, before - 1) if past else (current - 1, before)
+        for statement, given in self._recounted(changes):
+            self.run(statement, *given)
+
+    def move_terms(self, rows: list[tuple[bytes, bool, bytes]]) -> None:
+        """Make index rows past, or current again: each a key, whether it is past now, a place."""
+        number = self.store_id
+        params = [(past, number, key, not past, place) for key, past, place in rows]
+        changes: dict[bytes, tuple[int, int]] = {}
+        for key, past in self._each(sql.MOVE_TERM, params):
+            current, before = changes.get(key, (0, 0))
+            step = 1 if past else -1
+            changes[key] = current - step, before + step
+        for statement, given in self._recounted(changes):
+            self.run(statement, *given)
+
+    def _each(self, text: str, params: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Run a statement for each row, many on the way at a time; return what they gave."""
+        if self._ended:
+            raise StoreError("the transaction is over")
+        if not params:
+            return []
         self._sent = True
-        for statement, params in self._recounted(changes):
-            self.run(statement, *params)
+        found: list[tuple[Any, ...]] = []
+        try:
+            self._cursor.executemany(text, params, returning=True)
+            while True:
+                found += self._cursor.fetchall()
+                if not self._cursor.nextset():
+                    return found
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
 
     def add_terms(self, terms: Terms) -> None:
         """Write index rows of grains that are there already, and count them nowhere."""

@@ -27,10 +27,21 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 _PREPARED = 2, 400  # times that a statement is run before it is prepared; prepared ones
 _IDLE = 300.0  # seconds after which a connection that nobody needs is given up
 
-# A plan that is made once serves every key: the tables are asked in few ways, each by its key. And
-# a plan that was made while a table was empty must not read all of it once it is not. To compile
-# one would take longer than to run it.
-_SETTINGS = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
+# The tables are asked in few ways, each by its keys: so a plan that is made once serves every key,
+# and it must look keys up one by one. What the planner guesses of lists, and of tables that were
+# empty when it looked, would have it read a whole store instead. To compile a plan would take
+# longer than to run it.
+_SETTINGS = "; ".join(
+    f"SET {name}"
+    for name in (
+        "plan_cache_mode = force_generic_plan",
+        "enable_seqscan = off",
+        "enable_bitmapscan = off",
+        "enable_hashjoin = off",
+        "enable_mergejoin = off",
+        "jit = off",
+    )
+)
 
 
 class Pool:

@@ -15,8 +15,8 @@ from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, stored
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.ahead import Ahead
-from omsgrain.store.postgres.arrays import Array, byteas, flags
+from omsgrain.store.postgres.ahead import Ahead, Named
+from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.place import Place
@@ -29,11 +29,6 @@ __all__ = ["PostgresReader", "beyond"]
 _ROWS = 16, 512  # rows of a table read at a time, at first and at the most
 _PLACES = 16, 1_024  # the same of places
 _KEYS = 16, 256  # the same of terms
-_PASTS: dict[Which, Array] = {
-    "current": flags([False]),
-    "past": flags([True]),
-    "all": flags([False, True]),
-}
 
 
 class PostgresReader:
@@ -56,6 +51,7 @@ class PostgresReader:
         self._ahead: Ahead | None = Ahead(
             self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
         )
+        self._named: Named | None = Named(self._named_of)
 
     def ended(self) -> None:
         """Say that the transaction is over: a walk that was left half-way cannot go on."""
@@ -77,9 +73,9 @@ class PostgresReader:
         """Ask for rows of one table of keys and values."""
         return self.all(text, *params)
 
-    def among(self, text: str, asked: Array) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
         """Ask for those of a list that are there."""
-        return self._run(text, asked, self.store_id)
+        return self._run(text, asked, self.store_id, *params)
 
     def one(self, text: str, *params: Any) -> Any:
         """Ask for one value; None if there is no row."""
@@ -96,13 +92,28 @@ class PostgresReader:
         """Return the last sequence number given."""
         return self.head.last_seq
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by their addresses."""
+        if self._named is not None:
+            self._named.expect(digests)
+
+    def _named_of(self, digests: list[bytes]) -> dict[bytes, tuple[int, bytes]]:
+        found = self.among(sql.NAMED, byteas(digests))
+        return {digest: (seq, blob) for digest, seq, blob in found}
+
     def get(self, digest: bytes) -> bytes | None:
         """Return the blob put under the digest, or None."""
+        if self._named is not None and (found := self._named.find(digest)) is not None:
+            return None if found[0] is None else self._named.blob(found[0])
         blob: bytes | None = self.one(sql.GET, digest)
         return blob
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; None where there is no such grain."""
+        if self._named is not None and len(digests) == 1:
+            expected = self._named.find(digests[0])
+            if expected is not None:
+                return [*expected]
         known: dict[bytes, int] = {}
         for start in range(0, len(digests), sql.TOGETHER):
             known.update(self.among(sql.FIND, byteas(digests[start : start + sql.TOGETHER])))
@@ -131,6 +142,8 @@ class PostgresReader:
         """Return the blob with a sequence number, or None."""
         if self._ahead is not None and (known := self._ahead.blob(seq)) is not None:
             return known[0]
+        if self._named is not None and (named := self._named.blob(seq)) is not None:
+            return named
         blob: bytes | None = self.one(sql.BLOB, seq)
         return blob
 
@@ -175,7 +188,7 @@ class PostgresReader:
         return bool(self._has_of(key, [place], which))
 
     def _has_of(self, key: bytes, places: list[bytes], which: Which) -> set[bytes]:
-        return {place for (place,) in self.all(sql.HAS, key, _PASTS[which], byteas(places))}
+        return {place for (place,) in self.among(sql.HAS[which], byteas(places), key)}
 
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
@@ -207,10 +220,8 @@ class PostgresReader:
             # The first one may be the prefix itself; from then on, what comes behind.
             first = sql.FIRST_KEY if after is None else sql.NEXT_KEY
             start = prefix if after is None else after
-            rows = self.all(
-                sql.KEYS.format(first=first), start, end, self.store_id, end, limit,
-                self.store_id, _PASTS[which],
-            )  # fmt: skip
+            text = sql.KEYS[which].format(first=first)
+            rows = self.all(text, start, end, self.store_id, end, limit, self.store_id)
             yield from [key for key, there in rows if there]
             if len(rows) < limit:
                 return

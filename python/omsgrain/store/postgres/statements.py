@@ -25,15 +25,24 @@ GET = (
     f"JOIN {SCHEMA}.blobs b ON b.store_id = a.store_id AND b.seq = a.seq "
     "WHERE a.store_id = %b AND a.digest = %b"
 )
-# Joined with what is asked, since a list in a condition would be looked up in every part.
+# Whatever the planner believes of a table, it cannot make a join of a look-up with a LIMIT: that
+# would read the whole store where there are no statistics yet.
+NAMED = (
+    "SELECT f.digest, f.seq, f.blob FROM unnest(%b::bytea[]) u (d) CROSS JOIN LATERAL "
+    f"(SELECT a.digest, b.seq, b.blob FROM {SCHEMA}.addresses a JOIN {SCHEMA}.blobs b "
+    "ON b.store_id = a.store_id AND b.seq = a.seq "
+    "WHERE a.store_id = %b AND a.digest = u.d LIMIT 1) f"
+)
 FIND = (
-    f"SELECT a.digest, a.seq FROM {SCHEMA}.addresses a JOIN unnest(%b::bytea[]) u (d) "
-    "ON a.digest = u.d WHERE a.store_id = %b"
+    "SELECT f.digest, f.seq FROM unnest(%b::bytea[]) u (d) CROSS JOIN LATERAL "
+    f"(SELECT a.digest, a.seq FROM {SCHEMA}.addresses a "
+    "WHERE a.store_id = %b AND a.digest = u.d LIMIT 1) f"
 )
 BLOB = f"SELECT blob FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 BLOBS = (
-    f"SELECT b.seq, b.blob FROM {SCHEMA}.blobs b JOIN unnest(%b::bigint[]) u (s) "
-    "ON b.seq = u.s WHERE b.store_id = %b"
+    "SELECT f.seq, f.blob FROM unnest(%b::bigint[]) u (s) CROSS JOIN LATERAL "
+    f"(SELECT b.seq, b.blob FROM {SCHEMA}.blobs b "
+    "WHERE b.store_id = %b AND b.seq = u.s LIMIT 1) f"
 )
 PAGE = (
     "SELECT seq, digest, blob FROM (SELECT seq, digest, blob, "
@@ -51,7 +60,17 @@ COUNTS: dict[Which, str] = {
     f"WHERE store_id = %b AND key = %b), (SELECT count(*) {_TERMS}{_STATE[which]}))"
     for which in ("current", "past", "all")
 }
-HAS = f"SELECT place {_TERMS} AND past = ANY (%b) AND place = ANY (%b)"
+_PASTS = {
+    "current": "(VALUES (false))",
+    "past": "(VALUES (true))",
+    "all": "(VALUES (false), (true))",
+}
+HAS: dict[Which, str] = {
+    which: f"SELECT f.place FROM unnest(%b::bytea[]) u (p) CROSS JOIN {_PASTS[which]} v (x) "
+    f"CROSS JOIN LATERAL (SELECT t.place FROM {SCHEMA}.terms t WHERE t.store_id = %b "
+    "AND t.key = %b AND t.past = v.x AND t.place = u.p LIMIT 1) f"
+    for which in ("current", "past", "all")
+}
 
 
 def _places(which: str, newest: bool) -> str:
@@ -71,17 +90,18 @@ PLACES: dict[tuple[Which, bool], str] = {
 
 # From each key to the next one, however many rows it has in between.
 FIRST_KEY, NEXT_KEY = ">=", ">"
-KEYS = (
-    "WITH RECURSIVE k (key, n) AS ("
+KEYS: dict[Which, str] = {
+    which: "WITH RECURSIVE k (key, n) AS ("
     f"(SELECT key, 1 FROM {SCHEMA}.terms WHERE store_id = %b AND key {{first}} %b AND key < %b "
     "ORDER BY key LIMIT 1) UNION ALL "
     f"SELECT (SELECT t.key FROM {SCHEMA}.terms t WHERE t.store_id = %b AND t.key > k.key "
     "AND t.key < %b ORDER BY t.key LIMIT 1), k.n + 1 "
     "FROM k WHERE k.key IS NOT NULL AND k.n < %b) "
     f"SELECT key, EXISTS (SELECT 1 FROM {SCHEMA}.terms t "
-    "WHERE t.store_id = %b AND t.key = k.key AND t.past = ANY (%b)) "
+    f"WHERE t.store_id = %b AND t.key = k.key{_STATE[which]}) "
     "FROM k WHERE key IS NOT NULL ORDER BY key"
-)
+    for which in ("current", "past", "all")
+}
 
 
 @cache
@@ -100,8 +120,9 @@ def all_rows(table: Table) -> str:
 def some_rows(table: Table) -> str:
     """Ask for the values of some keys."""
     return (
-        f"SELECT t.key, t.value FROM {name_of(table)} t JOIN unnest(%b::bytea[]) u (k) "
-        "ON t.key = u.k WHERE t.store_id = %b"
+        "SELECT f.key, f.value FROM unnest(%b::bytea[]) u (k) CROSS JOIN LATERAL "
+        f"(SELECT t.key, t.value FROM {name_of(table)} t "
+        "WHERE t.store_id = %b AND t.key = u.k LIMIT 1) f"
     )
 
 
@@ -144,16 +165,14 @@ ADD_TERMS = (
     f"INSERT INTO {SCHEMA}.terms (store_id, key, past, place) "
     "SELECT %b::bigint, k, x, p FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p)"
 )
-MOVE_TERMS = (
-    f"UPDATE {SCHEMA}.terms t SET past = u.x "
-    "FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p) "
-    "WHERE t.store_id = %b AND t.key = u.k AND t.past = NOT u.x AND t.place = u.p "
-    "RETURNING t.key, t.past"
+# One for each row, many on the way at a time.
+MOVE_TERM = (
+    f"UPDATE {SCHEMA}.terms SET past = %b WHERE store_id = %b AND key = %b AND past = %b "
+    "AND place = %b RETURNING key, past"
 )
-DROP_TERMS = (
-    f"DELETE FROM {SCHEMA}.terms t USING unnest(%b::bytea[], %b::bytea[]) u (k, p) "
-    "WHERE t.store_id = %b AND t.key = u.k AND t.past = ANY (ARRAY[false, true]) "
-    "AND t.place = u.p RETURNING t.key, t.past"
+DROP_TERM = (
+    f"DELETE FROM {SCHEMA}.terms WHERE store_id = %b AND key = %b AND past = %b AND place = %b "
+    "RETURNING key, past"
 )
 TERMS_BY_NUMBER = (
     f"SELECT key, place FROM {SCHEMA}.terms WHERE store_id = %b AND substring(place from 13) = %b"
@@ -163,8 +182,9 @@ DROP_ADDRESS = (
 )
 DROP_BLOB = f"DELETE FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 GRAINS = (
-    f"SELECT b.seq, b.digest, b.blob FROM {SCHEMA}.blobs b JOIN unnest(%b::bigint[]) u (s) "
-    "ON b.seq = u.s WHERE b.store_id = %b ORDER BY b.seq"
+    "SELECT f.seq, f.digest, f.blob FROM unnest(%b::bigint[]) u (s) CROSS JOIN LATERAL "
+    f"(SELECT b.seq, b.digest, b.blob FROM {SCHEMA}.blobs b "
+    "WHERE b.store_id = %b AND b.seq = u.s LIMIT 1) f ORDER BY f.seq"
 )
 SET_HEAD = (
     f"UPDATE {SCHEMA}.heads SET last_seq = %b, blob_bytes = %b, grains = %b, ordinal = %b, "
@@ -183,21 +203,21 @@ def set_rows(table: Table) -> str:
 
 
 @cache
-def drop_rows(table: Table) -> str:
-    """Delete keys."""
-    return (
-        f"DELETE FROM {name_of(table)} t USING unnest(%b::bytea[]) u (k) "
-        "WHERE t.store_id = %b AND t.key = u.k"
-    )
+def drop_row(table: Table) -> str:
+    """Delete a key."""
+    return f"DELETE FROM {name_of(table)} WHERE store_id = %b AND key = %b"
 
 
 # --- counts --------------------------------------------------------------------------------------
 
 COUNTED = f"SELECT key, ordinal FROM {SCHEMA}.counts WHERE store_id = %b AND ordinal > %b"
+# Each is there; by its key, and not by a join, for the same reason as above.
 ADD_COUNTS = (
-    f"UPDATE {SCHEMA}.counts c SET current = c.current + u.c, past = c.past + u.p "
-    "FROM unnest(%b::bytea[], %b::bigint[], %b::bigint[]) u (k, c, p) "
-    "WHERE c.store_id = %b AND c.key = u.k"
+    f"INSERT INTO {SCHEMA}.counts AS c (store_id, key, ordinal, current, past) "
+    "SELECT %b::bigint, k, 0, n, p "
+    "FROM unnest(%b::bytea[], %b::bigint[], %b::bigint[]) u (k, n, p) "
+    "ON CONFLICT (store_id, key) DO UPDATE "
+    "SET current = c.current + excluded.current, past = c.past + excluded.past"
 )
 MANY = (
     "SELECT u.k FROM unnest(%b::bytea[]) u (k) WHERE (SELECT count(*) FROM "
@@ -222,9 +242,9 @@ EMPTY_INDEX = (
 )
 SET_ADDRESSES = ADD_ADDRESSES + " ON CONFLICT (store_id, digest) DO UPDATE SET seq = excluded.seq"
 DROP_STRAYS = (
-    f"DELETE FROM {SCHEMA}.addresses a WHERE a.store_id = %b AND NOT EXISTS "
-    f"(SELECT 1 FROM {SCHEMA}.blobs b WHERE b.store_id = a.store_id AND b.seq = a.seq "
-    "AND b.digest = a.digest)"
+    f"DELETE FROM {SCHEMA}.addresses a WHERE a.store_id = %b AND "
+    f"(SELECT b.seq FROM {SCHEMA}.blobs b WHERE b.store_id = a.store_id AND b.seq = a.seq "
+    "AND b.digest = a.digest) IS NULL"
 )
 COUNT_ALL = (
     f"INSERT INTO {SCHEMA}.counts (store_id, key, ordinal, current, past) "
@@ -250,9 +270,10 @@ WINDOW = (
     f"FROM {SCHEMA}.blobs WHERE store_id = %b AND seq >= %b::bigint AND seq < %b::bigint"
 )
 MISSING_TERMS = (
-    "SELECT u.p FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p) "
-    f"LEFT JOIN {SCHEMA}.terms t ON t.store_id = %b AND t.key = u.k AND t.past = u.x "
-    "AND t.place = u.p WHERE t.key IS NULL"
+    "SELECT s.p FROM (SELECT u.p, "
+    f"(SELECT t.place FROM {SCHEMA}.terms t WHERE t.store_id = %b AND t.key = u.k "
+    "AND t.past = u.x AND t.place = u.p) AS place "
+    "FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p)) s WHERE s.place IS NULL"
 )
 WRONG_COUNTS = (
     f"SELECT c.key FROM {SCHEMA}.counts c, LATERAL ("

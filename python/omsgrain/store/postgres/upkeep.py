@@ -22,7 +22,7 @@ from omsgrain.store.opening import sync_names
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import byteas, numbers
-from omsgrain.store.postgres.counting import MANY
+from omsgrain.store.postgres.counting import GENERATION, MANY
 from omsgrain.store.postgres.database import Database
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
@@ -72,7 +72,7 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
     writer.run(sql.DROP_STRAYS, writer.store_id)
     lead_back(writer)
     writer.settle()
-    ordinal = writer.head.ordinal
+    ordinal = (writer.head.ordinal // GENERATION + 1) * GENERATION
     writer.run(sql.COUNT_ALL, ordinal, writer.store_id, MANY)
     writer.head = writer.head._replace(
         grains=grains + len(damaged),

@@ -15,7 +15,7 @@ from omsgrain.errors import StoreError
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, Statement, terms_of
-from omsgrain.store.postgres.arrays import Array, byteas, flags
+from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Head
 from omsgrain.store.postgres.indexing import IndexWriter
@@ -70,10 +70,10 @@ class PostgresWriter(IndexWriter):
         self.settle()
         return self.run(text, self.store_id, *params)
 
-    def among(self, text: str, asked: Array) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
         """Ask for those of a list that are there; all that waits is sent before."""
         self.settle()
-        return super().among(text, asked)
+        return super().among(text, asked, *params)
 
     def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
         """Ask for rows of one table; what waits for others goes on waiting."""
@@ -111,8 +111,7 @@ class PostgresWriter(IndexWriter):
         for table, rows in self._rows.items():
             dropped = [key for key, value in rows.items() if value is None]
             kept = sorted((key, value) for key, value in rows.items() if value is not None)
-            if dropped:
-                statements.append((sql.drop_rows(table), (byteas(dropped), self.store_id)))
+            statements += [(sql.drop_row(table), (self.store_id, key)) for key in dropped]
             if kept:
                 keys, values = byteas([k for k, _ in kept]), byteas([v for _, v in kept])
                 statements.append((sql.set_rows(table), (self.store_id, keys, values)))
@@ -233,20 +232,9 @@ class PostgresWriter(IndexWriter):
             part = arrays.numbers(numbers[start : start + sql.TOGETHER])
             grains: list[Added] = self.run(sql.GRAINS, part, self.store_id)
             rows = self._rows_of(grains)
-            if not rows:
-                continue
-            keys = byteas([key for key, _ in rows])
-            places = [place for _, place in rows]
-            past = flags([moves[int.from_bytes(place[12:], "big")] for place in places])
-            moved = self.run(sql.MOVE_TERMS, keys, past, byteas(places), self.store_id)
-            self._sent = True
-            changes: dict[bytes, tuple[int, int]] = {}
-            for key, now in moved:
-                current, before = changes.get(key, (0, 0))
-                step = 1 if now else -1
-                changes[key] = current - step, before + step
-            for statement, params in self._recounted(changes):
-                self.run(statement, *params)
+            self.move_terms(
+                [(key, moves[int.from_bytes(place[12:], "big")], place) for key, place in rows]
+            )
 
     # --- rows -----------------------------------------------------------------------------------
 
