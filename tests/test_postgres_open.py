@@ -127,6 +127,21 @@ def test_every_verb_takes_the_url(url: str, shell: Shell, tmp_path: Path) -> Non
     assert shell("stats", url, "--memory", "64MB") == exit_code("ERR_UNSUPPORTED")
 
 
+def test_a_server_that_only_reads(url: str, shell: Shell) -> None:
+    """As a standby does: commands that would write on the side do without."""
+    reading = f"{url}&options=-c%20default_transaction_read_only%3Don"
+    with og.open(url) as store:
+        store.put(belief(1, object="owl"))
+    assert not home_of(reading).is_writable()
+    for _ in range(2):  # before and after somebody has fed the words
+        assert len(shell.json("search", reading, "owl")["results"]) == 1
+        with og.open(url) as store:
+            assert len(store.search("owl").results) == 1
+    assert shell.json("stats", reading)["grains"] == 1
+    assert shell("export", reading, "all.mg") == 0, shell.err
+    assert shell("ingest", reading, stdin=lines(belief(2))) == exit_code("ERR_STORE")
+
+
 def test_what_leaves_one_store_comes_into_the_other(store: og.GrainStore, tmp_path: Path) -> None:
     with og.open(tmp_path / "robot.omsg") as robot:
         old = robot.put(belief(1))
