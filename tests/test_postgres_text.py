@@ -18,6 +18,7 @@ import omsgrain as og
 from indexing import event, put, remove, say, seqs
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError, StoreError
+from omsgrain.search import ranking
 from omsgrain.search.opening import texts_of
 from omsgrain.search.text import TextIndex
 from omsgrain.store.base import Store
@@ -86,6 +87,31 @@ def test_scores_and_order_are_those_of_sqlite(store: Store, index: Texts) -> Non
                 assert seqs(one) == seqs(two), query
                 scores = [[match.score for match in found.matches] for found in (one, two)]
                 assert scores[0] == pytest.approx(scores[1]), query
+
+
+def test_a_search_goes_by_an_index(
+    store: Store, index: Texts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the planner thinks of a table that nobody has analysed."""
+    say(store, *(f"common {n}" for n in range(300)))
+    index.catch_up(store.read)
+    execute: Any = psycopg.Connection.execute
+    plans: list[str] = []
+
+    def explained(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        if f"FROM {WORDS} w" in str(query):
+            lines = execute(self, f"EXPLAIN {query}", *args, **kwargs).fetchall()
+            plans.append("\n".join(line for (line,) in lines))
+        return execute(self, query, *args, **kwargs)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", explained)
+    assert seqs(index.search(store.read, "17")) == [18]
+    assert len(plans) == 2  # to count, and to find
+    assert all("words_by_word" in plan and "words_pkey" not in plan for plan in plans)
+    plans.clear()
+    monkeypatch.setattr(ranking, "SMALL", 10)
+    assert len(index.search(store.read, "common", limit=5).matches) == 5
+    assert "Scan Backward using words_pkey" in plans[1]
 
 
 def test_a_text_of_more_words_than_a_tsvector_takes(store: Store, index: Texts) -> None:

@@ -26,6 +26,14 @@ T = TypeVar("T")
 
 _CONNECTIONS = 4
 
+# The pool's plans are made without values, and look up keys; a search is worth one of its own, and
+# the index of words gives bitmaps. The newest rows come by their own index, and are not sorted: a
+# store may have more of them than the planner thinks.
+_PLANS = (
+    "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = on; "
+    "SET LOCAL enable_sort = off"
+)
+
 
 class Sessions:
     """Connections to the database of a store.
@@ -70,9 +78,7 @@ class Sessions:
         pause = Pause(database.patience)
         begin += f"; SET LOCAL omsgrain.store = '{self.store_id}'"
         if database.engine.tuned:
-            # The pool's plans are made without values; a search is worth one of its own. The newest
-            # rows come by their index: whatever the planner thinks, a store may have millions.
-            begin += "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_sort = off"
+            begin += _PLANS
         while True:
             connection, _ = database.begin(begin, pause)
             try:
