@@ -6,19 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import bundle_files
+import kinds
 from omsgrain.crypto import publicfile
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from shell import Shell
 from signing import ALICE, BOB
+
+if TYPE_CHECKING:
+    from servers.postgres import Postgres
 
 settings.register_profile(
     "default",
@@ -105,6 +107,12 @@ def long(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--long"))
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Postgres:
+    """A PostgreSQL server, for all tests that need one; it waits for no disk."""
+    return kinds.server()
+
+
 @pytest.fixture
 def ring(tmp_path: Path) -> Iterator[KeyRing]:
     """A key ring of its own."""
@@ -112,10 +120,10 @@ def ring(tmp_path: Path) -> Iterator[KeyRing]:
         yield ring
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", kinds.POSTGRES])
 def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store of each kind, to be opened with keys and without."""
-    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "s.omsg")
+    store = kinds.made(request.param, tmp_path / "s.omsg")
     yield store
     store.close()
 

@@ -12,9 +12,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pytest
 
 import omsgrain as og
+from kinds import POSTGRES, made
 from omsgrain.store.base import Reader, Store, Writer
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.state import pack, unpack
 from omsgrain.store.tables import SEQUENCE, STATES, SUPERSEDES
 
@@ -24,7 +23,7 @@ T = TypeVar("T")
 TIME = 1_700_000_000_000
 ABSENT = "ab" * 32
 #: In memory; on disk with the index in memory; on disk with the index in its tables.
-FORMS = ("memory", "lmdb", "flushed")
+FORMS = ("memory", "lmdb", "flushed", POSTGRES)
 
 
 def belief(what: object, at: int = 0, **fields: Any) -> bytes:
@@ -95,6 +94,6 @@ def change(writer: Writer, address: str, **changes: Any) -> None:
 def kept_in(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """A fixture, one for each of `FORMS`."""
     form = request.param
-    store: Store = MemoryStore() if form == "memory" else LmdbStore(tmp_path / "memory.omsg")
+    store = made(form, tmp_path / "memory.omsg")
     yield Kept(store, form == "flushed")
     store.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -31,7 +32,7 @@ class Served:
         log: what it wrote to stderr.
     """
 
-    def __init__(self, path: Path, *options: object) -> None:
+    def __init__(self, path: Path | str, *options: object) -> None:
         self._said = TemporaryFile("w+")  # a pipe that nobody reads would fill up
         command = [sys.executable, "-c", COMMAND, "serve", path, "--port", "0", "--json"]
         self.child = subprocess.Popen(
@@ -58,6 +59,13 @@ class Served:
     def _read(self) -> str:
         self._said.seek(0)
         return self._said.read()
+
+    def workers(self) -> list[int]:
+        """The processes that have begun to serve by now, with --workers and --log-format json."""
+        # Where the file stands is the child's, too: only this reads without moving it.
+        said = os.pread(self._said.fileno(), 1 << 20, 0).decode().splitlines(keepends=True)
+        events = [json.loads(line) for line in said if line.endswith("\n")]
+        return [event["began"] for event in events if "began" in event]
 
     def lines(self) -> list[dict[str, Any]]:
         """What it logged, with --log-format json."""

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.search.text import FILE, Found, TextIndex
+from kinds import made
+from omsgrain.search.finding import Found, Texts
+from omsgrain.search.opening import texts_of
+from omsgrain.search.text import FILE, TextIndex
 from omsgrain.store.base import Store
+from omsgrain.store.budget import Budget
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.tables import DELETED
 
@@ -47,6 +53,17 @@ def seqs(found: Found) -> list[int]:
     return [match.seq for match in found.matches]
 
 
+@contextmanager
+def texts_in(kind: str, path: Path) -> Iterator[Texts]:
+    """An index in memory, or one in PostgreSQL; it is of whatever store feeds it."""
+    if kind != "postgres":
+        with closing(TextIndex(None)) as index:
+            yield index
+        return
+    with closing(made(kind, path)) as store, closing(texts_of(store, Budget())) as index:
+        yield index
+
+
 class Opened:
     """Opens indexes, and closes them all at the end."""
 
@@ -72,7 +89,7 @@ def grown(disk: LmdbStore, count: int = 300) -> Path:
     return disk.path / FILE
 
 
-def answers(index: TextIndex, store: Store) -> list[list[int]]:
+def answers(index: Texts, store: Store) -> list[list[int]]:
     return [
         seqs(index.search(store.read, query, limit=400))
         for query in ("owl", '"shelf 3"', "17", "num*", "+sees -2", "nothing")

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
+from kinds import POSTGRES, SEALED_POSTGRES, made
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from signing import ALICE, BOB
 
 NOW = 1_700_000_000_000
@@ -24,6 +22,8 @@ ANN, SHOP = ALICE.did, BOB.did
 NAMES = ("ann-17", ANN, "ann@example.org")
 """What Ann goes by."""
 KINDS = ("memory", "lmdb", "sealed memory", "sealed lmdb")
+EVERYWHERE = (*KINDS, POSTGRES, SEALED_POSTGRES)
+"""For `params`: the kinds of stores, those on a server too."""
 
 
 class Clock:
@@ -39,7 +39,7 @@ class Clock:
 @contextmanager
 def opened(kind: str, path: Path, settings: Settings) -> Iterator[GrainStore]:
     """Open a store; in a sealed one, grains with a user_id are encrypted."""
-    inner: Store = LmdbStore(path / "memory.omsg") if "lmdb" in kind else MemoryStore()
+    inner = made(kind, path / "memory.omsg")
     if "sealed" not in kind:
         with GrainStore(inner, settings) as store:
             yield store

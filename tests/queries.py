@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
+from kinds import POSTGRES, made
 from omsgrain.index.query import Page, Terms, run
 from omsgrain.store.base import Writer
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.state import PAST, State, Verification, pack
 from omsgrain.store.tables import SEQUENCE, STATES
 
@@ -68,14 +68,14 @@ def names(page: Page) -> list[str]:
     return [hit.grain["content"] for hit in page.results]
 
 
-KINDS = ["memory", "tail", "flushed"]
+KINDS = ["memory", "tail", "flushed", POSTGRES]
 
 
 @contextmanager
 def opened(kind: str, path: Path) -> Iterator[og.GrainStore]:
     """A store in memory, or on disk with nothing in the index yet, or with everything in it."""
-    if kind == "memory":
-        with og.GrainStore(MemoryStore()) as store:
+    if kind in ("memory", "postgres"):
+        with og.GrainStore(made(kind, path / "memory.omsg")) as store:
             yield store
         return
     with og.open(path / "memory.omsg", durability="relaxed") as store:

@@ -9,18 +9,17 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import omsgrain as og
+from kinds import POSTGRES, made
 from omsgrain.crypto import Ed25519Signer, PublicKey, Signer, sign
 from omsgrain.crypto.did import resolve
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.engine.signing import Signing
 from omsgrain.errors import DidError
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from signing import ALICE, FIELDS, IAT
 
 KINDS = ("memory", "lmdb")
+EVERYWHERE = (*KINDS, POSTGRES)
 WEB = "did:web:robots.example"
 #: Alice under a name that does not hold her key.
 WEB_ALICE = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))), WEB)
@@ -31,8 +30,7 @@ class SigningStore(GrainStore, Signing):
 
 
 def make(kind: str, path: Path, **settings: Any) -> SigningStore:
-    inner: Store = MemoryStore() if kind == "memory" else LmdbStore(path / "signed.omsg")
-    return SigningStore(inner, Settings(actor="tester", **settings))
+    return SigningStore(made(kind, path / "signed.omsg"), Settings(actor="tester", **settings))
 
 
 def find_web(did: str) -> PublicKey:

@@ -15,6 +15,7 @@ import msgpack
 import pytest
 
 from conftest import Scale
+from kinds import POSTGRES, made
 from omsgrain.errors import (
     FormatError,
     HashFormatError,
@@ -26,8 +27,6 @@ from omsgrain.errors import (
 from omsgrain.store import audit
 from omsgrain.store.audit import AuditLog, AuditReport, Checkpoint, reading
 from omsgrain.store.base import Store, Writer
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import HELD, META, NOTES
 from store_contract import make_pairs, pair
 from trails import (
@@ -46,10 +45,9 @@ from trails import (
 )
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    in_memory = request.param == "memory"
-    store: Store = MemoryStore() if in_memory else LmdbStore(tmp_path / "memory.omsg")
+    store = made(request.param, tmp_path / "memory.omsg")
     yield store
     store.close()
 

@@ -15,11 +15,11 @@ from omsgrain import errors as err
 from omsgrain import ops
 from omsgrain.store.audit import Checkpoint
 from omsgrain.store.tables import AUDIT, META
-from signed_stores import KINDS, WEB, WEB_ALICE, SigningStore, belief, find_web, make
+from signed_stores import EVERYWHERE, WEB, WEB_ALICE, SigningStore, belief, find_web, make
 from signing import ALICE, BOB, IAT
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SigningStore]:
     with make(request.param, tmp_path) as opened:
         for number in range(4):

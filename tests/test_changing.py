@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from kinds import POSTGRES, made
 from omsgrain import errors as err
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
-from omsgrain.store.memory import MemoryStore
 
 TIME = 1_700_000_000_000
 NOW = TIME + 1_000_000
@@ -35,16 +35,10 @@ def belief(what: str, at: int = 0, **fields: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     settings = Settings(actor="tester", clock=lambda: NOW)
-    if request.param == "memory":
-        made = GrainStore(MemoryStore(), settings)
-    else:
-        from omsgrain.store.lmdb import LmdbStore
-
-        made = GrainStore(LmdbStore(tmp_path / "memory.omsg"), settings)
-    with made as opened:
+    with GrainStore(made(request.param, tmp_path / "memory.omsg"), settings) as opened:
         yield opened
 
 

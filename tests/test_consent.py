@@ -19,7 +19,7 @@ from omsgrain.grain import make
 from omsgrain.privacy import load
 from omsgrain.store import due
 from omsgrain.store.sealed import SealedStore
-from persons import ANN, DAY, KINDS, NOW, SHOP, Clock, belief, consent, current, opened
+from persons import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, consent, current, opened
 
 ABSENT = "ab" * 32
 CASCADE = {"mode": "consent_cascade"}
@@ -45,7 +45,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
         yield made

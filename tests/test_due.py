@@ -19,7 +19,7 @@ from omsgrain.store.base import Writer
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.sealed import SealedStore
 from omsgrain.store.tables import BLOBS, DUE, SEQUENCE
-from persons import DAY, KINDS, NOW, Clock, belief, consent, current, opened
+from persons import DAY, EVERYWHERE, NOW, Clock, belief, consent, current, opened
 
 CASCADE = {"mode": "consent_cascade"}
 USER: dict[str, Any] = {"user_id": "ann-17"}
@@ -30,7 +30,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
         yield made
@@ -289,7 +289,7 @@ source = "house rule"
 """
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERYWHERE)
 def test_what_a_preset_keeps_no_longer_goes(kind: str, tmp_path: Path, clock: Clock) -> None:
     rules = tmp_path / "short.toml"
     rules.write_text(RULES)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from kinds import POSTGRES, made
 from omsgrain import errors as err
 from omsgrain.engine import Change
 from omsgrain.intake import Item
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import BLOBS
 
 TIME = 1_700_000_000_000
@@ -37,10 +37,9 @@ def belief(number: int, **fields: Any) -> dict[str, Any]:
 BAD = {"type": "belief", "subject": "room", "relation": "has", "created_at": TIME}
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
-    memory = request.param == "memory"
-    with og.GrainStore(MemoryStore()) if memory else og.open(tmp_path / "memory.omsg") as store:
+    with og.GrainStore(made(request.param, tmp_path / "memory.omsg")) as store:
         yield store
 
 

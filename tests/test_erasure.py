@@ -32,7 +32,7 @@ from omsgrain.store.tables import (
     VECTORS,
     VEILED,
 )
-from persons import ANN, DAY, KINDS, NAMES, NOW, SHOP, Clock, belief, consent, current, opened
+from persons import ANN, DAY, EVERYWHERE, NAMES, NOW, SHOP, Clock, belief, consent, current, opened
 from signing import ALICE
 
 LOCKED = {"mode": "locked", "authorized": [SHOP]}
@@ -43,7 +43,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
         yield made

@@ -15,7 +15,7 @@ from omsgrain import errors as err
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.privacy import load
-from persons import ANN, DAY, KINDS, NOW, SHOP, Clock, belief, current, opened
+from persons import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, current, opened
 
 HELD = {"mode": "hold"}
 
@@ -25,7 +25,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
         yield made

@@ -23,7 +23,7 @@ from omsgrain.store.tables import (
     PLAIN,
     TOMBSTONES,
 )
-from persons import KINDS, Clock, belief, opened
+from persons import EVERYWHERE, Clock, belief, opened
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
         yield made

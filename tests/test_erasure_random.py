@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.store.tables import TABLES, Life
-from persons import ANN, KINDS, NAMES, SHOP, Clock, belief, opened
+from persons import ANN, EVERYWHERE, NAMES, SHOP, Clock, belief, opened
 
 WHO: tuple[dict[str, Any], ...] = (
     {},
@@ -87,7 +87,7 @@ class Past:
         return {a for a, who in self.who.items() if who in wanted and a not in self.held}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERYWHERE)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_past(tmp_path: Path, kind: str, seed: int) -> None:
     with opened(kind, tmp_path, Settings(actor="tester", clock=Clock())) as store:

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
 import omsgrain as og
-from http_processes import Served, certified
+from http_processes import COMMAND, Served, certified
 from http_sites import ADA, ALL, lamp
+from omsgrain.errors import BY_CODE
 from omsgrain.ops.serving import Listening
 from omsgrain.ops.tokens import add_token
 from omsgrain.services.http import server
@@ -71,6 +75,50 @@ def test_killed_it_has_kept_what_it_said_it_had(path: Path) -> None:
         assert store.verify().verified == 5
     with Served(path) as served:
         assert httpx.get(f"{served.url}/v1/grains", headers=headers).json()["results"]
+
+
+def test_workers_share_an_address_and_are_replaced(path: Path) -> None:
+    token = add_token(path, "ada", ADA, ALL)
+    headers = {"authorization": f"Bearer {token}"}
+    with Served(path, "--workers", 2, "--log-format", "json") as served:
+
+        def post(n: int) -> None:
+            answer = httpx.post(f"{served.url}/v1/grains", json=lamp(str(n)), headers=headers)
+            assert answer.status_code == 200
+
+        post(0)
+        while len(served.workers()) < 2:
+            post(0)
+        os.kill(served.workers()[0], signal.SIGKILL)
+        while len(served.workers()) < 3:
+            post(1)
+        for n in range(2, 10):
+            post(n)
+        assert served.end(signal.SIGTERM) == 0
+        ended = [(e["ended"], e["code"]) for e in served.lines() if "ended" in e]
+        assert ended == [(served.workers()[0], -signal.SIGKILL)]
+    with og.open(path) as store:
+        assert len(store) == 10
+        assert store.verify().verified == 10
+
+
+def test_workers_end_with_the_one_that_looks_after_them(path: Path) -> None:
+    with Served(path, "--workers", 2, "--log-format", "json") as served:
+        served.end(signal.SIGKILL)  # it returns when all have let go of its output
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{served.url}/healthz")
+
+
+def test_a_worker_that_cannot_begin_ends_them_all(path: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "none.keys"
+    command = ("--workers", 2, "--keys", keys, "--master", tmp_path / "none")
+    child = subprocess.run(
+        [sys.executable, "-c", COMMAND, "serve", str(path), "--port", "0", *map(str, command)],
+        capture_output=True,
+        check=False,
+    )
+    assert child.returncode == BY_CODE["ERR_STORE"].exit_code
+    assert child.stdout == b""
 
 
 def test_stopping_waits_for_who_is_at_work(path: Path) -> None:

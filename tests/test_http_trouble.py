@@ -269,7 +269,7 @@ def test_a_log_without_secrets(served: Site) -> None:
 def test_closing_stops_what_is_at_work(tmp_path: Path) -> None:
     path = tmp_path / "m.omsg"
     og.open(path).close()
-    service = Service(Stores(path, lambda actor: og.open(path, actor=actor)), Options())
+    service = Service(Stores(og.open(path)), Options())
 
     async def act() -> None:
         async with service.working() as flag:

@@ -24,7 +24,7 @@ from omsgrain.store.base import Reader, Writer
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.signatures import MOST
 from omsgrain.store.tables import EVENTS, SEQUENCE, STATES
-from persons import KINDS, NOW, belief, consent, opened
+from persons import EVERYWHERE, KINDS, NOW, belief, consent, opened
 from signed_stores import make, signed, signed_by
 from signing import ALICE, BOB, CAROL, FIELDS
 
@@ -37,7 +37,7 @@ PERSON: dict[str, Any] = {
 SEALED = [kind for kind in KINDS if kind.startswith("sealed")]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings()) as made:
         yield made

@@ -16,7 +16,7 @@ from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import BLIND, KEPT, NOTES, PLAIN, VEILED
-from persons import ANN, KINDS, Clock, belief, opened
+from persons import ANN, EVERYWHERE, KINDS, Clock, belief, opened
 from signed_stores import signed_by
 from signing import ALICE, BOB
 
@@ -24,7 +24,7 @@ USER: dict[str, Any] = {"user_id": "ann-17"}
 SEALED = [kind for kind in KINDS if kind.startswith("sealed")]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(clock=Clock())) as made:
         yield made

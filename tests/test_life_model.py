@@ -20,10 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+import kinds
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.store.check import check
-from omsgrain.store.memory import MemoryStore
 
 TIME = 1_700_000_000_000
 STATUSES = ("unverified", "verified", "contested", "retracted")
@@ -91,16 +91,17 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
 class Life(RuleBasedStateMachine):
     """Both do the same; what they answer must agree."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, kind: str) -> None:
         super().__init__()
         self.path = path
+        self.kind = kind
         self.known: dict[str, Known] = {}
         self.gone: set[str] = set()
         self.links: set[tuple[str, str]] = set()
         self.open()
 
     def open(self) -> None:
-        self.store = og.GrainStore(MemoryStore()) if self.path is None else og.open(self.path)
+        self.store = og.GrainStore(kinds.made(self.kind, self.path or Path("memory.omsg")))
 
     def some(self, number: int) -> Known | None:
         names = sorted(self.known)
@@ -246,28 +247,32 @@ class Life(RuleBasedStateMachine):
             assert not self.store.exists(address)
 
     def teardown(self) -> None:
+        if self.kind == "postgres":
+            found = self.store.check()
+            assert found.ok, found.problems
         self.store.close()
-        if self.path is not None:
+        if self.kind == "lmdb":
+            assert self.path is not None
             report = check(self.path)
             assert report.ok, report.problems
             with og.open(self.path, readonly=True) as store:
                 assert store.audit.verify().ok
 
 
-@pytest.mark.parametrize("kind", ["memory", "lmdb"])
+@pytest.mark.parametrize("kind", ["memory", "lmdb", kinds.POSTGRES])
 def test_a_store_and_its_model_agree(kind: str, pytestconfig: pytest.Config) -> None:
     long = bool(pytestconfig.getoption("--long"))
     scale = settings(max_examples=400 if long else 15, stateful_step_count=30 if long else 15)
-    made: list[Path] = []
+    paths: list[Path] = []
 
     def machine() -> Life:
         if kind == "memory":
-            return Life(None)
-        made.append(Path(tempfile.mkdtemp()))
-        return Life(made[-1] / "memory.omsg")
+            return Life(None, kind)
+        paths.append(Path(tempfile.mkdtemp()))
+        return Life(paths[-1] / "memory.omsg", kind)
 
     try:
         run_state_machine_as_test(machine, settings=scale)  # type: ignore[arg-type]  # makes one
     finally:
-        for path in made:
+        for path in paths:
             shutil.rmtree(path, ignore_errors=True)

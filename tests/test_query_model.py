@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 import omsgrain as og
+from kinds import POSTGRES, made
 from omsgrain.index.filters import conditions
 from omsgrain.index.holds import holds
 from omsgrain.index.query import match
@@ -441,10 +442,9 @@ def test_queries(
 # --- what the model found ------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=["memory", "disk", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
-    memory = request.param == "memory"
-    with og.GrainStore(MemoryStore()) if memory else og.open(tmp_path / "memory.omsg") as store:
+    with og.GrainStore(made(request.param, tmp_path / "memory.omsg")) as store:
         yield store
 
 

@@ -13,12 +13,12 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.store.sealed import SealedStore
-from persons import ANN, KINDS, NAMES, Clock, belief, current, opened
+from persons import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 
 USER = {"user_id": "ann-17"}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=Clock())) as made:
         yield made

@@ -15,6 +15,7 @@ from omsgrain.crypto import Signer, co_sign, with_signed_bit
 from omsgrain.engine.required import Required
 from omsgrain.index import policy
 from signed_stores import (
+    EVERYWHERE,
     KINDS,
     WEB,
     WEB_ALICE,
@@ -31,7 +32,7 @@ LATER = FIELDS["created_at"] + 1000
 COURT = frozenset({CAROL.did})
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SigningStore]:
     with make(request.param, tmp_path) as opened:
         yield opened

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -404,13 +405,15 @@ def step(writer: Writer, model: Model, name: str, grain: int) -> None:
 @pytest.mark.parametrize("kind", ["memory", "lmdb"])
 def test_against_a_model(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     for seed in range(300 if request.config.getoption("--long") else 10):
-        walk(kind, tmp_path / str(seed), Random(seed))
+        path = tmp_path / str(seed)
+        if kind == "memory":
+            walk(MemoryStore, False, Random(seed))
+        else:
+            walk(partial(LmdbStore, path, durability="relaxed"), True, Random(seed))
 
 
-def walk(kind: str, path: Path, random: Random) -> None:
-    def opened() -> Store:
-        return MemoryStore() if kind == "memory" else LmdbStore(path, durability="relaxed")
-
+def walk(opened: Callable[[], Store], kept: bool, random: Random) -> None:
+    """Take random steps on a store and on its model; one that is kept is opened again, too."""
     store, model = opened(), Model()
     with ExitStack() as held:
         old: list[tuple[Reader, Model]] = []
@@ -427,7 +430,7 @@ def walk(kind: str, path: Path, random: Random) -> None:
                 old.append((held.enter_context(store.read()), model.copy()))
                 if len(old) % 2:
                     model.expect(old[-1][0])
-            elif name == "reopen" and kind == "lmdb":
+            elif name == "reopen" and kept:
                 let_go()
                 store.close()
                 store = opened()

@@ -21,7 +21,7 @@ from omsgrain.store.base import Writer
 from omsgrain.store.check import check
 from omsgrain.store.signatures import MOST, Signature, examine, examine_many
 from omsgrain.store.tables import SEQUENCE, SIGNATURES
-from signed_stores import KINDS, WEB, WEB_ALICE, SigningStore, belief, find_web, make, signed
+from signed_stores import EVERYWHERE, WEB, WEB_ALICE, SigningStore, belief, find_web, make, signed
 from signing import ALICE, BOB, CAROL, CBOR, FIELDS, GRAIN, IAT, by_hand, headers
 
 FLAGGED = with_signed_bit(GRAIN)
@@ -29,7 +29,7 @@ ENVELOPES = {who.did: sign(GRAIN, who, iat=IAT) for who in (ALICE, BOB, CAROL)}
 TRIO = sorted(ENVELOPES)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SigningStore]:
     with make(request.param, tmp_path) as opened:
         yield opened

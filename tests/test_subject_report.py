@@ -23,13 +23,13 @@ from omsgrain.engine.rights.selector import FIELDS, MOST, OWN, Identities, selec
 from omsgrain.privacy import load
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.sealed import SealedStore
-from persons import ANN, DAY, KINDS, NAMES, NOW, SHOP, Clock, belief, consent, opened
+from persons import ANN, DAY, EVERYWHERE, NAMES, NOW, SHOP, Clock, belief, consent, opened
 from signing import ALICE, CAROL
 
 pytestmark = pytest.mark.filterwarnings("ignore::omsgrain.OmsWarning")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERYWHERE)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(clock=Clock())) as made:
         yield made

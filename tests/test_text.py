@@ -10,13 +10,14 @@ from random import Random
 import pytest
 
 import omsgrain as og
-from indexing import CREATED, Opened, event, put, remove, say, seqs
+from indexing import CREATED, Opened, event, put, remove, say, seqs, texts_in
+from kinds import POSTGRES
 from omsgrain.errors import RangeError, SchemaError
-from omsgrain.search import feed
-from omsgrain.search import text as text_module
+from omsgrain.search import feed, finding
+from omsgrain.search.finding import Found, Texts
 from omsgrain.search.query import read_query
 from omsgrain.search.snippet import show
-from omsgrain.search.text import FILE, Found, TextIndex
+from omsgrain.search.text import FILE
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.memory import MemoryStore
 
@@ -28,11 +29,10 @@ def store() -> Iterator[MemoryStore]:
     store.close()
 
 
-@pytest.fixture
-def index() -> Iterator[TextIndex]:
-    index = TextIndex(None)
-    yield index
-    index.close()
+@pytest.fixture(params=["sqlite", POSTGRES])
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Texts]:
+    with texts_in(request.param, tmp_path) as index:
+        yield index
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def opened() -> Iterator[Opened]:
     ],
 )  # fmt: skip
 def test_words_of_any_script(
-    store: MemoryStore, index: TextIndex, text: str, found: str, missed: str
+    store: MemoryStore, index: Texts, text: str, found: str, missed: str
 ) -> None:
     say(store, "something else 其他 อื่น 다른", text)
     for query in found.split():
@@ -84,7 +84,7 @@ def test_words_of_any_script(
         assert not show({"content": text}, read_query(query)).fields, query
 
 
-def test_any_word_is_enough_and_rare_ones_count_more(store: MemoryStore, index: TextIndex) -> None:
+def test_any_word_is_enough_and_rare_ones_count_more(store: MemoryStore, index: Texts) -> None:
     say(store, *(f"shelf {n}" for n in range(20)), "shelf rare", "rare thing")
     say(store, *(f"none {n}" for n in range(40)))
     found = index.search(store.read, "shelf rare", limit=30)
@@ -95,7 +95,7 @@ def test_any_word_is_enough_and_rare_ones_count_more(store: MemoryStore, index: 
     assert scores == sorted(scores, reverse=True)
 
 
-def test_what_a_grain_is_about_counts_more(store: MemoryStore, index: TextIndex) -> None:
+def test_what_a_grain_is_about_counts_more(store: MemoryStore, index: Texts) -> None:
     fields = {"type": "belief", "relation": "is", "confidence": 1.0, "created_at": CREATED}
     filler = [event(f"other {n}") for n in range(5)]
     put(store, *filler,
@@ -105,17 +105,17 @@ def test_what_a_grain_is_about_counts_more(store: MemoryStore, index: TextIndex)
     assert seqs(index.search(store.read, "owl")) == [8, 7, 6]
 
 
-def test_no_phrase_reaches_over_two_texts(store: MemoryStore, index: TextIndex) -> None:
+def test_no_phrase_reaches_over_two_texts(store: MemoryStore, index: Texts) -> None:
     put(store, event("a", structural_tags=["red", "box"]), event("red box"))
     assert seqs(index.search(store.read, '"red box"')) == [2]
 
 
-def test_equal_matches_come_newest_first(store: MemoryStore, index: TextIndex) -> None:
+def test_equal_matches_come_newest_first(store: MemoryStore, index: Texts) -> None:
     say(store, "other", *(f"same {n}" for n in range(5)))
     assert seqs(index.search(store.read, "same")) == [6, 5, 4, 3, 2]
 
 
-def test_pages(store: MemoryStore, index: TextIndex) -> None:
+def test_pages(store: MemoryStore, index: Texts) -> None:
     say(store, *(f"word {'more ' * (n % 7)}{n}" for n in range(50)), "else")
     whole = index.search(store.read, "word more", limit=60)
     assert not whole.more
@@ -127,13 +127,13 @@ def test_pages(store: MemoryStore, index: TextIndex) -> None:
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"offset": -1}, {"most": 0}])
 def test_wrong_numbers_are_refused(
-    store: MemoryStore, index: TextIndex, options: dict[str, int]
+    store: MemoryStore, index: Texts, options: dict[str, int]
 ) -> None:
     with pytest.raises(RangeError):
         index.search(store.read, "word", **options)  # type: ignore[arg-type]
 
 
-def test_a_search_without_words_is_refused(store: MemoryStore, index: TextIndex) -> None:
+def test_a_search_without_words_is_refused(store: MemoryStore, index: Texts) -> None:
     with pytest.raises(SchemaError):
         index.search(store.read, "-word")
 
@@ -141,7 +141,7 @@ def test_a_search_without_words_is_refused(store: MemoryStore, index: TextIndex)
 # --- filters -------------------------------------------------------------------------------------
 
 
-def test_only_some_grains(store: MemoryStore, index: TextIndex) -> None:
+def test_only_some_grains(store: MemoryStore, index: Texts) -> None:
     say(store, *(f"word {n}" for n in range(50)))
     found = index.search(store.read, "word", seqs={7, 8, 30, 99})
     assert seqs(found) == [30, 8, 7]
@@ -150,9 +150,9 @@ def test_only_some_grains(store: MemoryStore, index: TextIndex) -> None:
 
 
 def test_a_filter_is_asked_until_there_are_enough(
-    store: MemoryStore, index: TextIndex, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_module, "_FIRST_PAGE", 4)
+    monkeypatch.setattr(finding, "_FIRST_PAGE", 4)
     say(store, *(f"word {n}" for n in range(100)))
     found = index.search(store.read, "word", limit=3, accept=lambda seq: seq % 10 == 0)
     assert seqs(found) == [100, 90, 80]
@@ -168,9 +168,7 @@ def test_a_filter_is_asked_until_there_are_enough(
     assert asked == list(range(100, 0, -1))
 
 
-def test_a_filter_that_refuses_too_much_ends_the_search(
-    store: MemoryStore, index: TextIndex
-) -> None:
+def test_a_filter_that_refuses_too_much_ends_the_search(store: MemoryStore, index: Texts) -> None:
     say(store, *(f"word {n}" for n in range(100)))
     found = index.search(store.read, "word", accept=lambda seq: seq in (95, 3), most=50)
     assert seqs(found) == [95]
@@ -178,9 +176,9 @@ def test_a_filter_that_refuses_too_much_ends_the_search(
 
 
 def test_grains_that_come_while_a_filter_is_asked(
-    store: MemoryStore, index: TextIndex, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_module, "_FIRST_PAGE", 4)
+    monkeypatch.setattr(finding, "_FIRST_PAGE", 4)
     say(store, *(f"word {n}" for n in range(60)))
 
     def accept(seq: int) -> bool:
@@ -215,7 +213,7 @@ def test_a_search_sees_what_was_put_and_removed(disk: LmdbStore, opened: Opened)
     assert index.check(disk.read) == ()
 
 
-def test_one_that_was_removed_and_put_again(store: MemoryStore, index: TextIndex) -> None:
+def test_one_that_was_removed_and_put_again(store: MemoryStore, index: Texts) -> None:
     (seq,) = say(store, "owl")
     index.catch_up(store.read)
     remove(store, seq)
@@ -224,7 +222,7 @@ def test_one_that_was_removed_and_put_again(store: MemoryStore, index: TextIndex
 
 
 def test_pages_of_a_large_catch_up(
-    store: MemoryStore, index: TextIndex, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "PAGE", 10)
     monkeypatch.setattr(feed, "_TOGETHER", 3)
@@ -234,7 +232,7 @@ def test_pages_of_a_large_catch_up(
     assert set(seqs(index.search(store.read, "owl", limit=99))) == {*range(40, 90), last}
 
 
-def test_sealed_and_damaged_grains_have_no_words(store: MemoryStore, index: TextIndex) -> None:
+def test_sealed_and_damaged_grains_have_no_words(store: MemoryStore, index: Texts) -> None:
     plain = event("owl")
     sealed = bytes([plain[0], plain[1] | 2, *plain[2:]])
     put(store, sealed, plain.replace(b"owl", b"\xff\xfe\xfd"), b"not a grain owl", plain)
@@ -242,13 +240,13 @@ def test_sealed_and_damaged_grains_have_no_words(store: MemoryStore, index: Text
     assert index.check(store.read) == ()
 
 
-def test_compressed_and_cbor_grains(store: MemoryStore, index: TextIndex) -> None:
+def test_compressed_and_cbor_grains(store: MemoryStore, index: Texts) -> None:
     fields = {"type": "event", "content": "owl " * 50, "created_at": CREATED}
     put(store, og.encode(fields, compress=True), og.encode(fields, encoding="cbor"))
     assert sorted(seqs(index.search(store.read, "owl"))) == [1, 2]
 
 
-def test_long_words_and_long_texts(store: MemoryStore, index: TextIndex) -> None:
+def test_long_words_and_long_texts(store: MemoryStore, index: Texts) -> None:
     say(store, "q" * 200_000, "q" * 40_000 + "é", "word " * 100_000 + "needle", "字" * 50_000)
     assert seqs(index.search(store.read, "needle")) == [3]
     assert seqs(index.search(store.read, "字字字")) == [4]

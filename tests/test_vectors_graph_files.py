@@ -111,7 +111,7 @@ class TestGraphFiles(WithGraph):
         before = written(folder)
         first = iter([True])
 
-        def covering(self: graphs.Graphs, *args: Any) -> graphs.Covered | None:
+        def covering(self: graphs.Graphs, *args: Any) -> graphs.Covered[graph.Graph] | None:
             return None if next(first, False) else original(self, *args)
 
         original = graphs.Graphs.covering

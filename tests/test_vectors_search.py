@@ -15,18 +15,17 @@ from typing import Any
 import pytest
 
 from embeddings import Floats, add, cosine, noise, put, remove, set_row
+from kinds import POSTGRES, made
 from omsgrain.errors import OmsError
 from omsgrain.search import vectors
 from omsgrain.search.nearest import Near, Nearest
 from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import EMBEDDED, EVENT, EVENTS, MODELS, VECTORS
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    store: Store = MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "m.omsg")
+    store = made(request.param, tmp_path / "m.omsg")
     yield store
     store.close()
 

@@ -121,7 +121,10 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     help="Show the version and exit.",
 )
 def omsgrain() -> None:
-    """Git objects for agent memory: memory grains (OMS 1.2) and their store."""
+    """Git objects for agent memory: memory grains (OMS 1.2) and their store.
+
+    A STORE is a directory such as memory.omsg, or postgresql://USER@HOST/DATABASE?tenant=NAME.
+    """
 
 
 def run(args: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import IntegrityError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Keep the end of the trail elsewhere, and verify against it later:
 
 
 @click.command(short_help="Show or verify who did what.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.option("--after", type=int, default=0, metavar="N", help="Only entries behind number N.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")
 @click.option("--address", metavar="ADDRESS", help="Only entries about this grain.")
@@ -48,7 +49,7 @@ Keep the end of the trail elsewhere, and verify against it later:
 @keys_option
 @output.json_option
 def audit(
-    store: Path,
+    store: Where,
     after: int,
     limit: int | None,
     address: str | None,

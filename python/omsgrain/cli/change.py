@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("unverified", "verified", "contested", "retracted")
 
-_store = click.argument("store", type=click.Path(exists=True, path_type=Path))
+_store = click.argument("store", type=StoreParam())
 _address = click.argument("address")
 _reason = click.option("--reason", metavar="TEXT", help="Why; some policies ask for it.")
 
@@ -41,7 +41,7 @@ def done(as_json: bool, text: str, **values: Any) -> None:
 @keys_option
 @output.json_option
 def supersede(
-    store: Path,
+    store: Where,
     old: str,
     file: BinaryIO,
     justification: str | None,
@@ -69,7 +69,7 @@ def supersede(
 @keys_option
 @output.json_option
 def mark(
-    store: Path, address: str, status: str, reason: str | None, actor: str | None, as_json: bool
+    store: Where, address: str, status: str, reason: str | None, actor: str | None, as_json: bool
 ) -> None:
     """Set the verification status of the grain at ADDRESS in STORE.
 
@@ -90,7 +90,7 @@ def mark(
 @keys_option
 @output.json_option
 def delete(
-    store: Path, address: str, reason: str | None, actor: str | None, as_json: bool
+    store: Where, address: str, reason: str | None, actor: str | None, as_json: bool
 ) -> None:
     """Take the grain at ADDRESS out of STORE, if its policy, holds and retention let it go.
 
@@ -119,7 +119,7 @@ def _held(command: F) -> F:
 @click.command(short_help="Keep a grain as it is, whatever happens.")
 @_held
 def hold(
-    store: Path, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
+    store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
 ) -> None:
     """Hold the grain at ADDRESS in STORE: nothing may supersede, delete or erase it."""
     from omsgrain import ops
@@ -131,7 +131,7 @@ def hold(
 @click.command(short_help="End a hold.")
 @_held
 def release(
-    store: Path, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
+    store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
 ) -> None:
     """End the hold of an authority on the grain at ADDRESS in STORE."""
     from omsgrain import ops
@@ -145,7 +145,7 @@ def release(
 @_address
 @keys_option
 @output.json_option
-def state(store: Path, address: str, as_json: bool) -> None:
+def state(store: Where, address: str, as_json: bool) -> None:
     """Show what became of the grain at ADDRESS in STORE: superseded, verified, held, read."""
     from omsgrain import ops
 
@@ -165,7 +165,7 @@ def state(store: Path, address: str, as_json: bool) -> None:
 @actor_option
 @keys_option
 @output.json_option
-def reviews(store: Path, number: int | None, actor: str | None, as_json: bool) -> None:
+def reviews(store: Where, number: int | None, actor: str | None, as_json: bool) -> None:
     """List what policies of STORE accepted on condition that somebody looks at it."""
     from omsgrain import ops
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
@@ -12,9 +11,10 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option, done
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.people import policy_option
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import InvalidationDeniedError, StoreError
 
-_store = click.argument("store", type=click.Path(exists=True, path_type=Path))
+_store = click.argument("store", type=StoreParam())
 _address = click.argument("address")
 _code = click.option(
     "--reason", required=True, metavar="CODE", help="A word such as gdpr18; nothing personal."
@@ -40,7 +40,7 @@ def consent() -> None:
 @keys_option
 @output.json_option
 def withdraw(
-    store: Path,
+    store: Where,
     address: str,
     reason: str | None,
     within: int | None,
@@ -78,7 +78,7 @@ def withdraw(
 @keys_option
 @output.json_option
 def due(
-    store: Path,
+    store: Where,
     run: bool,
     everything: bool,
     policy: str | None,
@@ -130,7 +130,7 @@ def due(
 @actor_option
 @keys_option
 @output.json_option
-def restrict(store: Path, address: str, reason: str, actor: str | None, as_json: bool) -> None:
+def restrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Leave the grain at ADDRESS out of what STORE finds; it stays, and `get` gives it."""
     from omsgrain.ops import rights
 
@@ -145,7 +145,7 @@ def restrict(store: Path, address: str, reason: str, actor: str | None, as_json:
 @actor_option
 @keys_option
 @output.json_option
-def unrestrict(store: Path, address: str, reason: str, actor: str | None, as_json: bool) -> None:
+def unrestrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """End the restriction of the grain at ADDRESS in STORE."""
     from omsgrain.ops import rights
 

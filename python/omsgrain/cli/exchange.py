@@ -12,12 +12,13 @@ from omsgrain.cli import formats, mif, output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.opening import keys_option, trust_options
+from omsgrain.cli.store import StoreParam, Where
 
 SHOWN = 10  # refused grains printed one by one; the rest are counted
 
 
 @click.command("export", short_help="Write grains to a .mg file, or memory to a bundle.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.argument("file", type=click.Path(path_type=Path))
 @filter_options
 @formats.export_options
@@ -43,7 +44,7 @@ SHOWN = 10  # refused grains printed one by one; the rest are counted
 @keys_option
 @output.json_option
 def export_mg(
-    store: Path,
+    store: Where,
     file: Path,
     codec: Any,
     sort: bool,
@@ -115,7 +116,7 @@ def export_mg(
 
 
 @click.command("import", short_help="Take a .mg file or a bundle into a store.")
-@click.argument("store", type=click.Path(path_type=Path))
+@click.argument("store", type=StoreParam(exists=False))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--errors",
@@ -138,7 +139,7 @@ def export_mg(
 @trust_options
 @output.json_option
 def import_mg(
-    store: Path,
+    store: Where,
     file: Path,
     errors: Any,
     allow_erased: bool,

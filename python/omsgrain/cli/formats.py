@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from omsgrain.cli import output
 from omsgrain.cli.mif import mode_option, shape_option
 from omsgrain.cli.opening import trust_options
+from omsgrain.cli.store import Where
 from omsgrain.formats.problems import DocumentError
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def refuse_given(kind: str, *names: str) -> None:
             raise click.UsageError(f"{flags[name]} does not go with {kind}")
 
 
-def import_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> int:
+def import_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> int:
     """Take a bundle in, and tell what became of each record."""
     from omsgrain.ops import formats
 
@@ -157,7 +158,7 @@ def _tell_problems(error: DocumentError) -> None:
         click.echo(f"… and {error.total - SHOWN} more problems", err=True)
 
 
-def export_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> None:
+def export_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> None:
     """Write a tenant's memory, and say to which files."""
     from omsgrain.formats.aimem.fields import ARRAYS
     from omsgrain.ops import formats

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 
 
 @click.command(short_help="Show all versions of a grain.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.argument("address")
 @keys_option
 @output.json_option
-def history(store: Path, address: str, as_json: bool) -> None:
+def history(store: Where, address: str, as_json: bool) -> None:
     """Show all versions of the grain at ADDRESS in STORE, oldest first."""
     from omsgrain import ops
 
@@ -40,7 +40,7 @@ def history(store: Path, address: str, as_json: bool) -> None:
 
 
 @click.command(short_help="Show what a grain was made from.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.argument("address")
 @click.option("--down", is_flag=True, help="What was made from it, instead.")
 @click.option(
@@ -48,7 +48,7 @@ def history(store: Path, address: str, as_json: bool) -> None:
 )
 @keys_option
 @output.json_option
-def provenance(store: Path, address: str, down: bool, depth: int, as_json: bool) -> None:
+def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool) -> None:
     """Show what the grain at ADDRESS in STORE was made from, and what that was made from."""
     from omsgrain import ops
 
@@ -64,10 +64,10 @@ def provenance(store: Path, address: str, down: bool, depth: int, as_json: bool)
 
 
 @click.command(short_help="Find grains that say the same.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @keys_option
 @output.json_option
-def duplicates(store: Path, as_json: bool) -> None:
+def duplicates(store: Where, as_json: bool) -> None:
     """Find the current grains of STORE that say the same, apart from when it was said."""
     from omsgrain import ops
 

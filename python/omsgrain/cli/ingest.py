@@ -16,6 +16,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import trust_options
+from omsgrain.cli.store import StoreParam, Where
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -106,7 +107,7 @@ class Rejects:
 
 
 @click.command(short_help="Put grains into a store.")
-@click.argument("store", type=click.Path(path_type=Path))
+@click.argument("store", type=StoreParam(exists=False))
 @click.argument(
     "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
 )
@@ -150,7 +151,7 @@ class Rejects:
 @trust_options
 @output.json_option
 def ingest(
-    store: Path,
+    store: Where,
     files: tuple[str, ...],
     form: Any,
     errors: Any,
@@ -191,7 +192,7 @@ def ingest(
     return 0 if tally.first_reject is None else tally.first_reject.exit_code
 
 
-def _open(store: Path, require_signatures: bool) -> GrainStore:
+def _open(store: Where, require_signatures: bool) -> GrainStore:
     from omsgrain import ops
 
     return ops.open_store(store, require_signatures=require_signatures)

@@ -11,6 +11,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 
 
 @click.command(short_help="Make a key to sign with.")
@@ -65,7 +66,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
 @click.option("--detached", is_flag=True, help="Sign a blob as a file too.")
 @click.option(
     "--store",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=StoreParam(file_okay=False),
     help="Sign the grain at ADDRESS of this store, in place of a file.",
 )
 @click.option("--justification", metavar="TEXT", help="With --store: why; policies may ask.")
@@ -78,7 +79,7 @@ def sign(
     did: str | None,
     target: Path | None,
     detached: bool,
-    store: Path | None,
+    store: Where | None,
     justification: str | None,
     actor: str | None,
     as_json: bool,

@@ -13,6 +13,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.serve import Size
+from omsgrain.cli.store import StoreParam, Where
 
 EXAMPLES = r"""
 What an agent starts, with ada's memory, and documents in one directory:
@@ -22,7 +23,7 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command(short_help="Give a user's memory to agents over MCP.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=_directory)
+@click.argument("store", type=StoreParam(file_okay=False))
 @click.option("--user", required=True, metavar="ID", help="Whose memory; nothing else is there.")
 @click.option(
     "--root",
@@ -55,7 +56,7 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 @trust_options
 @output.json_option
 def mcp(
-    store: Path,
+    store: Where,
     user: str,
     root: Path | None,
     readonly: bool,

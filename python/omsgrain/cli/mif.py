@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.store import Where
 
 if TYPE_CHECKING:
     from omsgrain.gateways.mif.report import MifReport
@@ -101,7 +102,7 @@ def passphrase(file: Path | None) -> str | None:
         return source.readline().rstrip("\r\n")
 
 
-def import_document(store: Path, file: Path, as_json: bool, **given: Any) -> int:
+def import_document(store: Where, file: Path, as_json: bool, **given: Any) -> int:
     """Take a document in, and tell what became of its records."""
     from omsgrain.ops import mif
 
@@ -147,7 +148,7 @@ def _tell(report: MifReport) -> None:
     click.echo(line + ("" if report.stored else " (nothing was stored)"))
 
 
-def export_document(store: Path, file: Path, as_json: bool, **given: Any) -> None:
+def export_document(store: Where, file: Path, as_json: bool, **given: Any) -> None:
     """Write a user's memory as a document."""
     from omsgrain.cli.formats import tell_losses
     from omsgrain.formats.document import Loss

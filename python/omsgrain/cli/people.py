@@ -14,6 +14,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.opening import SOURCE, keys_option, master_key
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import FormatError, InvalidationDeniedError, KeyMissingError, StoreError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ See what it would meet, then erase, with names that do not stand in the shell's 
     omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17
 """
 
-_store = click.argument("store", type=click.Path(exists=True, path_type=Path))
+_store = click.argument("store", type=StoreParam())
 
 
 def identity_options(command: F) -> F:
@@ -107,7 +108,7 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
 @keys_option
 @output.json_option
 def erase(
-    store: Path,
+    store: Where,
     identity: tuple[str, ...],
     identity_file: BinaryIO | None,
     tenant: str | None,
@@ -228,7 +229,7 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
 @keys_option
 @output.json_option
 def report(
-    store: Path,
+    store: Where,
     identity: tuple[str, ...],
     identity_file: BinaryIO | None,
     target: Path | None,

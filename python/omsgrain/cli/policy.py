@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import SchemaError
 
 EXAMPLES = r"""
@@ -26,12 +26,12 @@ Which grains of a store would it refuse?
 @click.argument("presets", nargs=-1, required=True, metavar="PRESET...")
 @click.option(
     "--store",
-    type=click.Path(exists=True, path_type=Path),
+    type=StoreParam(),
     help="Name the grains of this store that the presets would not let in.",
 )
 @keys_option
 @output.json_option
-def policy(presets: tuple[str, ...], store: Path | None, as_json: bool) -> int:
+def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
     """Show the rules of each PRESET: gdpr, hipaa, ccpa, sox, or a file like theirs.
 
     With --store, the exit code is 0 if all grains keep the rules.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ What was withdrawn from one user's grains:
 @click.command(
     short_help="Find grains by what they say, whose they are, and when.", epilog="\b" + EXAMPLES
 )
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @filter_options
 @click.option(
     "--order",
@@ -68,7 +68,7 @@ What was withdrawn from one user's grains:
 @keys_option
 @output.json_option
 def query(
-    store: Path,
+    store: Where,
     order: Any,
     limit: int,
     cursor: str | None,

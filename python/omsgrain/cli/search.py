@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 
@@ -23,14 +23,14 @@ Any of two words, the better the rarer; one that must be there; two together:
 
 
 @click.command(short_help="Find grains by words, best first.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.argument("text")
 @filter_options
 @click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="Results.")
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @keys_option
 @output.json_option
-def search(store: Path, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
+def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
     """Find the grains of STORE that best match the words of TEXT, among those of the filters.
 
     Any word counts, the better the rarer it is; +word must be there, -word must not, "two words"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.opening import trust_options
+from omsgrain.cli.store import StoreParam, Where
 
 EXAMPLES = r"""
 For programs on this machine:
     omsgrain serve memory.omsg
+For many, over a store in a database:
+    omsgrain serve postgresql://robots@hub/memory --workers 4
 For others, with TLS:
     omsgrain serve memory.omsg --host 0.0.0.0 --port 8443 --tls-cert chain.pem --tls-key key.pem
 """
@@ -41,7 +45,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
 
 
 @click.command(short_help="Serve a store over HTTP.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("store", type=StoreParam(file_okay=False))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port",
@@ -102,6 +106,13 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     help="Seconds that requests at work have when the server stops.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that serve: for stores in a database, or many requests that only read.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
@@ -112,7 +123,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
 @trust_options
 @output.json_option
 def serve(
-    store: Path,
+    store: Where,
     host: str,
     port: int,
     producer: str,
@@ -129,6 +140,7 @@ def serve(
     lines_limit: int,
     timeout: float,
     grace: float,
+    workers: int,
     log_format: Any,
     actor: str | None,
     as_json: bool,
@@ -147,6 +159,7 @@ def serve(
     from omsgrain.formats.aimem.signature import Trust
     from omsgrain.ops.opening import resolver_in_use
     from omsgrain.ops.serving import Listening, check_producer, open_stores
+    from omsgrain.store.home import home_of
 
     check_producer(producer)
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
@@ -174,4 +187,6 @@ def serve(
     def ready(url: str) -> None:
         output.emit({"url": url}) if as_json else click.echo(f"listening on {url}")
 
-    run(open_stores(store, actor=actor, policy=policy), options, listening, Log(log_format), ready)
+    home_of(store).must_exist()  # told once, and not by every worker
+    opening = partial(open_stores, store, actor=actor, policy=policy)
+    run(opening, options, listening, Log(log_format), ready, workers=workers)

@@ -12,6 +12,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import KeyMissingError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ VALUE_WIDTH = 72
 
 
 @click.command(short_help="Print one grain of a store.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.argument("address")
 @click.option("--blob", "as_blob", is_flag=True, help="The exact bytes instead of JSON.")
 @click.option(
@@ -38,7 +39,7 @@ VALUE_WIDTH = 72
 @keys_option
 @output.json_option
 def get(
-    store: Path,
+    store: Where,
     address: str,
     as_blob: bool,
     envelope: bool,
@@ -78,24 +79,25 @@ def get(
 
 
 @click.command(short_help="Explain a grain byte by byte.")
-@click.argument("source", metavar="STORE|FILE", type=click.Path(exists=True, path_type=Path))
+@click.argument("source", metavar="STORE|FILE", type=StoreParam())
 @click.argument("address", required=False)
 @click.option("--hex", "with_hex", is_flag=True, help="Add an annotated hex dump.")
 @click.option("--lenient", is_flag=True, help="Also show a blob that strict reading refuses.")
 @keys_option
 @output.json_option
-def show(source: Path, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:
+def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:
     """Explain a grain byte by byte: the one at ADDRESS of STORE, or the blob in FILE."""
     from omsgrain import ops
 
-    if source.is_dir() and address is None:
-        raise click.UsageError("a store needs an ADDRESS")
-    if not source.is_dir() and address is not None:
+    file = source if isinstance(source, Path) and not source.is_dir() else None
+    if file is not None and address is not None:
         raise click.UsageError("a FILE takes no ADDRESS")
     signers: list[dict[str, Any]] = []
-    if address is None:
-        blob = ops.read_blob(source)
+    if file is not None:
+        blob = ops.read_blob(file)
         explanation = ops.explain(blob, lenient=lenient)
+    elif address is None:
+        raise click.UsageError("a store needs an ADDRESS")
     else:
         grain = ops.get(source, address)
         blob, explanation = grain.blob, ops.explain(grain)

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 
 
 @click.command(short_help="Count what is in a store.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @keys_option
 @output.json_option
-def stats(store: Path, as_json: bool) -> None:
+def stats(store: Where, as_json: bool) -> None:
     """Count the grains of STORE and the bytes that they take.
 
     The watermark is the last sequence number that the index on disk covers; grains beyond it are

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.store.tokens import SCOPES
 
 EXAMPLES = r"""
@@ -21,7 +21,7 @@ One for a robot that syncs a namespace with this store:
     omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
 """
 
-_store = click.argument("store", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_store = click.argument("store", type=StoreParam(file_okay=False))
 _name = click.argument("name")
 
 
@@ -60,7 +60,7 @@ def token() -> None:
 @actor_option
 @output.json_option
 def add(
-    store: Path,
+    store: Where,
     name: str,
     tenant: str | None,
     namespaces: tuple[str, ...],
@@ -90,7 +90,7 @@ def add(
 @token.command("list", short_help="List the tokens of a store.")
 @_store
 @output.json_option
-def list_(store: Path, as_json: bool) -> None:
+def list_(store: Where, as_json: bool) -> None:
     """List the tokens of STORE, those that were revoked too; never the tokens themselves."""
     from omsgrain.ops import tokens
     from omsgrain.ops.plain import time_text
@@ -112,7 +112,7 @@ def list_(store: Path, as_json: bool) -> None:
 @click.option("--forget", is_flag=True, help="Delete what is known of it, its tenant too.")
 @actor_option
 @output.json_option
-def revoke(store: Path, name: str, forget: bool, actor: str | None, as_json: bool) -> None:
+def revoke(store: Where, name: str, forget: bool, actor: str | None, as_json: bool) -> None:
     """End the token called NAME; a server that runs refuses it from now on."""
     from omsgrain.ops import tokens
 

@@ -11,14 +11,15 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option, done
 from omsgrain.cli.opening import keys_option
+from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import IntegrityError, StoreError
 
 
 @click.command(short_help="Look at every byte of a store.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @keys_option
 @output.json_option
-def check(store: Path, as_json: bool) -> int:
+def check(store: Where, as_json: bool) -> int:
     """Look at every byte of STORE that matters: blobs, addresses, index rows, counts.
 
     Exit code 0 if nothing is wrong, 60 if anything is. It reads the whole store, in a process of
@@ -40,10 +41,10 @@ def check(store: Path, as_json: bool) -> int:
 
 
 @click.command(short_help="Make the index of a store anew.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @keys_option
 @output.json_option
-def rebuild(store: Path, as_json: bool) -> int:
+def rebuild(store: Where, as_json: bool) -> int:
     """Make the index of STORE anew from its blobs, in one transaction.
 
     Needed only if `check` finds something wrong in it. Blobs are never changed. Damaged ones are
@@ -65,11 +66,11 @@ def rebuild(store: Path, as_json: bool) -> int:
 
 
 @click.command(short_help="Copy a store while it is in use.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @click.argument("directory", type=click.Path(path_type=Path))
 @keys_option
 @output.json_option
-def backup(store: Path, directory: Path, as_json: bool) -> None:
+def backup(store: Where, directory: Path, as_json: bool) -> None:
     """Copy STORE as it is now to DIRECTORY, which must not exist yet.
 
     Others may read and write meanwhile; the copy has what was committed when it began. It is a
@@ -86,11 +87,11 @@ def backup(store: Path, directory: Path, as_json: bool) -> None:
 
 
 @click.command(short_help="Write a store anew without what is free in it.")
-@click.argument("store", type=click.Path(exists=True, path_type=Path))
+@click.argument("store", type=StoreParam())
 @actor_option
 @keys_option
 @output.json_option
-def compact(store: Path, actor: str | None, as_json: bool) -> None:
+def compact(store: Where, actor: str | None, as_json: bool) -> None:
     """Write STORE anew without free pages, and so without the bytes of what was deleted.
 
     Others may use it meanwhile. It takes as much room again until it is done; whatever happens,
@@ -103,11 +104,11 @@ def compact(store: Path, actor: str | None, as_json: bool) -> None:
 
 
 @click.command(short_help="Make a store from a backup.")
-@click.argument("backup", type=click.Path(exists=True, path_type=Path))
-@click.argument("store", type=click.Path(path_type=Path))
+@click.argument("backup", type=StoreParam())
+@click.argument("store", type=StoreParam(exists=False))
 @click.option(
     "--tombstones-from",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=StoreParam(file_okay=False),
     metavar="STORE",
     help="Erase again what was erased there after the backup was made.",
 )
@@ -115,7 +116,7 @@ def compact(store: Path, actor: str | None, as_json: bool) -> None:
 @actor_option
 @output.json_option
 def restore(
-    backup: Path, store: Path, tombstones_from: Path | None, actor: str | None, as_json: bool
+    backup: Where, store: Where, tombstones_from: Where | None, actor: str | None, as_json: bool
 ) -> None:
     """Make a store at STORE, where there is nothing yet, from BACKUP, which stays as it is.
 

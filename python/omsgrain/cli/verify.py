@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import formats, output
 from omsgrain.cli.opening import trust_options
+from omsgrain.cli.store import StoreParam, Where
 
 if TYPE_CHECKING:
     from omsgrain.ops import Failure, SignedBy
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Check blobs, .mg files, bundles, signatures and stores.")
-@click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(exists=True, readable=True, path_type=Path)
-)
+@click.argument("paths", nargs=-1, required=True, type=StoreParam())
 @click.option("--address", help="The address that the one blob must have.")
 @click.option(
     "--of",
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 @trust_options
 @output.json_option
 def verify(
-    paths: tuple[Path, ...],
+    paths: tuple[Where, ...],
     address: str | None,
     of: Path | None,
     quiet: bool,
@@ -62,9 +61,10 @@ def verify(
     """
     from omsgrain import ops
 
-    if address is not None and (len(paths) != 1 or paths[0].is_dir()):
+    files = [path for path in paths if isinstance(path, Path) and not path.is_dir()]
+    if address is not None and not len(paths) == len(files) == 1:
         raise click.UsageError("--address goes with one blob")
-    if of is not None and (len(paths) != 1 or paths[0].is_dir()):
+    if of is not None and not len(paths) == len(files) == 1:
         raise click.UsageError("--of goes with one signature")
     secret = formats.passphrase(passphrase_file)
     failures: list[Failure] = []

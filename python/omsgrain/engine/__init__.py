@@ -22,6 +22,7 @@ from omsgrain.errors import SchemaError
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.store.home import Where
 
 __all__ = ["BATCH", "Change", "GrainStore", "PutReport", "open", "restore"]
 
@@ -37,7 +38,7 @@ class GrainStore(Reading, Recording, Moving, Signing, Tracing, Rights, Care):
 
 
 def open(
-    path: str | os.PathLike[str],
+    path: Where,
     *,
     keys: KeyRing | None = None,
     readonly: bool = False,
@@ -57,14 +58,15 @@ def open(
     writers take turns.
 
     Args:
-        path: the directory; its parent must exist.
+        path: the directory, whose parent must exist; or where the store is kept in PostgreSQL,
+            ``postgresql://USER@HOST/DATABASE?tenant=NAME``.
         keys: seal what belongs to a user, and open what is sealed: a ``KeyRing``, which stays open
             when the store is closed. Without keys sealed grains show their headers and addresses.
         readonly: refuse to write, and do not make a store.
         durability: ``commit``: what is put is on the disk when the call returns. ``relaxed``: the
             operating system has it then, much sooner; a killed process loses nothing, but a power
             cut can cost what was put since the last ``sync`` or ``close``, and in the worst case
-            the whole store.
+            the whole store; in PostgreSQL a crash of the server can cost the last moments.
         actor: who acts, for the audit trail: a DID, a user, a service.
         policy: rules for what is put, deleted and exported: ``gdpr``, ``hipaa``, ``ccpa``,
             ``sox``, the path of a file with rules, or several of them.
@@ -77,14 +79,17 @@ def open(
         resolver: gives the public key of a DID that does not hold it, such as a did:web. Without
             one the signatures of such signers are kept and do not count.
         memory: what the open store may keep in memory beside the map of its file: bytes, or
-            ``"64MB"``; 16 MiB at the least. Without it about 100 MB, in large stores more.
+            ``"64MB"``; 16 MiB at the least. Without it about 100 MB, in large stores more. Not in
+            PostgreSQL.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
         SchemaError, RangeError: an argument of another kind, or too little memory.
+        UnsupportedError: an option that means nothing where the store is kept, or a URL of another
+            kind.
     """
     from omsgrain.store.budget import parse
-    from omsgrain.store.lmdb import LmdbStore
+    from omsgrain.store.home import home_of
 
     budget = parse(memory)
     if keys is not None and not hasattr(keys, "of_user"):
@@ -116,17 +121,17 @@ def open(
         resolver=resolver,
         budget=budget,
     )
-    below = LmdbStore(path, readonly=readonly, durability=durability, budget=budget)
+    below = home_of(path).open(readonly=readonly, durability=durability, memory=memory)
     return GrainStore(below, settings)
 
 
 def restore(
-    backup: str | os.PathLike[str],
-    path: str | os.PathLike[str],
+    backup: Where,
+    path: Where,
     *,
     actor: str | None = None,
     keys: KeyRing | None = None,
-    tombstones_from: str | os.PathLike[str] | None = None,
+    tombstones_from: Where | None = None,
 ) -> None:
     """Make a store at a new path from a backup, once all of the backup was checked.
 
@@ -138,21 +143,21 @@ def restore(
         path: where the store shall be; there must be nothing yet.
         actor: who restores, for the audit trail of the new store.
         keys: the keys of sealed grains, so that these can be looked into, too.
-        tombstones_from: the directory of the store that lived on, or of a later backup: what its
-            tombstones stand for is erased before anybody reads the new store.
+        tombstones_from: the store that lived on, or a later backup: what its tombstones stand for
+            is erased before anybody reads the new store.
 
     Raises:
         StoreError: the backup is damaged, or there is something at the path, or it cannot be
             written. Nothing was made.
+        UnsupportedError: the backup or the path is a database.
     """
+    from omsgrain.store.home import directory_of, home_of
     from omsgrain.store.restore import staged
 
-    with staged(backup, path) as part:
+    with staged(directory_of(backup), directory_of(path)) as part:
         with open(part, actor=actor, keys=keys) as store:
             if tombstones_from is not None:
-                from omsgrain.store.lmdb import LmdbStore
-
-                with closing(LmdbStore(tombstones_from, readonly=True)) as other:
+                with closing(home_of(tombstones_from).open(readonly=True)) as other:
                     if store._replay_erasures(other):
                         store.compact()
             store._note_restore()

@@ -91,10 +91,11 @@ class Access:
                     count, time = before[0] + count, max(before[1], time)
                 totals[seq] = count, time
         rows = []
-        row, key_of, pack, unpack = writer.row, SEQUENCE.pack, COUNTER.pack, COUNTER.unpack
-        for seq, (count, last) in sorted(totals.items()):  # neighbours are met together
-            key = key_of(seq)
-            if (value := row(COUNTERS, key)) is not None:
+        pack, unpack = COUNTER.pack, COUNTER.unpack
+        keys = {SEQUENCE.pack(seq): totals[seq] for seq in sorted(totals)}  # neighbours together
+        there = writer.some_rows(COUNTERS, list(keys))
+        for key, (count, last) in keys.items():
+            if (value := there.get(key)) is not None:
                 before = unpack(value)
                 count, last = before[0] + count, max(before[1], last)
             rows.append((key, pack(count, last)))

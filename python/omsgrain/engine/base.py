@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -126,6 +126,16 @@ class Base:
             time=self._settings.clock(),
             details=details,
         )
+
+    def acting(self: Self, actor: str) -> Self:
+        """Return a handle on the same store for somebody else, whom the audit trail then names.
+
+        It shares the store below: closing either of the two closes that for both.
+
+        Args:
+            actor: who acts: a DID, a user, a service.
+        """
+        return type(self)(self._below, replace(self._settings, actor=actor))
 
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""

@@ -84,7 +84,7 @@ def _known(writer: Writer, given: Incoming, which: Sequence[int]) -> dict[int, b
     """The same of many; nearly always none is there, and one question tells so."""
     names = [one.veil.number + one.veil.plain for i in which if (one := given.sealed.get(i))]
     below: Writer = getattr(writer, "inner", writer)
-    if any(writer.row(PLAIN, name) is not None for name in names):
+    if writer.some_rows(PLAIN, names):
         return {i: known(writer, given, i) for i in which}
     plain = [i for i in which if i in given.sealed]
     found = below.find([given.plain(i) for i in plain])

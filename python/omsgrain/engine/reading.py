@@ -108,6 +108,7 @@ class Reading(Base):
         for start in range(0, len(asked), PAGE_GRAINS):
             page = asked[start : start + PAGE_GRAINS]
             with self._store.read() as reader:
+                reader.expect([digest for _, digest in page])
                 grains += [_read(reader, digest) for _, digest in page]
             self._count_reads([digest for _, digest in page])
         return grains

@@ -23,8 +23,8 @@ from omsgrain.store.base import Reader, Unsealing, Writer
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import Sealer
     from omsgrain.index.conditions import Conditions
+    from omsgrain.search.finding import Texts
     from omsgrain.search.nearest import Nearest
-    from omsgrain.search.text import TextIndex
     from omsgrain.search.vectors import Vector
 
 __all__ = ["Searching", "sealer_of"]
@@ -38,7 +38,7 @@ _DEEP = 100  # results of each kind that a common ranking is made of, at least
 class Searching(Base):
     """The part of a GrainStore that searches."""
 
-    _text_index: TextIndex | None = None
+    _text_index: Texts | None = None
     _nearest: Nearest | None = None
     _opening = threading.Lock()
 
@@ -229,25 +229,20 @@ class Searching(Base):
             hits.append(Hit(grain, score, fields, grain.address, snippet))
         return Page(hits, None, None, None)
 
-    def _texts(self) -> TextIndex:
+    def _texts(self) -> Texts:
         with self._opening:
             if self._text_index is None:
-                from omsgrain.search.text import FILE, TextIndex
+                from omsgrain.search.opening import texts_of
 
-                path = getattr(self._store, "path", None)
-                self._text_index = TextIndex(
-                    None if path is None else path / FILE,
-                    readonly=self._store.readonly,
-                    budget=self._settings.budget,
-                )
+                self._text_index = texts_of(self._below, self._settings.budget)
             return self._text_index
 
     def _vectors(self) -> Nearest:
         with self._opening:
             if self._nearest is None:
-                from omsgrain.search.nearest import Nearest
+                from omsgrain.search.opening import vectors_of
 
-                self._nearest = Nearest(getattr(self._store, "path", None))
+                self._nearest = vectors_of(self._below)
             return self._nearest
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.ops.opening import open_store, resolver_in_use
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def audit_entries(
-    store: Path, *, after: int = 0, address: str | None = None, operation: str | None = None
+    store: Where, *, after: int = 0, address: str | None = None, operation: str | None = None
 ) -> Iterator[AuditEntry]:
     """Walk the entries; arguments and errors are those of ``store.audit.entries``."""
     with open_store(store, readonly=True) as grains:
@@ -24,7 +25,7 @@ def audit_entries(
 
 
 def audit_verify(
-    store: Path,
+    store: Where,
     checkpoint: Path | None = None,
     *,
     signer: str | None = None,
@@ -52,7 +53,7 @@ def audit_verify(
 
 
 def audit_checkpoint(
-    store: Path, *, key: Path | None = None, did: str | None = None
+    store: Where, *, key: Path | None = None, did: str | None = None
 ) -> Checkpoint:
     """Return where the trail ends now.
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from omsgrain.errors import FormatError
 from omsgrain.ops.opening import open_store, writable
 from omsgrain.ops.plain import revive
+from omsgrain.store.home import Where
 
 JSON_LIMIT = 16 << 20
 """Bytes of JSON read for one grain: far more than the largest grain can need."""
@@ -35,7 +35,7 @@ def fields_of(text: bytes) -> dict[str, Any]:
 
 
 def supersede(
-    store: Path,
+    store: Where,
     old: str,
     fields: Mapping[str, Any],
     *,
@@ -48,7 +48,7 @@ def supersede(
 
 
 def mark(
-    store: Path, address: str, status: Any, *, reason: str | None = None, actor: str | None = None
+    store: Where, address: str, status: Any, *, reason: str | None = None, actor: str | None = None
 ) -> None:
     """Set the verification status; errors are those of ``GrainStore.set_verification``."""
     with writable(store, actor) as grains:
@@ -56,7 +56,7 @@ def mark(
 
 
 def delete(
-    store: Path, address: str, *, reason: str | None = None, actor: str | None = None
+    store: Where, address: str, *, reason: str | None = None, actor: str | None = None
 ) -> None:
     """Take a grain out, with what documents keep of it; errors as ``GrainStore.delete``."""
     from omsgrain.ops import removing
@@ -66,7 +66,7 @@ def delete(
 
 
 def hold(
-    store: Path, address: str, *, authority: str, reason_code: str, actor: str | None = None
+    store: Where, address: str, *, authority: str, reason_code: str, actor: str | None = None
 ) -> None:
     """Hold a grain; errors are those of ``GrainStore.hold``."""
     with writable(store, actor) as grains:
@@ -74,14 +74,14 @@ def hold(
 
 
 def release(
-    store: Path, address: str, *, authority: str, reason_code: str, actor: str | None = None
+    store: Where, address: str, *, authority: str, reason_code: str, actor: str | None = None
 ) -> None:
     """End a hold; errors are those of ``GrainStore.release``."""
     with writable(store, actor) as grains:
         grains.release(address, authority=authority, reason_code=reason_code)
 
 
-def state(store: Path, address: str) -> dict[str, Any]:
+def state(store: Where, address: str) -> dict[str, Any]:
     """What became of a grain, and who holds it, as JSON-ready values."""
     with open_store(store, readonly=True) as grains:
         found = asdict(grains.state(address))
@@ -89,13 +89,13 @@ def state(store: Path, address: str) -> dict[str, Any]:
         return {**found, "successors": list(found["successors"]), "holds": held}
 
 
-def reviews(store: Path) -> list[dict[str, Any]]:
+def reviews(store: Where) -> list[dict[str, Any]]:
     """What waits for a review, oldest first, as JSON-ready values."""
     with open_store(store, readonly=True) as grains:
         return [asdict(review) for review in grains.reviews()]
 
 
-def reviewed(store: Path, number: int, *, actor: str | None = None) -> None:
+def reviewed(store: Where, number: int, *, actor: str | None = None) -> None:
     """Take a review off the list.
 
     Raises:

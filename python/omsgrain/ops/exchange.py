@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omsgrain import container
 from omsgrain.ops.opening import open_store
-from omsgrain.store.opening import prepare
+from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def export_mg(
-    store: Path,
+    store: Where,
     file: Path,
     filters: Mapping[str, Any],
     *,
@@ -54,15 +54,16 @@ def export_mg(
     if not replace and os.path.lexists(file):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
     chosen = {**filters, "order": "oldest"} if filters else {}
-    prepare(store, readonly=True)  # or an empty directory would become a store
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
     # The audit trail tells of an export, where it can be written.
-    readonly = not os.access(store, os.W_OK)
+    readonly = not home.is_writable()
     with open_store(store, readonly=readonly, actor=actor, policy=policy) as grains:
         return grains.export_mg(file, codec=codec, sort=sort, purpose=purpose, **chosen)
 
 
 def import_mg(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     errors: OnError = "raise",

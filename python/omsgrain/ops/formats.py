@@ -20,7 +20,7 @@ from omsgrain.formats.sniff import sniff_file
 from omsgrain.ops.bundles import SUFFIXES, check_signature, read_bundle, signed_text_of
 from omsgrain.ops.opening import open_store, writable
 from omsgrain.ops.writing import NewFiles
-from omsgrain.store.opening import DATA_FILE, prepare
+from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -55,7 +55,7 @@ class Exported:
 
 
 def import_aimem(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     tenant: str | None = None,
@@ -93,7 +93,7 @@ def import_aimem(
     with file.open("rb") as source:
         what = None if lines else read_bundle(source)
         _, checked = check_signature(file, source, lines, trust, required=require_signature)
-        there = (store / DATA_FILE).exists()
+        there = home_of(store).exists()
         if lines and not there:
             source.seek(0)
             stream.scan(source)
@@ -111,7 +111,7 @@ def import_aimem(
 
 
 @contextmanager
-def _store(store: Path, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
+def _store(store: Where, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
     """A store to import into; an empty one that is thrown away, if none is to be made."""
     with ExitStack() as stack:
         if elsewhere:
@@ -120,7 +120,7 @@ def _store(store: Path, actor: str | None, *, elsewhere: bool) -> Iterator[Grain
 
 
 def export_aimem(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     tenant: str,
@@ -158,8 +158,9 @@ def export_aimem(
     from omsgrain.crypto import load_signer
 
     signer = None if key is None else load_signer(key)
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
+    readonly = not home.is_writable()  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
         open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
@@ -217,7 +218,7 @@ def _named(file: Path, producer: str) -> Path:
 
 
 def erase_tenant(
-    store: Path,
+    store: Where,
     tenant: str,
     *,
     reason_code: str,

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.plain import plain
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from omsgrain.index.history import Graph, Same
 
 
-def history(store: Path, address: str) -> list[dict[str, Any]]:
+def history(store: Where, address: str) -> list[dict[str, Any]]:
     """All versions of a grain, oldest first, each with its state, as JSON-ready values.
 
     Raises:
@@ -34,7 +34,7 @@ def history(store: Path, address: str) -> list[dict[str, Any]]:
         ]
 
 
-def provenance(store: Path, address: str, *, down: bool = False, depth: int = 16) -> Graph:
+def provenance(store: Where, address: str, *, down: bool = False, depth: int = 16) -> Graph:
     """What a grain was made from, or with ``down`` what was made from it.
 
     Raises:
@@ -65,7 +65,7 @@ def graph_values(graph: Graph) -> dict[str, Any]:
     }
 
 
-def duplicates(store: Path) -> Iterator[Same]:
+def duplicates(store: Where) -> Iterator[Same]:
     """Groups of current grains that say the same.
 
     Raises:

@@ -12,6 +12,7 @@ from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
 from omsgrain.ops.bundles import is_bundle, signed_text_of
 from omsgrain.ops.opening import writable
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyfile import Format
@@ -108,7 +109,7 @@ def sign(
 
 
 def sign_stored(
-    store: Path,
+    store: Where,
     address: str,
     key: Path,
     *,

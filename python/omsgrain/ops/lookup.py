@@ -9,11 +9,12 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.ops.opening import open_store
+from omsgrain.store.home import Where
 
 BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
 
 
-def get(store: Path, address: str) -> og.Grain:
+def get(store: Where, address: str) -> og.Grain:
     """Return the grain at the address.
 
     Raises:
@@ -24,7 +25,7 @@ def get(store: Path, address: str) -> og.Grain:
         return grains.get(address)
 
 
-def signatures(store: Path, address: str) -> list[dict[str, Any]]:
+def signatures(store: Where, address: str) -> list[dict[str, Any]]:
     """Who signed the grain at the address, as JSON-ready values.
 
     Raises:
@@ -38,7 +39,7 @@ def signatures(store: Path, address: str) -> list[dict[str, Any]]:
         ]
 
 
-def envelope_of(store: Path, address: str, signer: str | None = None) -> bytes:
+def envelope_of(store: Where, address: str, signer: str | None = None) -> bytes:
     """Return the grain at the address in its envelope, byte for byte as it came.
 
     Raises:
@@ -49,7 +50,7 @@ def envelope_of(store: Path, address: str, signer: str | None = None) -> bytes:
         return grains.envelope(address, signer)
 
 
-def stats(store: Path) -> dict[str, Any]:
+def stats(store: Where) -> dict[str, Any]:
     """Return what the store counts, by name."""
     with open_store(store, readonly=True) as grains:
         return asdict(grains.stats())

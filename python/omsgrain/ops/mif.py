@@ -15,7 +15,8 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Loss
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.writing import NewFiles
-from omsgrain.store.opening import DATA_FILE, prepare
+from omsgrain.store.home import Where, home_of
+from omsgrain.store.opening import DATA_FILE
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -167,17 +168,17 @@ def _pieces(
     return found, losses, told
 
 
-def documents(store: Path, user_id: str) -> list[KeptDocument]:
+def documents(store: Where, user_id: str) -> list[KeptDocument]:
     """Return the documents that are kept of a user."""
     from omsgrain.gateways.mif.documents import documents as kept
 
-    prepare(store, readonly=True)
+    home_of(store).must_exist()
     with open_store(store, readonly=True) as grains:
         return kept(grains, user_id)
 
 
 def import_mif(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     user_id: str | None = None,
@@ -209,7 +210,7 @@ def import_mif(
         name: options.pop(name) for name in ("format", "passphrase", "mode") if name in options
     }
     came = _arrived(file, user_id, _MOST if most is None else most, known)
-    there = (store / DATA_FILE).exists()
+    there = home_of(store).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
         from omsgrain.gateways.mif.importing import import_document as take
 
@@ -236,7 +237,7 @@ def _arrived(file: Path, user_id: str | None, most: int, known: dict[str, Any]) 
 
 
 def export_mif(
-    store: Path,
+    store: Where,
     file: Path,
     *,
     user_id: str,
@@ -269,8 +270,9 @@ def export_mif(
         if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
             raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
                               expected=".jsonld", found=file.suffix)  # fmt: skip
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
+    readonly = not home.is_writable()  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
         open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
@@ -282,7 +284,7 @@ def export_mif(
 
 
 @contextmanager
-def _store(store: Path, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
+def _store(store: Where, actor: str | None, *, elsewhere: bool) -> Iterator[GrainStore]:
     """A store to import into; an empty one that is thrown away, if none is to be made."""
     with ExitStack() as stack:
         if elsewhere:

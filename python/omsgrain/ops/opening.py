@@ -13,17 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
-from omsgrain.store.opening import prepare
+from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
 
-__all__ = ["keys_in_use", "memory_in_use", "open_store", "resolver_in_use", "using", "writable"]
+__all__ = ["keys_in_use", "open_store", "resolver_in_use", "using", "writable"]
 
 
 @dataclass(slots=True)
@@ -87,18 +86,12 @@ def resolver_in_use() -> Resolver | None:
     return None if given is None else given.resolver
 
 
-def memory_in_use() -> int | str | None:
-    """Return how much stores may keep in memory; None if that was not said."""
-    given = _given.get()
-    return None if given is None else given.memory
-
-
 def open_store(
-    path: Path, *, readonly: bool = False, actor: str | None = None, **options: Any
+    path: Where, *, readonly: bool = False, actor: str | None = None, **options: Any
 ) -> og.GrainStore:
     """Open a store with what is in use; arguments and errors are those of ``omsgrain.open``."""
     if readonly:
-        prepare(path, readonly=True)  # what is no store needs no key
+        home_of(path).must_exist()  # what is no store needs no key
     given = _given.get() or _Given()
     return og.open(
         path,
@@ -112,12 +105,12 @@ def open_store(
 
 
 @contextmanager
-def writable(store: Path, actor: str | None = None, **options: Any) -> Iterator[og.GrainStore]:
+def writable(store: Where, actor: str | None = None, **options: Any) -> Iterator[og.GrainStore]:
     """Open a store that must be there already.
 
     Raises:
         StoreError: there is no store at the path.
     """
-    prepare(store, readonly=True)  # or an empty directory would become a store
+    home_of(store).must_exist()  # or an empty directory would become a store
     with open_store(store, actor=actor, **options) as grains:
         yield grains

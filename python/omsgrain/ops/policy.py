@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omsgrain.errors import OmsError
 from omsgrain.ops.opening import open_store
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from omsgrain.privacy import Explained
@@ -39,7 +39,7 @@ def policy_rules(presets: tuple[str, ...]) -> tuple[Explained, ...]:
     return explain(load(presets))
 
 
-def policy_check(store: Path, presets: tuple[str, ...]) -> Iterator[Broken]:
+def policy_check(store: Where, presets: tuple[str, ...]) -> Iterator[Broken]:
     """Find the grains of a store that presets would not let in now.
 
     Raises:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.plain import plain
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Answer:
 
 
 def query(
-    store: Path,
+    store: Where,
     filters: Mapping[str, Any],
     *,
     order: Order = "newest",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.ops.opening import keys_in_use, open_store, writable
+from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import MasterKey
@@ -32,7 +33,7 @@ __all__ = [
 
 
 def erase(
-    store: Path,
+    store: Where,
     identities: Sequence[str],
     *,
     reason_code: str,
@@ -66,7 +67,7 @@ def erase(
 
 
 def erase_preview(
-    store: Path, identities: Sequence[str], *, policy: str | None = None
+    store: Where, identities: Sequence[str], *, policy: str | None = None
 ) -> dict[str, Any]:
     """Count what erasing a person would meet, and change nothing.
 
@@ -112,7 +113,7 @@ def erase_preview(
 
 
 def subject_report(
-    store: Path,
+    store: Where,
     identities: Sequence[str],
     file: Path | None = None,
     *,
@@ -136,7 +137,7 @@ def subject_report(
         FileExistsError: the file is there.
         OmsError: as for ``GrainStore.subject_report``.
     """
-    readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
+    readonly = not home_of(store).is_writable()  # the audit trail tells of it, where it can
     if file is not None:
         # Taken first, so that nothing is gathered for a file that cannot be; and never shared.
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -161,14 +162,14 @@ def subject_report(
         raise
 
 
-def _opened(store: Path, readonly: bool, policy: str | None, actor: str | None) -> Any:
+def _opened(store: Where, readonly: bool, policy: str | None, actor: str | None) -> Any:
     if readonly:
         return open_store(store, readonly=True, policy=policy, actor=actor)
     return writable(store, actor, policy=policy)
 
 
 def consent_withdraw(
-    store: Path,
+    store: Where,
     address: str,
     *,
     reason: str | None = None,
@@ -181,7 +182,7 @@ def consent_withdraw(
     return {**asdict(report), "queued": list(report.queued), "others": list(report.others)}
 
 
-def due_list(store: Path, *, policy: str | None = None) -> list[dict[str, Any]]:
+def due_list(store: Where, *, policy: str | None = None) -> list[dict[str, Any]]:
     """What is queued to be erased, by deadlines; then what the preset keeps no longer.
 
     Raises:
@@ -197,20 +198,20 @@ def due_list(store: Path, *, policy: str | None = None) -> list[dict[str, Any]]:
 
 
 def due_run(
-    store: Path, *, everything: bool = False, policy: str | None = None, actor: str | None = None
+    store: Where, *, everything: bool = False, policy: str | None = None, actor: str | None = None
 ) -> DueReport:
     """Erase what is due; errors are those of ``GrainStore.run_due_erasures``."""
     with writable(store, actor, policy=policy) as grains:
         return grains.run_due_erasures(everything=everything)
 
 
-def restrict(store: Path, address: str, *, reason_code: str, actor: str | None = None) -> None:
+def restrict(store: Where, address: str, *, reason_code: str, actor: str | None = None) -> None:
     """Leave a grain out of all use; errors are those of ``GrainStore.restrict``."""
     with writable(store, actor) as grains:
         grains.restrict(address, reason_code=reason_code)
 
 
-def unrestrict(store: Path, address: str, *, reason_code: str, actor: str | None = None) -> None:
+def unrestrict(store: Where, address: str, *, reason_code: str, actor: str | None = None) -> None:
     """End the restriction of a grain; errors are those of ``GrainStore.unrestrict``."""
     with writable(store, actor) as grains:
         grains.unrestrict(address, reason_code=reason_code)

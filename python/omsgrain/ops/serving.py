@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.urn import is_producer
-from omsgrain.ops.opening import keys_in_use, memory_in_use, open_store, resolver_in_use
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.opening import prepare
+from omsgrain.ops.opening import open_store
+from omsgrain.store.home import Where, home_of
 from omsgrain.store.tokens import Scope, Token, Tokens
 from omsgrain.sync.bound import BoundPeer
 from omsgrain.sync.local import LocalPeer
@@ -78,23 +76,20 @@ class Stores:
     """One store, with a handle for each who acts: the audit trail names the handle's actor.
 
     Args:
-        path: of the store.
-        opener: opens a handle for an actor.
+        main: the store, open.
     """
 
-    def __init__(self, path: Path, opener: Callable[[str | None], og.GrainStore]) -> None:
-        self._opener = opener
+    def __init__(self, main: og.GrainStore) -> None:
         self._lock = threading.Lock()
         self._by_actor: dict[str, og.GrainStore] = {}
-        self.main = opener(None)
-        self._below = LmdbStore(path)
-        self.tokens = Tokens(self._below)
+        self.main = main
+        self.tokens = Tokens(main._below)
 
     def of(self, actor: str) -> og.GrainStore:
         """The handle of an actor; there are as many as tokens have names."""
         with self._lock:
             if actor not in self._by_actor:
-                self._by_actor[actor] = self._opener(actor)
+                self._by_actor[actor] = self.main.acting(actor)
             return self._by_actor[actor]
 
     def peer(self, token: Token) -> Peer:
@@ -113,12 +108,11 @@ class Stores:
 
     def close(self) -> None:
         """Let go of all handles."""
-        for store in (*self._by_actor.values(), self.main):
+        for store in (self.main, *self._by_actor.values()):
             store.close()
-        self._below.close()
 
 
-def open_stores(path: Path, *, actor: str | None = None, policy: str | None = None) -> Stores:
+def open_stores(path: Where, *, actor: str | None = None, policy: str | None = None) -> Stores:
     """Open a store that is there for a server, with the keys that are in use.
 
     Args:
@@ -129,19 +123,18 @@ def open_stores(path: Path, *, actor: str | None = None, policy: str | None = No
     Raises:
         StoreError: there is no store at the path, or it cannot be written.
     """
-    prepare(path, readonly=True)  # or an empty directory would become a store
-    given = {"keys": keys_in_use(), "resolver": resolver_in_use(), "memory": memory_in_use()}
-    opener = partial(_open, path, given | {"policy": policy}, actor)
-    return Stores(path, opener)
+    home_of(path).must_exist()  # or an empty directory would become a store
+    # Reads are not counted: a request for another tenant's grain must leave no trace on it.
+    return Stores(open_store(path, actor=actor, policy=policy, count_access=False))
 
 
-def open_one(path: Path, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
+def open_one(path: Where, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
     """Open a store that is there for a server with one user, with the keys that are in use.
 
     Raises:
         StoreError: there is no store at the path, or it cannot be written.
     """
-    prepare(path, readonly=True)  # or an empty directory would become a store
+    home_of(path).must_exist()  # or an empty directory would become a store
     return open_store(path, readonly=readonly, actor=actor)
 
 
@@ -153,8 +146,3 @@ def check_producer(producer: str) -> None:
     """
     if not is_producer(producer):
         raise SchemaError("not a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -")
-
-
-def _open(path: Path, given: dict[str, Any], own: str | None, actor: str | None) -> og.GrainStore:
-    # Reads are not counted: a request for another tenant's grain must leave no trace on it.
-    return og.open(path, actor=actor or own, count_access=False, **given)

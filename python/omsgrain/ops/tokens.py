@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.urn import is_tenant
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.opening import prepare
+from omsgrain.store.home import Where, home_of
 from omsgrain.store.tokens import Token, Tokens
 
 __all__ = ["add_token", "count_tokens", "forget_tokens", "list_tokens", "revoke_token"]
 
 
 def add_token(
-    store: Path,
+    store: Where,
     name: str,
     tenant: str | None,
     scopes: Iterable[str],
@@ -52,36 +50,39 @@ def add_token(
         return tokens.add(name, tenant, scopes, namespaces=only)
 
 
-def list_tokens(store: Path) -> list[Token]:
+def list_tokens(store: Where) -> list[Token]:
     """Return what is known of all tokens; errors are those of ``add_token``."""
-    prepare(store, readonly=True)
-    with closing(LmdbStore(store, readonly=True)) as below:
+    home = home_of(store)
+    home.must_exist()
+    with closing(home.open(readonly=True)) as below:
         return Tokens(below).list()
 
 
 def revoke_token(
-    store: Path, name: str, *, forget: bool = False, actor: str | None = None
+    store: Where, name: str, *, forget: bool = False, actor: str | None = None
 ) -> None:
     """End a token; errors are those of ``Tokens.revoke``."""
     with _tokens(store, actor) as tokens:
         tokens.revoke(name, forget=forget)
 
 
-def count_tokens(store: Path, tenants: Iterable[str]) -> int:
+def count_tokens(store: Where, tenants: Iterable[str]) -> int:
     """Return how many tokens open the memory of some tenants; errors as for ``add_token``."""
-    prepare(store, readonly=True)
-    with closing(LmdbStore(store, readonly=True)) as below:
+    home = home_of(store)
+    home.must_exist()
+    with closing(home.open(readonly=True)) as below:
         return Tokens(below).count(tenants)
 
 
-def forget_tokens(store: Path, tenants: Iterable[str], *, actor: str | None = None) -> int:
+def forget_tokens(store: Where, tenants: Iterable[str], *, actor: str | None = None) -> int:
     """End all tokens of some tenants, and delete what is known of them; returns how many."""
     with _tokens(store, actor) as tokens:
         return tokens.forget(tenants)
 
 
 @contextmanager
-def _tokens(store: Path, actor: str | None) -> Iterator[Tokens]:
-    prepare(store, readonly=True)  # or an empty directory would become a store
-    with closing(LmdbStore(store)) as below:
+def _tokens(store: Where, actor: str | None) -> Iterator[Tokens]:
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
+    with closing(home.open()) as below:
         yield Tokens(below, actor=actor)

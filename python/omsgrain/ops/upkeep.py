@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING
 
 import omsgrain as og
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.store.opening import prepare
+from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain.store.base import CheckReport, CompactReport, RebuildReport
 
 
-def check(store: Path) -> CheckReport:
+def check(store: Where) -> CheckReport:
     """Look at every byte that matters.
 
-    The store is opened in a child process only: a damaged page can end the process that reads it.
+    A directory is opened in a child process only: a damaged page can end the process that reads
+    it.
 
     Raises:
         StoreError: there is no store at the path.
     """
-    from omsgrain.store.check import check_in_child
-
-    prepare(store, readonly=True)
-    report = check_in_child(store)
+    home = home_of(store)
+    home.must_exist()
+    report = home.check()
     if not report.ok:
         return report
     with open_store(store, readonly=True) as grains:
         return grains.check_text(report)
 
 
-def rebuild(store: Path) -> RebuildReport:
+def rebuild(store: Where) -> RebuildReport:
     """Make the index anew from the blobs.
 
     Raises:
@@ -42,7 +42,7 @@ def rebuild(store: Path) -> RebuildReport:
         return grains.rebuild()
 
 
-def backup(store: Path, directory: Path) -> None:
+def backup(store: Where, directory: Path) -> None:
     """Copy the store as it is now to a new directory; it may be in use.
 
     Raises:
@@ -52,7 +52,7 @@ def backup(store: Path, directory: Path) -> None:
         grains.backup(directory)
 
 
-def compact(store: Path, *, actor: str | None = None) -> CompactReport:
+def compact(store: Where, *, actor: str | None = None) -> CompactReport:
     """Write the store anew without free pages, while it is in use.
 
     Raises:
@@ -63,11 +63,11 @@ def compact(store: Path, *, actor: str | None = None) -> CompactReport:
 
 
 def restore(
-    backup: Path,
-    store: Path,
+    backup: Where,
+    store: Where,
     *,
     actor: str | None = None,
-    tombstones_from: Path | None = None,
+    tombstones_from: Where | None = None,
 ) -> None:
     """Make a store from a backup; errors are those of ``omsgrain.restore``."""
     keys = keys_in_use()

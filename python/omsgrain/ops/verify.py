@@ -18,6 +18,7 @@ from omsgrain.ops.bundles import Document
 from omsgrain.ops.lookup import read_blob
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.signed import ENVELOPE, SIGNATURE, SignedBy, detached, is_detached, opened
+from omsgrain.store.home import Directory, Where, home_of
 
 _SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES, *mif_files.SUFFIXES)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
@@ -70,7 +71,7 @@ class Verified:
 
 
 def verify(
-    path: Path,
+    path: Where,
     address: str | None = None,
     *,
     of: Path | None = None,
@@ -97,10 +98,10 @@ def verify(
         StoreError: the store cannot be read.
         OSError: a file cannot be read.
     """
-    from omsgrain.store.opening import DATA_FILE
-
-    if (path / DATA_FILE).exists():
+    home = home_of(path)
+    if not isinstance(home, Directory) or home.exists():
         return _store(path)
+    path = home.path
     if not path.is_dir():
         return _file(path, address, of, trust, passphrase)
     whole = Verified(0, [])
@@ -185,7 +186,7 @@ def _detached(data: bytes, file: Path, of: Path | None, trust: Sequence[str]) ->
     return SignedBy(str(signed), proof.signer, proof.iat)
 
 
-def _store(path: Path) -> Verified:
+def _store(path: Where) -> Verified:
     with open_store(path, readonly=True) as store:
         report = store.verify(errors="collect")
     failures = [Failure(f"{path}, grain {bad.index}", bad.error) for bad in report.errors]

@@ -28,12 +28,15 @@ __all__ = [
     "Page",
     "Read",
     "State",
+    "Words",
+    "after",
     "drop",
     "empty",
     "fill",
     "first_difference",
     "gone",
     "next_page",
+    "rows_of",
     "state",
     "write",
 ]
@@ -44,6 +47,8 @@ PAGE = 4_096
 Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 """Opens a snapshot of the store."""
 
+Words: TypeAlias = tuple[int, str, str, str]
+"""The number of a grain, and the text of each of ``COLUMNS``, as ``for_index`` gives it."""
 
 _TOGETHER = 128  # grains decoded at a time: unpacked, each can have a megabyte
 _ENCRYPTED = 0b10
@@ -128,20 +133,37 @@ def write(db: sqlite3.Connection, page: Page, before: State) -> None:
             _wipe(db)
             before = state(db)
         taken = 0
-        for start in range(0, len(page.blobs), _TOGETHER):
-            rows = list(_rows(page.blobs[start : start + _TOGETHER]))
+        for rows in rows_of(page):
             db.executemany(_PUT, rows)
             taken += len(rows)
-        known, digest = before.known, before.digest
-        if page.blobs:
-            known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
-        elif known in page.removed:
-            known, digest = 0, b""
+        now = after(page, before, taken)
         db.execute(
-            "UPDATE state SET last = ?, known = ?, digest = ?, grains = grains + ?",
-            (page.last, known, digest, taken),
+            "UPDATE state SET last = ?, known = ?, digest = ?, grains = ?",
+            (now.last, now.known, now.digest, now.grains),
         )
         _forget(db, page.removed)
+
+
+def after(page: Page, before: State, taken: int) -> State:
+    """Return the state of an index that has taken in a page.
+
+    Args:
+        page: the page.
+        before: the state that it follows.
+        taken: how many grains of it have words.
+    """
+    known, digest = before.known, before.digest
+    if page.blobs:
+        known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
+    elif known in page.removed:
+        known, digest = 0, b""
+    return State(page.last, known, digest, before.grains + taken)
+
+
+def rows_of(page: Page) -> Iterator[list[Words]]:
+    """Give what an index is given of a page, some grains at a time."""
+    for start in range(0, len(page.blobs), _TOGETHER):
+        yield list(_rows(page.blobs[start : start + _TOGETHER]))
 
 
 def fill(db: sqlite3.Connection, read: Read) -> int:
@@ -210,7 +232,7 @@ def _wipe(db: sqlite3.Connection) -> None:
     db.execute("UPDATE state SET last = 0, known = 0, digest = x'', grains = 0")
 
 
-def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[tuple[int, str, str, str]]:
+def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[Words]:
     """The words of each grain; those that cannot be read are sealed or damaged, and have none."""
     found = _core.decode_many([bare(blob) for _, blob in blobs])[0]
     for (seq, blob), fields in zip(blobs, found, strict=True):

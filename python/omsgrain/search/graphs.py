@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from omsgrain.search.graph import Graph, Stamp, library, read, stamp_of, write
 from omsgrain.search.growing import events, follow, is_clean, knows, make_graph
@@ -24,7 +24,7 @@ from omsgrain.search.vectors import Model, models
 from omsgrain.store.base import Reader, Store, Writer
 from omsgrain.store.tables import VECTORS
 
-__all__ = ["Covered", "Graphs"]
+__all__ = ["Candidates", "Covered", "Graphs", "Neighbours"]
 
 _FEW = 1_000  # vectors that a search compares one by one before a graph is written again
 _TRIES = 5
@@ -32,19 +32,32 @@ _TRIES = 5
 _File: TypeAlias = tuple[int, int, int]  # which file it is: inode, size, time of change
 
 
+class Candidates(Protocol):
+    """Vectors by sequence number, among which somebody else looks for the nearest."""
+
+    def __len__(self) -> int: ...
+
+    def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
+        """Return about the nearest, with cosines that are about right."""
+        ...
+
+
+C = TypeVar("C", bound=Candidates)
+
+
 @dataclass(slots=True)
-class Covered:
-    """A graph that is open.
+class Covered(Generic[C]):
+    """Candidates for a snapshot.
 
     Attributes:
-        stamp: what it covers.
-        graph: the graph.
+        stamp: what they cover.
+        graph: the candidates: a graph that is open, or what a server compares.
         tail: numbers of grains that got a vector later.
         tail_to: the last event that ``tail`` knows.
     """
 
     stamp: Stamp
-    graph: Graph
+    graph: C
     tail: frozenset[int]
     tail_to: int
 
@@ -53,6 +66,22 @@ class Covered:
         changed, _, last = events(reader, self.tail_to)
         self.tail |= {seq for seq in changed if reader.row(VECTORS, model.key(seq)) is not None}
         self.tail_to = last
+
+
+class Neighbours(Protocol):
+    """What gives candidates for the neighbours in a store."""
+
+    def covering(self, reader: Reader, model: Model) -> Covered[Any] | None:
+        """Return candidates that a snapshot agrees with; None where comparing all is as good."""
+        ...
+
+    def catch_up(self, store: Store, make: bool) -> None:
+        """Bring the candidates up to the store."""
+        ...
+
+    def close(self) -> None:
+        """Let go of them."""
+        ...
 
 
 class Graphs:
@@ -68,9 +97,9 @@ class Graphs:
         self._large = large
         self._lock = threading.Lock()  # taken inside transactions, so none is begun under it
         self._catching_up = threading.Lock()
-        self._open: dict[int, tuple[_File | None, Covered | None]] = {}
+        self._open: dict[int, tuple[_File | None, Covered[Graph] | None]] = {}
 
-    def covering(self, reader: Reader, model: Model) -> Covered | None:
+    def covering(self, reader: Reader, model: Model) -> Covered[Graph] | None:
         """Return the graph of a model that a snapshot agrees with, its tail up to date."""
         with self._lock:
             covered = self._opened(model)
@@ -79,7 +108,7 @@ class Graphs:
             covered.follow(reader, model)
             return covered
 
-    def _opened(self, model: Model) -> Covered | None:
+    def _opened(self, model: Model) -> Covered[Graph] | None:
         file, covered = self._open.get(model.id, (None, None))
         if self._folder is None:
             return covered
@@ -94,7 +123,7 @@ class Graphs:
             self._open[model.id] = (now, covered)
         return covered
 
-    def _read(self, model: Model) -> Covered | None:
+    def _read(self, model: Model) -> Covered[Graph] | None:
         found = read(self._path(model)) if library() else None
         if found is None:
             return None
@@ -153,7 +182,7 @@ class Graphs:
                 return
         self._drop(model)  # grains are removed faster than graphs are written
 
-    def _current(self, store: Store, model: Model) -> Covered | None:
+    def _current(self, store: Store, model: Model) -> Covered[Graph] | None:
         for _ in range(2):  # the file may be newer than the first snapshot
             with store.read() as reader:
                 covered = self.covering(reader, model)

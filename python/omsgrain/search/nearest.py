@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import RangeError
-from omsgrain.search.graphs import Covered, Graphs
+from omsgrain.search.graphs import Candidates, Covered, Graphs, Neighbours
 from omsgrain.search.vectors import Model, Vector, check_dimension, model_of, pack
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.tables import VECTORS
@@ -33,6 +33,7 @@ Accept: TypeAlias = Callable[[int], bool]
 
 _LIMIT = 10_000
 _PAGE = 256 << 10  # bytes of vectors at a time: they stay in the processor's cache
+_TOGETHER = 64  # grains whose vectors are asked for at once
 _FIRST, _MOST = 256, 4_096  # candidates from a graph: at first, and before all are compared
 _ROUNDED = 1e-3
 
@@ -55,10 +56,18 @@ class Nearest:
     Args:
         folder: the store's directory, for the files of graphs; None keeps them in memory.
         large: models with more vectors than this get a graph.
+        graphs: what gives candidates in place of graphs of our own.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, large: int = LARGE) -> None:
-        self._graphs = Graphs(None if folder is None else Path(folder), large)
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        large: int = LARGE,
+        graphs: Neighbours | None = None,
+    ) -> None:
+        self._graphs: Neighbours = graphs or Graphs(
+            None if folder is None else Path(folder), large
+        )
 
     def search(
         self,
@@ -151,15 +160,14 @@ def _exact(query: bytes, rows: _Rows, limit: int, accept: Accept | None) -> _Fou
 
 def _rows(reader: Reader, model: Model, seqs: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
     """The rows of some grains, in order, since neighbours share pages."""
-    for seq in sorted(seqs):
-        key = model.key(seq)
-        row = reader.row(VECTORS, key)
-        if row is not None:
-            yield key, row
+    rest = iter(sorted(seqs))
+    while keys := [model.key(seq) for seq in islice(rest, _TOGETHER)]:
+        found = reader.some_rows(VECTORS, keys)
+        yield from ((key, found[key]) for key in keys if key in found)
 
 
 def _through(
-    covered: Covered,
+    covered: Covered[Candidates],
     reader: Reader,
     model: Model,
     query: bytes,

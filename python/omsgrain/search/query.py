@@ -79,13 +79,9 @@ class Query:
         any_of = "|".join(phrase.pattern() for phrase in wanted)
         return re.compile(f"(?<![^ -])(?:{any_of})(?![^ -])")
 
-    def expression(self, optional: tuple[Phrase, ...] | None = None) -> str:
-        """The query in the language of FTS5.
-
-        Args:
-            optional: only these of the optional ones.
-        """
-        wanted = " OR ".join(map(str, self.optional if optional is None else optional))
+    def expression(self) -> str:
+        """The query in the language of FTS5."""
+        wanted = " OR ".join(map(str, self.optional))
         if self.required:
             needed = f"({' AND '.join(map(str, self.required))})"
             wanted = f"{needed} OR ({needed} AND ({wanted}))" if wanted else needed

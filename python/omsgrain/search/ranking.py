@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Set
+from dataclasses import replace
+from typing import NamedTuple
 
 from omsgrain.search.feed import state
+from omsgrain.search.finding import Row
 from omsgrain.search.query import Phrase, Query
 from omsgrain.text.fields import WEIGHTS
 
-__all__ = ["Counts", "Row", "Walk"]
-
-Row = tuple[int, float]
-"""A sequence number and the weight of the match; 0 where it has none."""
+__all__ = ["Counts", "Stage", "Walk", "stages"]
 
 SMALL = 10_000
 """In an index of so many grains every word is weighed."""
@@ -54,6 +54,36 @@ class Counts:
                 (count,) = db.execute(sql, (str(phrase),)).fetchone()
                 self._common[phrase] = 2 * count > grains
         return {phrase for phrase in phrases if self._common[phrase]}
+
+
+class Stage(NamedTuple):
+    """Matches that come after those of the stages before.
+
+    Attributes:
+        weighed: by their weight, best first; else the newest come first.
+        query: what they match; only its phrases are weighed.
+    """
+
+    weighed: bool
+    query: Query
+
+
+def stages(query: Query, common: set[Phrase]) -> list[Stage]:
+    """Cut a query where its order is not by weight any more.
+
+    Args:
+        query: what to search for.
+        common: those of its phrases that are not weighed.
+    """
+    some = tuple(phrase for phrase in query.optional if phrase not in common)
+    if query.required:
+        weighed = bool(some) or not common.issuperset(query.required)
+        return [Stage(weighed, replace(query, optional=some))]
+    found = [Stage(True, replace(query, optional=some))] if some else []
+    if common:
+        wanted = tuple(phrase for phrase in query.optional if phrase in common)
+        found.append(Stage(False, Query((), wanted, (*query.excluded, *some))))
+    return found
 
 
 class Walk:
@@ -98,12 +128,7 @@ class Walk:
     def _plan(self, db: sqlite3.Connection) -> list[tuple[str, str]]:
         query = self._query
         common = self._counts.common(db, (*query.required, *query.optional))
-        some = tuple(phrase for phrase in query.optional if phrase not in common)
-        if query.required:
-            weighed = some or not common.issuperset(query.required)
-            return [(_WEIGHED if weighed else _NEWEST, query.expression(some))]
-        stages = [(_WEIGHED, query.expression(some))] if some else []
-        if common:
-            others = Query((), tuple(common), (*query.excluded, *some))
-            stages.append((_NEWEST, others.expression()))
-        return stages
+        return [
+            (_WEIGHED if weighed else _NEWEST, part.expression())
+            for weighed, part in stages(query, common)
+        ]

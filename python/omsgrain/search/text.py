@@ -11,65 +11,28 @@ sequence number before it answers. Losing it loses nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 
-from omsgrain.errors import RangeError, StoreError
+from omsgrain.errors import StoreError
 from omsgrain.search import feed
 from omsgrain.search.database import FILE, in_memory
 from omsgrain.search.feed import Read
+from omsgrain.search.finding import MOST, TRIES, Found, Match, Row, Start, Texts
 from omsgrain.search.handle import DamagedError, Handle
-from omsgrain.search.query import Query, read_query
-from omsgrain.search.ranking import Counts, Row, Walk
+from omsgrain.search.query import Query
+from omsgrain.search.ranking import Counts, Walk
 from omsgrain.store.base import Problem
 from omsgrain.store.budget import Budget
 
 __all__ = ["FILE", "MOST", "Found", "Match", "TextIndex"]
 
-MOST = 100_000
-"""Matches that a filter may refuse before a search stops."""
 
-_TRIES = 100  # times that others may empty the index between catching up and reading
-_FIRST_PAGE = 256  # matches read at first if a filter may refuse them; then 8 times as many
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A grain that was found.
-
-    Attributes:
-        seq: its sequence number.
-        score: how well it matches, from 1 for the best of the result down to 0.
-    """
-
-    seq: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The answer to a search.
-
-    Attributes:
-        matches: best first; of equals the newest first.
-        more: there are others after them.
-        read: how many matches were read, those that a filter refused among them.
-        complete: False if the search stopped because too many had been refused.
-    """
-
-    matches: tuple[Match, ...]
-    more: bool
-    read: int
-    complete: bool
-
-
-class TextIndex:
-    """An index in a file, or in memory. Any thread may use it; in a forked child it refuses.
-
-    Never call it while you hold a snapshot of the store: others may have to wait for that.
+class TextIndex(Texts):
+    """An index in a file, or in memory.
 
     Args:
         path: the file, made when first needed; None for memory.
@@ -119,81 +82,10 @@ class TextIndex:
                 return before.last
             self._handle.write(feed.write, page, before)
 
-    def search(
-        self,
-        read: Read,
-        query: str | Query,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        seqs: Set[int] | None = None,
-        accept: Callable[[int], bool] | None = None,
-        most: int = MOST,
-    ) -> Found:
-        """Find grains by their words, after catching up with the store.
-
-        Args:
-            read: opens a snapshot: ``store.read``.
-            query: what to search for; ``query.py`` says how it is read.
-            limit: matches to return.
-            offset: leave out so many, the best ones.
-            seqs: only these grains.
-            accept: asked of each match, best first, until there are enough. It may keep a
-                snapshot of the store from its first call on.
-            most: how many matches ``accept`` may refuse.
-
-        Raises:
-            SchemaError: no word to search for.
-            RangeError: the query is too long, or a number too small.
-            StoreError: the index cannot be read or written, or the store not be read.
-        """
-        query = query if isinstance(query, Query) else read_query(query)
-        if limit < 1 or offset < 0 or most < 1:
-            raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
-        wanted = offset + limit + 1  # one more tells whether there are others
-        found: list[Row] = []
-        rows, complete = 0, True
-        for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
-            if rows - len(found) == most:
-                complete = False
-                break
-            rows += 1
-            if accept is None or accept(row[0]):
-                found.append(row)
-                if len(found) == wanted:
-                    break
-        best = found[0][1] if found else 0.0
-        scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
-        return Found(tuple(scored[offset : wanted - 1]), len(found) == wanted, rows, complete)
-
-    def _rows(
-        self,
-        read: Read,
-        query: Query,
-        seqs: Set[int] | None,
-        wanted: int,
-        *,
-        filtered: bool,
-    ) -> Iterator[Row]:
-        """All matches, best first, read in pages as they are needed."""
-        size = max(wanted, _FIRST_PAGE) if filtered else wanted
-        walk, page = self._start(read, query, seqs, size)
-        seen: set[int] = set()
-        while True:
-            for row in page:
-                if row[0] not in seen:  # what came in meanwhile has moved the others
-                    seen.add(row[0])
-                    yield row
-            if len(page) < size:
-                return
-            size *= 8
-            page = self._handle.read(walk.page, size)
-
-    def _start(
-        self, read: Read, query: Query, seqs: Set[int] | None, size: int
-    ) -> tuple[Walk, list[Row]]:
+    def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
+        """Catch up, and begin to read the matches of a query."""
         damaged = False
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             upto = self.catch_up(read)
             walk = Walk(self._counts, query, seqs)
             try:
@@ -204,8 +96,11 @@ class TextIndex:
                 damaged = True
                 continue
             if page is not None:
-                return walk, page
+                return Start(page, partial(self._next, walk))
         raise StoreError("the text index is made anew again and again", expected="one at a time")
+
+    def _next(self, walk: Walk, size: int) -> list[Row]:
+        return self._handle.read(walk.page, size)
 
     def drop(self, seqs: Iterable[int]) -> None:
         """Find grains no more; catching up does so with all that were removed from the store."""

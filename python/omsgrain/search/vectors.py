@@ -37,6 +37,7 @@ __all__ = [
     "model_of",
     "models",
     "pack",
+    "unpacked",
     "vectors_of",
 ]
 
@@ -87,7 +88,7 @@ def pack(vector: Vector) -> bytes:
         RangeError: no values or more than 8,192, one that is not finite as a float32, or only
             zeros.
     """
-    values = _unpack(bytes(vector)) if _is_raw(vector) else _numbers(vector)
+    values = unpacked(bytes(vector)) if _is_raw(vector) else _numbers(vector)
     _check_count(len(values))
     if not 0 < math.hypot(*values) < math.inf:  # false for NaN too
         raise RangeError(
@@ -145,7 +146,12 @@ def _wrong(vector: object) -> SchemaError:
     )
 
 
-def _unpack(data: bytes) -> array[float]:
+def unpacked(data: bytes) -> array[float]:
+    """Return the values of a vector as it is stored.
+
+    Raises:
+        SchemaError: bytes that are no float32.
+    """
     if len(data) % _FLOAT:
         raise SchemaError(
             "not a vector",
@@ -294,5 +300,5 @@ def vectors_of(reader: Reader, seq: int, unseal: Seal | None = None) -> dict[str
         if veiled is not None and unseal is not None:
             row = unseal(veiled, key)
         if row is not None:
-            found[name] = _unpack(row)
+            found[name] = unpacked(row)
     return found

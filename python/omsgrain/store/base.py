@@ -138,6 +138,13 @@ class Reader(Protocol):
         """Return the grain at an address, as ``grain`` does, or None."""
         ...
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by their addresses, in this order.
+
+        It changes no answer: a store on a server reads several of them at once.
+        """
+        ...
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, each as ``grain`` does.
 
@@ -183,6 +190,13 @@ class Reader(Protocol):
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key in a table of life STATE, or None."""
+        ...
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there, in a table of life STATE.
+
+        To ask for many so is one round trip where the store is on a server.
+        """
         ...
 
     def rows(

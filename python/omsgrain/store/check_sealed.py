@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omsgrain.store.base import Problem
-from omsgrain.store.reading import LmdbReader
+from omsgrain.store.examined import Examined
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN
 from omsgrain.store.tables import (
     BLIND,
@@ -28,7 +28,7 @@ _FLAGS = MARK + 1  # where the flags of a blob stand in a row of blobs-0
 _MODEL = 4
 
 
-def sealed_problems(reader: LmdbReader) -> Iterator[Problem]:
+def sealed_problems(reader: Examined) -> Iterator[Problem]:
     """Walk the tables of life BLIND, and yield what is wrong."""
     numbers: dict[bytes, bytes] = {}  # the keys, by the last four bytes of the grains they seal
     keyed = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from omsgrain.errors import IntegrityError, OmsError
 from omsgrain.store.base import PAGE_BYTES, Problem
-from omsgrain.store.reading import LmdbReader
+from omsgrain.store.examined import Examined
 from omsgrain.store.signatures import SEALED, examine_many, read_row
 from omsgrain.store.tables import SEQUENCE, SIGNATURES
 
@@ -17,7 +17,7 @@ _SIGNED, _ENCRYPTED = 1, 2
 _KEY = SEQUENCE.size + 16
 
 
-def signature_problems(reader: LmdbReader) -> Iterator[Problem]:
+def signature_problems(reader: Examined) -> Iterator[Problem]:
     """Yield what is wrong with the signatures, and the signed grains that have none.
 
     A signature by a DID that needs a resolver is only taken apart: a check asks nobody.
@@ -57,7 +57,7 @@ def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[Problem]:
             yield _problem(seq, f"a signature does not hold ({found.code})")
 
 
-def _unsigned(reader: LmdbReader) -> Iterator[Problem]:
+def _unsigned(reader: Examined) -> Iterator[Problem]:
     after = 0
     while page := reader.page(after):
         after = page[-1][0]

@@ -12,7 +12,7 @@ import msgpack
 from omsgrain.errors import IntegrityError
 from omsgrain.store import toggles
 from omsgrain.store.base import Problem
-from omsgrain.store.reading import LmdbReader
+from omsgrain.store.examined import Examined
 from omsgrain.store.state import unpack
 from omsgrain.store.tables import (
     BLOBS,
@@ -43,7 +43,7 @@ _GONE = "it is about a grain that is not there"
 _DAMAGED = "a row is damaged"
 
 
-def state_problems(reader: LmdbReader) -> Iterator[Problem]:
+def state_problems(reader: Examined) -> Iterator[Problem]:
     """Walk every table of life STATE but the audit trail, and yield what is wrong."""
     yield from _Supersessions(reader).problems()
     yield from _about_grains(reader, COUNTERS)
@@ -57,7 +57,7 @@ def state_problems(reader: LmdbReader) -> Iterator[Problem]:
 class _Supersessions:
     """The states, and the table that leads from a new grain to those that it superseded."""
 
-    def __init__(self, reader: LmdbReader) -> None:
+    def __init__(self, reader: Examined) -> None:
         self.reader = reader
         self.absent: dict[
             bytes, int
@@ -106,7 +106,7 @@ class _Supersessions:
                 yield _problem(STATES, seq, "a grain that superseded it is not there")
 
 
-def _about_grains(reader: LmdbReader, table: Table) -> Iterator[Problem]:
+def _about_grains(reader: Examined, table: Table) -> Iterator[Problem]:
     for key, row in reader.rows(table):
         seq = _number(key)
         if seq is None or not (len(row) == COUNTER.size if table is COUNTERS else _list(row)):
@@ -115,7 +115,7 @@ def _about_grains(reader: LmdbReader, table: Table) -> Iterator[Problem]:
             yield _problem(table, seq, _GONE)
 
 
-def _toggles(reader: LmdbReader) -> Iterator[Problem]:
+def _toggles(reader: Examined) -> Iterator[Problem]:
     for key, _ in reader.rows(TOGGLES):
         seq, what = _number(key[: SEQUENCE.size]), key[SEQUENCE.size :]
         try:
@@ -128,7 +128,7 @@ def _toggles(reader: LmdbReader) -> Iterator[Problem]:
             yield _problem(TOGGLES, seq, _GONE)
 
 
-def _events(reader: LmdbReader) -> Iterator[Problem]:
+def _events(reader: Examined) -> Iterator[Problem]:
     before, last = 0, reader.last_seq()
     for key, row in reader.rows(EVENTS):
         number = _number(key)
@@ -144,7 +144,7 @@ def _events(reader: LmdbReader) -> Iterator[Problem]:
         before = number
 
 
-def _reviews(reader: LmdbReader) -> Iterator[Problem]:
+def _reviews(reader: Examined) -> Iterator[Problem]:
     for key, row in reader.rows(REVIEWS):
         number = _number(key)
         if number is None or not isinstance(_unpack(row), dict):
@@ -153,7 +153,7 @@ def _reviews(reader: LmdbReader) -> Iterator[Problem]:
             yield _problem(REVIEWS, None, f"there is no event {number} that it is of")
 
 
-def _vectors(reader: LmdbReader) -> Iterator[Problem]:
+def _vectors(reader: Examined) -> Iterator[Problem]:
     dimensions: dict[int, int] = {}
     for _, row in reader.rows(MODELS):
         try:

@@ -15,6 +15,7 @@ from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, Store
 from omsgrain.store.budget import Budget
 from omsgrain.store.compact import compact
 from omsgrain.store.environment import Environment
+from omsgrain.store.home import Beside
 from omsgrain.store.reading import Head, LmdbReader, Snapshot
 from omsgrain.store.recent import RUN, Recent, run_in
 from omsgrain.store.sharing import acquire, release
@@ -81,6 +82,11 @@ class LmdbStore:
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         return self._readonly
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the tables: further files in the directory."""
+        return Beside(folder=self.path)
 
     def read(self) -> AbstractContextManager[LmdbReader]:
         """Open a snapshot. Never write while you hold one: a growing file would wait for it."""

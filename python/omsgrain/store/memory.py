@@ -219,6 +219,9 @@ class _MemoryReader:
         seq = self.find([digest])[0]
         return None if seq is None else self.grain(seq)
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Nothing to do."""
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         return placed(self.grain, places)
 
@@ -264,6 +267,9 @@ class _MemoryReader:
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         return self._tables[table].get(key, self._commit)
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""

@@ -198,6 +198,9 @@ class LmdbReader(TermReader):
         seq = self.seq_of(digest)
         return None if seq is None else self.grain(seq)
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Nothing to do: each is a look-up in memory."""
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""
         get, table = self._txn.get, self._tables[BLOBS]
@@ -278,6 +281,10 @@ class LmdbReader(TermReader):
                 there = cursor.set_key_dup(key[: table.split], key[table.split :])
                 return b"" if there else None
         return self._txn.get(key, None, self._tables[table])
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there."""
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""

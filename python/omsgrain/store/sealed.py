@@ -27,6 +27,7 @@ from omsgrain.store.base import (
     StoreStats,
     Writer,
 )
+from omsgrain.store.home import Beside, beside
 from omsgrain.store.unsealing import SealedReader, SealedWriter
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ class SealedStore:
         self.ring = ring
 
     @property
-    def path(self) -> object:
-        """Where the store is; None in memory."""
-        return getattr(self.inner, "path", None)
+    def beside(self) -> Beside:
+        """What the store has beside its tables."""
+        return beside(self.inner)
 
     @property
     def readonly(self) -> bool:

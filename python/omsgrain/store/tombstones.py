@@ -249,9 +249,6 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
     """
     if next(reader.rows(TOMBSTONES), None) is None:
         return set()
-    return {
-        i
-        for shared in keys(reader)
-        for i, one in enumerate(marks(shared, digests))
-        if reader.row(TOMBSTONES, one) is not None
-    }
+    marked = [one for shared in keys(reader) for one in marks(shared, digests)]
+    found = reader.some_rows(TOMBSTONES, marked)
+    return {n % len(digests) for n, one in enumerate(marked) if one in found}

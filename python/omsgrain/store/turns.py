@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 from omsgrain.errors import StoreError
 
 if TYPE_CHECKING:
-    from lmdb import Transaction
-
     from omsgrain.store.recent import Appended, Recent
 
 try:
@@ -74,7 +72,8 @@ class Session:
         self.rows = None
 
 
-Work = Callable[["Transaction[bytes]", Session], Any]
+Work = Callable[..., Any]
+"""What a store hands to it is the store's own affair; LMDB's a transaction and a session."""
 
 
 class Member:

@@ -159,6 +159,10 @@ class SealedReader:
         seq = self.find([digest])[0]
         return None if seq is None else self.grain(seq)
 
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by the addresses that they are stored under."""
+        self.inner.expect(digests)
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, opened as ``grain`` does."""
         return placed(self.grain, places)
@@ -182,6 +186,10 @@ class SealedReader:
     def row(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key in a table, or None."""
         return self.inner.row(table, key)
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys of a table that are there."""
+        return self.inner.some_rows(table, keys)
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""

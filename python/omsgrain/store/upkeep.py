@@ -12,7 +12,7 @@ from pathlib import Path
 import lmdb
 
 from omsgrain.errors import IntegrityError, StoreError
-from omsgrain.store.base import RebuildReport
+from omsgrain.store.base import RebuildReport, Writer
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import HEAD_FILE, failure, sync_names
 from omsgrain.store.recent import RUN, Recent
@@ -33,7 +33,7 @@ from omsgrain.store.tables import (
 )
 from omsgrain.store.writing import LmdbWriter
 
-__all__ = ["copy", "must_be_new", "rebuild"]
+__all__ = ["copy", "lead_back", "must_be_new", "rebuild"]
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
@@ -68,7 +68,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
     write_run()
     if writer.entries(ADDRESSES) > grains:
         _drop_stray_addresses(writer)
-    _lead_back(writer)
+    lead_back(writer)
     counts = {"grains": grains + len(damaged), "blob_bytes": blob_bytes}
     writer.head = writer.head._replace(**counts)
     writer.set_watermark()
@@ -82,7 +82,7 @@ def _drop_stray_addresses(writer: LmdbWriter) -> None:
             writer.set_row(ADDRESSES, digest, None)
 
 
-def _lead_back(writer: LmdbWriter) -> None:
+def lead_back(writer: Writer) -> None:
     """Make the table anew that leads from a grain to those that it superseded."""
     there = {key for key, _ in writer.rows(SUPERSEDES)}
     removed = {

@@ -108,6 +108,18 @@ class LmdbWriter(LmdbReader):
         self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
         self._set_head(Head(last + more, blob_bytes + size, grains + more, watermark))
 
+    def append(self, first: int, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Append grains under numbers that they have elsewhere, beyond all that are here.
+
+        For copies of other stores: the addresses are trusted to be new.
+        """
+        self._set_head(self.head._replace(last_seq=first - 1))
+        self._add([digest for digest, _ in items], [blob for _, blob in items])
+
+    def advance(self, last: int) -> None:
+        """Give up all numbers up to one."""
+        self._set_head(self.head._replace(last_seq=max(last, self.head.last_seq)))
+
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
         _check_key(key)

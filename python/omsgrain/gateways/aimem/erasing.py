@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.engine.rights.carrying import WITHIN
+from omsgrain.store import tombstones
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import MasterKey
     from omsgrain.engine import GrainStore
     from omsgrain.engine.rights.erasing import ErasureReport
 
-__all__ = ["erase_tenant"]
+__all__ = ["erase_tenant", "erasures"]
 
 
 def erase_tenant(
@@ -58,3 +59,13 @@ def erase_tenant(
         within_days=within_days,
         rekey=rekey,
     )
+
+
+def erasures(store: GrainStore, tenant: str) -> int:
+    """Return how often a tenant was erased, by whatever process; counted before anything goes.
+
+    Raises:
+        OmsError: the store cannot be read.
+    """
+    with store._store.read() as reader:
+        return tombstones.times(reader, "identity", tenant)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import IO, Any
@@ -34,13 +34,13 @@ async def export(call: Call) -> Response:
     asked = exporting.wanted(call.given)
     if call.head:
         return Response(media_type=BUNDLE)
-    service, check = call.service, _unerased(call)
+    service, check = call.service, await _unerased(call)
     async with AsyncExitStack() as held:
         async with call.working() as flag, _stopping(call, flag):
             file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
             held.callback(file.close)
         headers |= {"content-length": str(size)} | await _signed(call, size, partial(_text, file))
-        return _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
+        return await _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
 
 
 async def export_lines(call: Call) -> Response:
@@ -48,7 +48,7 @@ async def export_lines(call: Call) -> Response:
     asked = exporting.wanted(call.given)
     if call.head:
         return Response(media_type=LINES)
-    service, options, check = call.service, call.service.options, _unerased(call)
+    service, options, check = call.service, call.service.options, await _unerased(call)
     async with AsyncExitStack() as held:
         async with AsyncExitStack() as work:
             flag = await work.enter_async_context(call.working())
@@ -63,9 +63,9 @@ async def export_lines(call: Call) -> Response:
                 held.push_async_callback(work.pop_all().aclose)
                 headers |= signing.LEFT_OUT if options.signer is not None else {}
                 rest = flag, lines
-                return _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
+                return await _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
         headers |= await _signed(call, size, partial(_text_of_lines, file))
-        return _stream(call, LINES, headers, held, check, _pieces(call, file))
+        return await _stream(call, LINES, headers, held, check, _pieces(call, file))
 
 
 def _lines(
@@ -106,17 +106,17 @@ def _text_of_lines(file: IO[bytes]) -> bytes:
     return signature.canonical_of_lines(file)
 
 
-def _stream(
+async def _stream(
     call: Call,
     media: str,
     headers: dict[str, str],
     held: AsyncExitStack,
-    check: Callable[[], None],
+    check: Callable[[], Awaitable[None]],
     pieces: AsyncIterator[bytes],
 ) -> Response:
     """Send what was made; it takes over what is held."""
     try:
-        check()
+        await check()
     except Stopped:  # later it can only be cut short
         raise Refusal("erased", "the tenant was erased meanwhile") from None
     timeout = call.service.options.timeout
@@ -138,13 +138,13 @@ async def _pieces(
             yield piece
 
 
-def _unerased(call: Call) -> Callable[[], None]:
+async def _unerased(call: Call) -> Callable[[], Awaitable[None]]:
     """A check that the tenant was not erased since: then nothing more may go out."""
     service, tenant = call.service, call.tenant
-    before = service.erasures(tenant)
+    before = await service.erasures(tenant)
 
-    def check() -> None:
-        if service.erasures(tenant) != before:
+    async def check() -> None:
+        if await service.erasures(tenant) != before:
             raise Stopped
 
     return check
@@ -242,11 +242,7 @@ async def erase(call: Call) -> Response:
 
     def work(_: Flag) -> Response:
         store = call.service.stores.of(call.actor)
-        call.service.erased(call.tenant)  # what is being exported now is not finished
-        try:
-            report = erase_tenant(store, call.tenant, reason_code=_REASON)
-        finally:
-            call.service.erased(call.tenant)
+        report = erase_tenant(store, call.tenant, reason_code=_REASON)
         # Not the addresses in it: one of them can be a grain of somebody else.
         told = report.to_dict()
         names = ("complete", "erased", "sealed", "keys", "scrubbed", "scrub_due", "incomplete")

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -15,6 +16,7 @@ import uvicorn
 
 from omsgrain.errors import StoreError
 from omsgrain.ops.serving import Listening, Stores
+from omsgrain.services.http import crew
 from omsgrain.services.http.application import application
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.work import Service
@@ -28,25 +30,47 @@ _IDLE = 15  # seconds that a connection may be idle between two requests
 
 
 def run(
-    stores: Stores,
+    opening: Callable[[], Stores],
     options: Options,
     listening: Listening,
     log: Log,
     ready: Callable[[str], None],
+    *,
+    workers: int = 1,
 ) -> None:
     """Serve until SIGTERM or SIGINT; the store is closed then.
 
     Args:
-        stores: the store.
+        opening: opens the store; each worker opens it for itself.
         options: how the server behaves.
         listening: where it listens.
         log: where each request is told.
         ready: called with the address once it listens.
+        workers: processes that serve, on one address.
 
     Raises:
-        StoreError: nobody can listen there.
+        StoreError: nobody can listen there, the store cannot be opened, or workers do not stay.
+        UnsupportedError: several workers on a system without fork.
         OSError: the certificate or its key cannot be read.
     """
+    with _bound(listening) as bound:
+        url = listening.url(bound.getsockname()[1])
+        tell: Callable[[], None] | None = partial(ready, url)
+        if workers > 1:
+            tell = crew.of(workers, partial(ready, url), log)
+        if tell is not None:
+            _serve(opening(), options, listening, log, tell, bound)
+
+
+def _serve(
+    stores: Stores,
+    options: Options,
+    listening: Listening,
+    log: Log,
+    ready: Callable[[], None],
+    bound: socket.socket,
+) -> None:
+    """Serve in this process."""
     service = Service(stores, options)
     try:
         config = uvicorn.Config(
@@ -67,11 +91,9 @@ def run(
             ssl_certfile=listening.certificate,
             ssl_keyfile=listening.key,
         )
-        with _bound(listening) as bound:
-            url = listening.url(bound.getsockname()[1])
-            server = _Server(config, service, lambda: ready(url))
-            config.load()  # the certificate, before anybody is told that we listen
-            asyncio.run(server.serve([bound]))
+        server = _Server(config, service, ready)
+        config.load()  # the certificate, before anybody is told that we listen
+        asyncio.run(server.serve([bound]))
     finally:
         service.close()
 

@@ -8,7 +8,7 @@ middle, and the client then sees an answer that was cut short, since its last ch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 
 from starlette.responses import Response
@@ -54,7 +54,7 @@ class Stream(Response):
         timeout: float,
         headers: Mapping[str, str],
         media_type: str,
-        check: Callable[[], None],
+        check: Callable[[], Awaitable[None]],
     ) -> None:
         self.status_code = 200
         self.media_type = media_type
@@ -83,10 +83,10 @@ class Stream(Response):
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         async for piece in self._pieces:
-            self._check()
+            await self._check()
             message = {"type": "http.response.body", "body": piece, "more_body": True}
             await asyncio.wait_for(send(message), self._timeout)
-        self._check()
+        await self._check()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

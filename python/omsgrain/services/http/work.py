@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from omsgrain.gateways.aimem.erasing import erasures
 from omsgrain.services.http.gate import Gate
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.peers import Peers
@@ -72,8 +72,6 @@ class Service:
         self._threads = ThreadPoolExecutor(options.at_work, "work")
         self._quick = ThreadPoolExecutor(_QUICK, "quick")
         self._flags: set[Flag] = set()
-        self._erased: Counter[str] = Counter()
-        self._counting = threading.Lock()
         self._stopping = False
 
     @property
@@ -126,17 +124,9 @@ class Service:
         self.peers.close()
         self.stores.close()
 
-    # An export that began before an erasure must not tell of it after.
-
-    def erasures(self, tenant: str) -> int:
-        """How often a tenant was erased since the server began."""
-        with self._counting:
-            return self._erased[tenant]
-
-    def erased(self, tenant: str) -> None:
-        """Note that a tenant was erased."""
-        with self._counting:
-            self._erased[tenant] += 1
+    async def erasures(self, tenant: str) -> int:
+        """How often a tenant was erased; the store says it, since others serve it too."""
+        return await self.quick(partial(erasures, self.stores.main, tenant))
 
     def check_running(self) -> None:
         """Refuse a request while the server stops.

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every text index has: a search that reads matches in pages, until enough are good.
+
+    found = index.search(store.read, "shelf boxes")
+
+An index gives the first page of the matches, after it has caught up with the store, and then more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from omsgrain.errors import RangeError
+from omsgrain.search.feed import Read
+from omsgrain.search.query import Query, read_query
+from omsgrain.store.base import Problem
+
+__all__ = ["MOST", "TRIES", "Found", "Match", "More", "Row", "Start", "Texts"]
+
+Row = tuple[int, float]
+"""A sequence number and the weight of the match; 0 where it has none."""
+
+More: TypeAlias = Callable[[int], list[Row]]
+"""Gives the next so many matches; fewer are the last."""
+
+MOST = 100_000
+"""Matches that a filter may refuse before a search stops."""
+
+TRIES = 100
+"""Times that others may empty an index between catching up and reading."""
+
+_FIRST_PAGE = 256  # matches read at first if a filter may refuse them; then 8 times as many
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A grain that was found.
+
+    Attributes:
+        seq: its sequence number.
+        score: how well it matches, from 1 for the best of the result down to 0.
+    """
+
+    seq: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to a search.
+
+    Attributes:
+        matches: best first; of equals the newest first.
+        more: there are others after them.
+        read: how many matches were read, those that a filter refused among them.
+        complete: False if the search stopped because too many had been refused.
+    """
+
+    matches: tuple[Match, ...]
+    more: bool
+    read: int
+    complete: bool
+
+
+class Start(NamedTuple):
+    """The matches of a query, begun.
+
+    Attributes:
+        page: the first of them, best first.
+        more: gives the next.
+    """
+
+    page: list[Row]
+    more: More
+
+
+class Texts(ABC):
+    """The text index of a store. Any thread may use it; in a forked child it refuses.
+
+    Never call it while you hold a snapshot of the store: others may have to wait for that.
+    """
+
+    @property
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is an index already, so that it is of use to keep it up to date."""
+
+    @abstractmethod
+    def catch_up(self, read: Read) -> int:
+        """Take in what the store has and the index has not; a search does so by itself.
+
+        Args:
+            read: opens a snapshot: ``store.read``.
+
+        Returns:
+            The sequence number that the index has come to.
+
+        Raises:
+            StoreError: the index cannot be written, or the store not be read.
+        """
+
+    @abstractmethod
+    def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
+        """Catch up, and begin to read the matches of a query.
+
+        Args:
+            read: opens a snapshot.
+            query: what to search for.
+            seqs: only these grains; None for all.
+            size: matches in the first page.
+        """
+
+    def search(
+        self,
+        read: Read,
+        query: str | Query,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        seqs: Set[int] | None = None,
+        accept: Callable[[int], bool] | None = None,
+        most: int = MOST,
+    ) -> Found:
+        """Find grains by their words, after catching up with the store.
+
+        Args:
+            read: opens a snapshot: ``store.read``.
+            query: what to search for; ``query.py`` says how it is read.
+            limit: matches to return.
+            offset: leave out so many, the best ones.
+            seqs: only these grains.
+            accept: asked of each match, best first, until there are enough. It may keep a
+                snapshot of the store from its first call on.
+            most: how many matches ``accept`` may refuse.
+
+        Raises:
+            SchemaError: no word to search for.
+            RangeError: the query is too long, or a number too small.
+            StoreError: the index cannot be read or written, or the store not be read.
+        """
+        query = query if isinstance(query, Query) else read_query(query)
+        if limit < 1 or offset < 0 or most < 1:
+            raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
+        wanted = offset + limit + 1  # one more tells whether there are others
+        found: list[Row] = []
+        rows, complete = 0, True
+        for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
+            if rows - len(found) == most:
+                complete = False
+                break
+            rows += 1
+            if accept is None or accept(row[0]):
+                found.append(row)
+                if len(found) == wanted:
+                    break
+        best = found[0][1] if found else 0.0
+        scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
+        return Found(tuple(scored[offset : wanted - 1]), len(found) == wanted, rows, complete)
+
+    def _rows(
+        self,
+        read: Read,
+        query: Query,
+        seqs: Set[int] | None,
+        wanted: int,
+        *,
+        filtered: bool,
+    ) -> Iterator[Row]:
+        """All matches, best first, read in pages as they are needed."""
+        size = max(wanted, _FIRST_PAGE) if filtered else wanted
+        page, more = self.start(read, query, seqs, size)
+        seen: set[int] = set()
+        while True:
+            for row in page:
+                if row[0] not in seen:  # what came in meanwhile has moved the others
+                    seen.add(row[0])
+                    yield row
+            if len(page) < size:
+                return
+            size *= 8
+            page = more(size)
+
+    @abstractmethod
+    def rebuild(self, read: Read) -> None:
+        """Make an index that exists anew from the blobs; nothing else stays in it.
+
+        Raises:
+            StoreError: this handle may not write it, or another does not let go of it.
+        """
+
+    @abstractmethod
+    def scrub(self, read: Read) -> None:
+        """See that no word of removed grains stays in the index.
+
+        Raises:
+            StoreError: as for ``rebuild``.
+        """
+
+    @abstractmethod
+    def check(self, read: Read) -> tuple[Problem, ...]:
+        """Compare an index that exists, word by word, with what the grains give.
+
+        Raises:
+            StoreError: the index or the store cannot be read.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the index; a second call does nothing."""

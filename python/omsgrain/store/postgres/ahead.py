@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What will be asked of the grains of a list is asked of many at once.
+
+A query walks one list, and asks of each grain whether it is in the others, what became of it, and
+what it says. Each of these would be a round trip. But the walk has read its places by pages, and
+when the first of a page is asked about, the rest of the page is about to be: so the question is
+put for all of them, and the answers are kept as long as the page is.
+
+This holds in a snapshot, where answers do not change. A writer goes without.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from omsgrain.store.base import Which
+from omsgrain.store.tables import SEQUENCE
+
+__all__ = ["Ahead", "Named"]
+
+_PAGES = 72  # pages kept: a query may walk 64 lists side by side
+_GRAINS = 16, 128  # grains read at once, at first and at the most
+
+
+class _Has(Protocol):
+    def __call__(self, key: bytes, places: list[bytes], which: Which, /) -> set[bytes]: ...
+
+
+class _Page:
+    """Places that were read together, and what is known of them."""
+
+    __slots__ = ("at", "blobs", "grains", "has", "held", "places", "states", "states_from")
+
+    def __init__(self, places: list[bytes]) -> None:
+        self.places = places
+        self.at = {place[12:]: i for i, place in enumerate(places)}
+        self.has: dict[tuple[bytes, Which], tuple[int, set[bytes]]] = {}
+        self.states: dict[bytes, bytes] = {}
+        self.states_from: int | None = None
+        self.blobs: dict[int, bytes] = {}
+        self.held = 0, 0  # from which place, and up to which
+        self.grains = _GRAINS[0]
+
+    def numbers(self, first: int, last: int | None = None) -> list[int]:
+        return [int.from_bytes(place[12:], "big") for place in self.places[first:last]]
+
+
+class Ahead:
+    """Answers about the grains of the pages that were read last.
+
+    Args:
+        has: tells which of some places have a term.
+        states: gives the states of some grains that have one, by their keys.
+        blobs: gives the blobs of some grains that are there, by their numbers.
+    """
+
+    def __init__(
+        self,
+        has: _Has,
+        states: Callable[[list[bytes]], dict[bytes, bytes]],
+        blobs: Callable[[list[int]], dict[int, bytes]],
+    ) -> None:
+        self._has, self._states, self._blobs = has, states, blobs
+        self._pages: deque[_Page] = deque()
+        self._page_of: dict[bytes, _Page] = {}  # by the ends of places: their numbers
+
+    def expect(self, places: list[bytes]) -> None:
+        """Say that a page was read."""
+        page = _Page(places)
+        self._pages.append(page)
+        self._page_of.update(dict.fromkeys(page.at, page))
+        if len(self._pages) > _PAGES:
+            old = self._pages.popleft()
+            for end in old.at:
+                if self._page_of.get(end) is old:
+                    del self._page_of[end]
+
+    def has(self, key: bytes, place: bytes, which: Which) -> bool | None:
+        """Whether the grain at a place has a term; None if it is of no page."""
+        page = self._page_of.get(place[12:])
+        if page is None:
+            return None
+        index = page.at[place[12:]]
+        if page.places[index] != place:
+            return None
+        known = page.has.get((key, which))
+        if known is None or index < known[0]:
+            found = self._has(key, page.places[index:], which)
+            known = page.has[key, which] = index, found
+        return place in known[1]
+
+    def state(self, key: bytes) -> tuple[bytes | None] | None:
+        """The row of a grain's state, which may be none; None if it is of no page."""
+        page = self._page_of.get(key[-4:]) if key[:4] == bytes(4) else None
+        if page is None or len(key) != SEQUENCE.size:
+            return None
+        index = page.at[key[-4:]]
+        if page.states_from is None or index < page.states_from:
+            page.states = self._states([bytes(4) + place[12:] for place in page.places[index:]])
+            page.states_from = index
+        return (page.states.get(key),)
+
+    def blob(self, seq: int) -> tuple[bytes | None] | None:
+        """The blob of a grain, which may be gone; None if it is of no page.
+
+        Grains are large: they are read few at first, and let go of when the next ones are.
+        """
+        end = SEQUENCE.pack(seq)[-4:]
+        page = self._page_of.get(end) if seq < 1 << 32 else None
+        if page is None:
+            return None
+        index = page.at[end]
+        first, last = page.held
+        if index < first:
+            return None  # read before, and let go of
+        if index >= last:
+            page.held = index, index + page.grains
+            page.blobs = self._blobs(page.numbers(*page.held))
+            page.grains = min(2 * page.grains, _GRAINS[1])
+        return (page.blobs.get(seq),)
+
+
+class Named:
+    """The grains at some addresses, which are asked for in their order: read few at first.
+
+    Args:
+        read: gives number and blob of those of some addresses that are there.
+    """
+
+    def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
+        self._read = read
+        self._order: list[bytes] = []
+        self._at: dict[bytes, int] = {}
+        self._held = 0, 0
+        self._grains = _GRAINS[0]
+        self._known: dict[bytes, tuple[int, bytes]] = {}
+        self._blobs: dict[int, bytes] = {}
+
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which will be asked for."""
+        self._order = [*digests]
+        self._at = {digest: i for i, digest in enumerate(digests)}
+        self._held, self._grains = (0, 0), _GRAINS[0]
+
+    def find(self, digest: bytes) -> tuple[int | None] | None:
+        """The number of a grain, which may not be there; None if it is not expected."""
+        index = self._at.get(digest)
+        if index is None:
+            return None
+        first, last = self._held
+        if not first <= index < last:
+            self._held = index, index + self._grains
+            self._known = self._read(self._order[index : index + self._grains])
+            self._blobs = dict(self._known.values())
+            self._grains = min(2 * self._grains, _GRAINS[1])
+        found = self._known.get(digest)
+        return (None if found is None else found[0],)
+
+    def blob(self, seq: int) -> bytes | None:
+        """The blob of a grain that was read together with the last one that was found."""
+        return self._blobs.get(seq)

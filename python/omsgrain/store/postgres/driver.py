@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database driver, which comes with an extra: imported first, so that its absence is told."""
+
+from __future__ import annotations
+
+from omsgrain.errors import UnsupportedError
+
+try:
+    import psycopg
+except ImportError:
+    raise UnsupportedError(
+        "a store in PostgreSQL needs more packages", expected="omsgrain[postgres]"
+    ) from None
+
+__all__ = ["check_driver"]
+
+
+def check_driver() -> str:
+    """Return the version of the driver."""
+    return psycopg.__version__

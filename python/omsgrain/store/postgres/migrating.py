@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions of the schema: how a database gets from the one that it has to the newest.
+
+Each version is a list of statements that is never changed once it was released. They are applied
+in one transaction, under a lock on a row of ``versions``, so that of many processes that come at
+once one does it, and the others wait and find it done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+
+from omsgrain.errors import StoreError
+from omsgrain.store.postgres.database import Database, Engine, Pause
+from omsgrain.store.postgres.failures import failure, is_away, is_clash
+from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.schema import SCHEMA, first_tables
+from omsgrain.store.postgres.texts import text_tables
+
+__all__ = ["VERSION", "found_version", "migrate"]
+
+Step = Callable[[Engine, int], Iterator[str]]
+
+
+def _first(engine: Engine, partitions: int) -> Iterator[str]:
+    return first_tables(partitions if engine.parts else 0, engine.policies)
+
+
+def _texts(engine: Engine, partitions: int) -> Iterator[str]:
+    return text_tables(engine.parts, engine.policies)
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts)
+"""What makes version 1, 2 and so on."""
+
+VERSION = len(_STEPS)
+"""The version of the schema that this code reads and writes."""
+
+_ABSENT = {"42P01", "3F000"}  # no such table, no such schema
+_THERE = {"23505", "42P06", "42P07"}  # somebody else made it at the same moment
+
+_VERSIONS = (
+    f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
+    f"CREATE TABLE IF NOT EXISTS {SCHEMA}.versions "
+    "(version integer PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())",
+    f"INSERT INTO {SCHEMA}.versions (version) VALUES (0) ON CONFLICT DO NOTHING",
+)
+
+
+def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
+    """See that a database has the newest schema.
+
+    Raises:
+        StoreError: it has a newer one than this code knows; or has none, or an older one, and may
+            not be changed.
+    """
+    pause = Pause(database.patience)
+    connection = database.connect()
+    try:
+        found = found_version(connection)
+        if found > VERSION:
+            raise StoreError(
+                f"{database.place.shown!r} was written by a newer version of omsgrain",
+                expected=f"schema version {VERSION} or older",
+                found=f"schema version {found}",
+            )
+        if found == VERSION:
+            return
+        if readonly:
+            what = "is not a store yet" if not found else "was written by an older version"
+            raise StoreError(
+                f"{database.place.shown!r} {what}: open it once for writing",
+                expected=f"schema version {VERSION}",
+                found=f"schema version {found}",
+            )
+        while True:
+            try:
+                _prepare(connection)
+                _apply(connection, database.engine, partitions)
+                return
+            except psycopg.Error as error:
+                if connection.closed or is_away(error) or not is_clash(error) or not pause.take():
+                    raise
+                connection.execute("ROLLBACK")
+    except psycopg.Error as error:
+        raise failure(database.place, "make the tables of the store", error) from None
+    finally:
+        connection.close()
+
+
+def found_version(connection: Connection) -> int:
+    """Return the version of a database's schema; 0 if it has none."""
+    try:
+        row = connection.execute(f"SELECT max(version) FROM {SCHEMA}.versions").fetchone()
+    except psycopg.Error as error:
+        if error.sqlstate in _ABSENT:
+            return 0
+        raise
+    return int(row[0] or 0) if row else 0
+
+
+def _prepare(connection: Connection) -> None:
+    for text in _VERSIONS:
+        try:
+            connection.execute(text)
+        except psycopg.Error as error:
+            if error.sqlstate not in _THERE:
+                raise
+
+
+def _apply(connection: Connection, engine: Engine, partitions: int) -> None:
+    connection.execute("BEGIN")
+    connection.execute(f"SELECT version FROM {SCHEMA}.versions WHERE version = 0 FOR UPDATE")
+    found = found_version(connection)
+    for version, step in enumerate(_STEPS[found:], start=found + 1):
+        for text in step(engine, partitions):
+            connection.execute(text)
+        insert = f"INSERT INTO {SCHEMA}.versions (version) VALUES (%s)"
+        connection.execute(insert, (version,))
+    connection.execute("COMMIT")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a database is: what a URL says, and how that is shown without its password."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from omsgrain.errors import StoreError
+
+__all__ = ["Place"]
+
+_SCHEMES = "postgresql://", "postgres://"
+_SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
+# Connections whose other end is gone must not wait for hours.
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "application_name": "omsgrain",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database.
+
+    Attributes:
+        conninfo: what the driver needs to connect, with its secrets: never shown.
+        shown: the same for people, without them.
+        secrets: what must not be shown.
+    """
+
+    conninfo: str
+    shown: str
+    secrets: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Place({self.shown!r})"
+
+    @classmethod
+    def of(cls, url: str) -> Place:
+        """Read a URL.
+
+        Raises:
+            StoreError: it is none of a PostgreSQL database; what it says is not repeated.
+        """
+        if not url.startswith(_SCHEMES):
+            raise StoreError("not the URL of a database", expected="postgresql://...")
+        try:
+            said = conninfo_to_dict(url)
+        except psycopg.Error:
+            # The driver's own words repeat the URL, with its password.
+            raise StoreError(
+                "the URL of the database cannot be read",
+                expected="postgresql://USER:PASSWORD@HOST:PORT/NAME?OPTION=VALUE",
+            ) from None
+        secrets = tuple(str(said[name]) for name in _SECRETS if said.get(name))
+        who = f"{said['user']}@" if said.get("user") else ""
+        port = f":{said['port']}" if said.get("port") else ""
+        host = said.get("host") or said.get("hostaddr") or ""
+        shown = f"postgresql://{who}{host}{port}/{said.get('dbname') or ''}"
+        return cls(make_conninfo("", **{**_DEFAULTS, **said}), shown, secrets)
+
+    def cleaned(self, text: str) -> str:
+        """Return a text of the driver on one line, or nothing if a secret is in it."""
+        if any(secret in text for secret in self.secrets):
+            return ""
+        return " ".join(text.split())

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A snapshot: one REPEATABLE READ transaction, asked by keys and by pages of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.types.numeric import Int8
+
+from omsgrain import _core
+from omsgrain.errors import StoreError
+from omsgrain.grain import Grain
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, stored
+from omsgrain.store.postgres import arrays
+from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.ahead import Ahead, Named
+from omsgrain.store.postgres.arrays import Array, byteas
+from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.failures import failure
+from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.state import PAST
+from omsgrain.store.tables import SEQUENCE, STATES, Table
+
+__all__ = ["PostgresReader", "beyond"]
+
+_ROWS = 16, 512  # rows of a table read at a time, at first and at the most
+_PLACES = 16, 1_024  # the same of places
+_KEYS = 16, 256  # the same of terms
+
+
+class PostgresReader:
+    """Reads in one transaction.
+
+    Args:
+        connection: on which the transaction has begun.
+        place: the database, for errors.
+        store_id: the number of the store.
+        head: its head as this transaction sees it.
+    """
+
+    def __init__(self, connection: Connection, place: Place, store_id: int, head: Head) -> None:
+        self.connection = connection
+        self.head = head
+        self.store_id = Int8(store_id)
+        self._place = place
+        self._cursor = connection.cursor(binary=True)
+        self._ended = False
+        self._ahead: Ahead | None = Ahead(
+            self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
+        )
+        self._named: Named | None = Named(self._named_of)
+
+    def ended(self) -> None:
+        """Say that the transaction is over: a walk that was left half-way cannot go on."""
+        self._ended = True
+
+    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Ask for rows of the store; its number is the first parameter."""
+        return self._run(text, self.store_id, *params)
+
+    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        if self._ended:
+            raise StoreError("the snapshot is over")
+        try:
+            return self._cursor.execute(text, params).fetchall()
+        except psycopg.Error as error:
+            raise failure(self._place, "read the store", error) from None
+
+    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Ask for rows of one table of keys and values."""
+        return self.all(text, *params)
+
+    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
+        """Ask for those of a list that are there."""
+        return self._run(text, asked, self.store_id, *params)
+
+    def one(self, text: str, *params: Any) -> Any:
+        """Ask for one value; None if there is no row."""
+        rows = self.all(text, *params)
+        return rows[0][0] if rows else None
+
+    # --- grains ---------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Return the number of grains."""
+        return self.head.grains
+
+    def last_seq(self) -> int:
+        """Return the last sequence number given."""
+        return self.head.last_seq
+
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by their addresses."""
+        if self._named is not None:
+            self._named.expect(digests)
+
+    def _named_of(self, digests: list[bytes]) -> dict[bytes, tuple[int, bytes]]:
+        found = self.among(sql.NAMED, byteas(digests))
+        return {digest: (seq, blob) for digest, seq, blob in found}
+
+    def get(self, digest: bytes) -> bytes | None:
+        """Return the blob put under the digest, or None."""
+        if self._named is not None and (found := self._named.find(digest)) is not None:
+            return None if found[0] is None else self._named.blob(found[0])
+        blob: bytes | None = self.one(sql.GET, digest)
+        return blob
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; None where there is no such grain."""
+        if self._named is not None and len(digests) == 1:
+            expected = self._named.find(digests[0])
+            if expected is not None:
+                return [*expected]
+        known: dict[bytes, int] = {}
+        for start in range(0, len(digests), sql.TOGETHER):
+            known.update(self.among(sql.FIND, byteas(digests[start : start + sql.TOGETHER])))
+        return [known.get(digest) for digest in digests]
+
+    def page(
+        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
+    ) -> list[tuple[int, bytes]]:
+        """Return the next blobs with their sequence numbers, in order."""
+        return [(seq, blob) for seq, _, blob in self.rows_from(after, grains, size)]
+
+    def rows_from(self, after: int, grains: int, size: int) -> list[tuple[Any, ...]]:
+        """Return the next numbers, addresses and blobs."""
+        return self.all(sql.PAGE, after, grains, size)
+
+    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
+        """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
+        rows = self.rows_from(after, PAGE_GRAINS, PAGE_BYTES)
+        found = _core.stored_blobs([blob for _, _, blob in rows], 0)
+        return [
+            (seq, blob, digest if address == digest.hex() else None)
+            for (seq, digest, blob), (_, address) in zip(rows, found, strict=True)
+        ]
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number, or None."""
+        if self._ahead is not None and (known := self._ahead.blob(seq)) is not None:
+            return known[0]
+        if self._named is not None and (named := self._named.blob(seq)) is not None:
+            return named
+        blob: bytes | None = self.one(sql.BLOB, seq)
+        return blob
+
+    def grain(self, seq: int) -> Grain | None:
+        """Return the grain with a sequence number; a sealed one stays so."""
+        blob = self.blob_at(seq)
+        return None if blob is None else stored(blob)
+
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address; a sealed one stays so."""
+        blob = self.get(digest)
+        return None if blob is None else stored(blob)
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """Return the grains at some places of the index; their blobs are hashed together."""
+        numbers = [int.from_bytes(place[12:], "big") for place in places]
+        blobs = self._blobs_of(numbers)
+        there = [p for p, seq in zip(places, numbers, strict=True) if seq in blobs]
+        found = _core.blobs_at([blobs[seq] for seq in numbers if seq in blobs], there, 0)
+        if found is None:
+            raise misplaced()
+        return [
+            (place, Grain._stored(blob, address))
+            for place, (blob, address) in zip(there, found, strict=True)
+        ]
+
+    def _blobs_of(self, numbers: list[int]) -> dict[int, bytes]:
+        return dict(self.among(sql.BLOBS, arrays.numbers(numbers)))
+
+    # --- terms ----------------------------------------------------------------------------------
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """Return how many grains have a term: of a term that many have, by its count."""
+        return int(self.one(sql.COUNTS[which], key, self.store_id, key))
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        if self._ahead is not None:
+            known = self._ahead.has(key, place, which)
+            if known is not None:
+                return known
+        return bool(self._has_of(key, [place], which))
+
+    def _has_of(self, key: bytes, places: list[bytes], which: Which) -> set[bytes]:
+        return {place for (place,) in self.among(sql.HAS[which], byteas(places), key)}
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        """Walk the places of the grains that have a term, by pages, each asked for when needed."""
+        text = sql.PLACES[which, newest]
+        limit, most = _PLACES
+        if after is None:
+            after = sql.ABOVE if newest else b""
+        while True:
+            if which == "all":
+                rows = self.all(text, key, after, limit, self.store_id, key, after, limit, limit)
+            else:
+                rows = self.all(text, key, after, limit)
+            page = [place for (place,) in rows]
+            if self._ahead is not None and page:
+                self._ahead.expect(page)
+            yield from page
+            if len(page) < limit:
+                return
+            after, limit = page[-1], min(4 * limit, most)
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """Walk the terms whose keys begin with a prefix, each once, sorted."""
+        end = beyond(prefix)
+        limit, most = _KEYS
+        after: bytes | None = None
+        while True:
+            # The first one may be the prefix itself; from then on, what comes behind.
+            first = sql.FIRST_KEY if after is None else sql.NEXT_KEY
+            start = prefix if after is None else after
+            text = sql.KEYS[which].format(first=first)
+            rows = self.all(text, start, end, self.store_id, end, limit, self.store_id)
+            yield from [key for key, there in rows if there]
+            if len(rows) < limit:
+                return
+            after, limit = rows[-1][0], min(4 * limit, most)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def is_past(self, seq: int) -> bool:
+        """Tell whether a grain was superseded, retracted or restricted."""
+        row = self.row(STATES, SEQUENCE.pack(seq))
+        return bool(row and row[0] & PAST)
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key in a table of life STATE or BLIND, or None."""
+        if self._ahead is not None and table is STATES:
+            known = self._ahead.state(key)
+            if known is not None:
+                return known[0]
+        value: bytes | None = self.one(sql.row(table), key)
+        return value
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there."""
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(keys), sql.TOGETHER):
+            part = byteas(keys[start : start + sql.TOGETHER])
+            found.update(self.among(sql.some_rows(table), part))
+        return found
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk keys and values by rising keys, in pages, so that a writer may change them."""
+        end = beyond(prefix)
+        limit, most = _ROWS
+        if after is None or after < prefix:
+            page = self.of(table, sql.rows_from(table), prefix, end, limit)
+        else:
+            page = self.of(table, sql.rows_after(table), after, end, limit)
+        while True:
+            yield from page
+            if len(page) < limit:
+                return
+            after, limit = page[-1][0], min(2 * limit, most)
+            page = self.of(table, sql.rows_after(table), after, end, limit)
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key and its value; None if the table is empty."""
+        rows = self.of(table, sql.last_row(table))
+        return rows[0] if rows else None
+
+
+def beyond(prefix: bytes) -> bytes:
+    """Return a key above all that begin with a prefix, and below or equal to all others above."""
+    stem = prefix.rstrip(b"\xff")
+    if not stem:
+        return sql.ABOVE
+    return stem[:-1] + bytes([stem[-1] + 1])

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store in PostgreSQL, as the contract asks for it."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from omsgrain.errors import StoreError
+from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
+from omsgrain.store.home import Beside
+from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.check import check
+from omsgrain.store.postgres.counting import Counts
+from omsgrain.store.postgres.database import Database, Head, Pause, head_text
+from omsgrain.store.postgres.migrating import migrate
+from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.reading import PostgresReader
+from omsgrain.store.postgres.tenants import DEFAULT, admit, store_of
+from omsgrain.store.postgres.turns import Turns
+from omsgrain.store.postgres.upkeep import compact, copy, rebuild, size_of
+from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.store.tables import FORMAT
+
+__all__ = ["PostgresStore"]
+
+T = TypeVar("T")
+
+_PATIENCE = 30.0
+_TIMEOUT = 60.0
+
+
+class PostgresStore:
+    """A ``Store`` in PostgreSQL.
+
+    Args:
+        url: ``postgresql://USER:PASSWORD@HOST:PORT/NAME``, with libpq's options. What it leaves
+            out is taken from libpq's variables and files.
+        tenant: whose store; made if it is not there. None: that of a database with only one.
+        readonly: refuse to write, and make nothing.
+        pool_size: connections at the most, each for one open snapshot or one writer.
+        durability: ``commit``: when ``write`` returns, the server's disk has it. ``relaxed``: a
+            crash of the server can cost what was written in its last moments, since the last
+            ``sync`` or ``close``; nothing else, and nothing half.
+        patience: seconds to wait for a server that is away, for the turn of another writer, and
+            for a connection.
+        timeout: seconds that a statement may take; 0: as many as it likes.
+        partitions: into how many parts growing tables are cut when a database gets its tables;
+            0: none. Later it says nothing.
+
+    Raises:
+        StoreError: no database, no permission, or a schema of a newer version.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tenant: str | None = None,
+        readonly: bool = False,
+        pool_size: int = 16,
+        durability: Literal["commit", "relaxed"] = "commit",
+        patience: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
+        partitions: int = 8,
+    ) -> None:
+        if pool_size < 2:
+            raise StoreError("a store needs two connections: to read, and to write", expected="2")
+        self.place = Place.of(url)
+        self.tenant = DEFAULT if tenant is None else tenant
+        self._readonly = readonly
+        self._durable = durability == "commit"
+        self._database = Database(
+            self.place,
+            pool_size=pool_size,
+            patience=patience,
+            timeout=timeout,
+            durable=self._durable,
+        )
+        migrate(self._database, readonly=readonly, partitions=partitions)
+        self.store_id = store_of(self._database, self.tenant, readonly=readonly)
+        named = f"SET LOCAL omsgrain.store = '{self.store_id}'"
+        self._read_text = (
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {named}; {head_text(self.store_id)}"
+        )
+        self._write_text = (
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; {named}; {head_text(self.store_id, lock=True)}"
+        )
+        self._counts = Counts()
+        watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
+        self._copies = not watched
+        self._turns = Turns(self._database, self._begin, self._kept)
+        self._let_go = weakref.finalize(self, self._database.close)
+
+    @property
+    def readonly(self) -> bool:
+        """Whether ``write`` is refused."""
+        return self._readonly
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the tables: further ones in the same database."""
+        return Beside(database=self._database, store_id=self.store_id)
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresReader]:
+        """Open a snapshot: it has a connection of the pool for itself as long as it is open."""
+        database = self._open()
+        connection, row = database.begin(self._read_text, Pause(database.patience))
+        try:
+            if row is None:
+                raise self._gone()
+            reader = PostgresReader(connection, self.place, self.store_id, Head(*row))
+            try:
+                yield reader
+            finally:
+                reader.ended()
+        finally:
+            database.end(connection, "COMMIT")
+
+    def write(self, work: Callable[[PostgresWriter], T]) -> T:
+        """Run ``work`` in a write transaction, perhaps more than once."""
+        self._writable()
+        return self._turns.write(work)
+
+    def _begin(self) -> PostgresWriter:
+        database = self._open()
+        connection, row = database.begin(self._write_text, Pause(database.patience))
+        try:
+            if row is None:
+                raise self._gone()
+            *head, commits = row
+            return PostgresWriter(
+                connection,
+                self.place,
+                self.store_id,
+                Head(*head),
+                self._counts,
+                commits=commits,
+                copies=self._copies,
+            )
+        except BaseException:
+            database.end(connection)
+            raise
+
+    def _kept(self, writer: PostgresWriter) -> None:
+        self._counts = writer.counts
+
+    def _gone(self) -> StoreError:
+        return StoreError(f"the store at {self.place.shown!r} is no longer there for this role")
+
+    def sync(self) -> None:
+        """Make durable what was written with ``durability="relaxed"``."""
+        database = self._open()
+        if not (self._durable or self._readonly):
+            # A commit that waits for the disk has all before it on the disk, too.
+            def touch(writer: PostgresWriter) -> None:
+                writer.run("SET LOCAL synchronous_commit = on")
+                writer.touch()
+
+            self._turns.write(touch, alone=True)
+        else:
+            connection, _ = database.begin(self._read_text, Pause(database.patience))
+            database.end(connection, "COMMIT")
+
+    def flush(self) -> None:
+        """Nothing to do: index rows are committed with their grains."""
+        self._writable()
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index rows anew from the blobs, in one transaction; other writers wait."""
+        self._writable()
+        return self._turns.write(rebuild, alone=True)
+
+    def check(self) -> CheckReport:
+        """Look at every blob, address and index row of this store."""
+        self._open()
+        return check(self)
+
+    def compact(self) -> CompactReport:
+        """Write the tables anew, without what was removed, of all stores in the database.
+
+        Raises:
+            StoreError: the role does not own them.
+            UnsupportedError: the engine keeps no free space that one could be rid of so.
+        """
+        self._writable()
+        return compact(self._database)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is now to a store on disk (LMDB) at a new path; writers may go on.
+
+        Raises:
+            StoreError: there is something at the path, or it cannot be written.
+        """
+        self._open()
+        copy(self, Path(path))
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds; the bytes of tables are those of all stores."""
+        with self.read() as reader:
+            head = reader.head
+            size = size_of(reader, self._database)
+        return StoreStats(
+            grains=head.grains,
+            blob_bytes=head.blob_bytes,
+            last_seq=head.last_seq,
+            watermark=head.last_seq,
+            file_bytes=size,
+            format=FORMAT,
+        )
+
+    def admit(self, role: str) -> None:
+        """Let a role of the database see and change the rows of this store, and of no other.
+
+        Raises:
+            StoreError: there is no such role, or ours may not give it that right.
+        """
+        self._writable()
+        admit(self._database, self.store_id, role)
+
+    def close(self) -> None:
+        """Let go of the connections; snapshots that are open keep theirs until they end."""
+        if not (self._durable or self._readonly or self._database.closed):
+            with suppress(StoreError):
+                self.sync()
+        self._let_go()
+
+    def _open(self) -> Database:
+        self._database.check_open()
+        return self._database
+
+    def _writable(self) -> None:
+        self._open()
+        if self._readonly:
+            raise StoreError(f"the store at {self.place.shown!r} is open for reading only")

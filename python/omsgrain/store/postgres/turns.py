@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Works that share a commit, and those that are run again.
+
+A commit costs a wait for the disk whatever it holds, and the writers of a store take turns. So
+threads of a process that wait for one another share a transaction; if the work of one fails, all
+is taken back, and each is run in a transaction of its own.
+
+A work is run again where others came in its way, and where the server went away before the commit
+was sent. If it went away after that, the head of the store tells: it has the names of the last
+commits. (A transaction's own number would not do: one that was lost with the server's memory is
+given again.) If the name is there, it was committed. If the newest name of before is there, or
+there is room for more, it was not. Else too many others have committed since, and nobody can tell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+import psycopg
+
+from omsgrain.errors import StoreError
+from omsgrain.store.postgres.database import Database, Pause
+from omsgrain.store.postgres.failures import failure, is_away, is_clash, uncertain
+from omsgrain.store.postgres.indexing import NAME, NAMES
+from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.store.turns import Member, Queue
+
+__all__ = ["Turns"]
+
+T = TypeVar("T")
+
+Begin = Callable[[], PostgresWriter]
+
+
+class _WorkFailedError(Exception):
+    """One of several works has failed: begin again, each apart from the others."""
+
+
+class Turns:
+    """The works of one process for one store.
+
+    Args:
+        database: where.
+        begin: begins a write transaction.
+        kept: called with the writer of every commit, in their order.
+    """
+
+    def __init__(
+        self, database: Database, begin: Begin, kept: Callable[[PostgresWriter], None]
+    ) -> None:
+        self._database = database
+        self._begin = begin
+        self._kept = kept
+        self._queue = Queue()
+        self._turn = threading.Lock()
+        self._leader: int | None = None
+
+    def write(self, work: Callable[[PostgresWriter], T], *, alone: bool = False) -> T:
+        """Run ``work`` in a write transaction; others may share it, unless it is ``alone``."""
+        self.check()
+        member = Member(work, alone)
+        self._queue.append(member)
+        while not member.done:
+            with self._turn:
+                if not member.done:
+                    self._lead(member)
+        return cast("T", member.outcome())
+
+    def check(self) -> None:
+        """Refuse a write inside another one.
+
+        Raises:
+            StoreError: it would wait for itself.
+        """
+        if self._leader == threading.get_ident():
+            raise StoreError("a write transaction inside another one of the same thread")
+
+    def _lead(self, own: Member) -> None:
+        """Commit the works at the head of the queue; others may be among them, or all of them."""
+        self._leader = threading.get_ident()
+        members = self._queue.take()
+        try:
+            try:
+                self._commit(members)
+            except _WorkFailedError:
+                for member in members:
+                    self._alone(member)
+        except Exception as error:
+            for member in members:
+                if not member.done:
+                    member.settle(None, error)
+        finally:
+            # After an interrupt the others lead themselves.
+            self._queue.give_back([m for m in members if not m.done and m is not own])
+            self._leader = None
+
+    def _alone(self, member: Member) -> None:
+        try:
+            self._commit([member])
+        except Exception as error:
+            member.settle(None, error)
+
+    def _commit(self, members: list[Member]) -> None:
+        trouble: Pause | None = None
+        while True:
+            writer = self._begin()
+            try:
+                results = [self._run(writer, member, len(members)) for member in members]
+                writer.finish()
+            except psycopg.Error as error:
+                self._over(writer)
+                trouble = trouble or Pause(self._database.patience)
+                if is_away(error):
+                    self._database.pool.drop()
+                    if writer.committing and self._committed(writer):
+                        break
+                elif not is_clash(error):
+                    raise failure(self._database.place, "write to the store", error) from None
+                if not trouble.take():
+                    raise failure(self._database.place, "write to the store", error) from None
+            except BaseException:
+                self._over(writer)
+                raise
+            else:
+                writer.ended()
+                self._database.pool.give(writer.connection)
+                break
+        self._kept(writer)
+        for member, result in zip(members, results, strict=True):
+            member.settle(result, None)
+
+    def _committed(self, writer: PostgresWriter) -> bool:
+        """Tell what became of a commit that was not answered.
+
+        Raises:
+            StoreError: nobody can tell.
+        """
+        committed = None
+        with suppress(StoreError):  # the server stays away
+            after = self._begin()  # once the head is free: it has ended, whichever way
+            committed = _outcome(writer, after.commits)
+            self._over(after)
+        if committed is None:
+            raise uncertain(self._database.place) from None
+        return committed
+
+    def _run(self, writer: PostgresWriter, member: Member, together: int) -> Any:
+        """Run one work; what the database refused counts, whatever the work made of it."""
+        try:
+            result = member.work(writer)
+        except psycopg.Error:
+            raise
+        except Exception:
+            if writer.broken is not None:
+                raise writer.broken from None
+            if together == 1:
+                raise
+            raise _WorkFailedError from None
+        if writer.broken is not None:
+            raise writer.broken
+        return result
+
+    def _over(self, writer: PostgresWriter) -> None:
+        writer.ended()
+        self._database.end(writer.connection)
+
+
+def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
+    """Tell whether a commit was made, by the names of the last ones; None: nobody can tell."""
+    names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
+    if writer.name in names:
+        return True
+    if len(names) < NAMES or writer.commits[:NAME] in names:
+        return False
+    return None

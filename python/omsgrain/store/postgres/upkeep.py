@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeping a store well: its index made anew, its tables written anew, a copy on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.store.base import CompactReport, RebuildReport
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.opening import failure as disk_failure
+from omsgrain.store.opening import sync_names
+from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.adding import Added, terms_of
+from omsgrain.store.postgres.arrays import byteas, numbers
+from omsgrain.store.postgres.counting import GENERATION, MANY
+from omsgrain.store.postgres.database import Database
+from omsgrain.store.postgres.failures import failure
+from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.reading import PostgresReader
+from omsgrain.store.postgres.schema import KEYED_TABLES
+from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.store.state import PAST
+from omsgrain.store.tables import FORMAT_RECORD, HEAD_RECORD, META, SEQUENCE, STATES, Table
+from omsgrain.store.upkeep import lead_back, must_be_new
+from omsgrain.store.writing import LmdbWriter
+
+if TYPE_CHECKING:
+    from omsgrain.store.postgres.store import PostgresStore
+
+__all__ = ["compact", "copy", "past_of", "rebuild", "size_of"]
+
+_ROWS = 5_000  # rows copied at a time
+
+
+def rebuild(writer: PostgresWriter) -> RebuildReport:
+    """Make anew all that follows from the blobs and their states.
+
+    That is: the terms and their counts, the addresses that are missing or lead nowhere, the way
+    from a grain to those that it superseded, and the counts of the head.
+    """
+    writer.run("SET LOCAL statement_timeout = 0")
+    for text in sql.EMPTY_INDEX:
+        writer.run(text, writer.store_id)
+    damaged: list[int] = []
+    grains = rows = readdressed = after = blob_bytes = 0
+    while page := writer.hashed_page(after):
+        after = page[-1][0]
+        blob_bytes += sum(len(blob) for _, blob, _ in page)
+        damaged += [seq for seq, _, digest in page if digest is None]
+        good: list[Added] = [(s, d, b) for s, b, d in page if d is not None]
+        if not good:
+            continue
+        terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
+        writer.add_terms(terms)
+        known = writer.find([digest for _, digest, _ in good])
+        lost = [(d, s) for (s, d, _), seq in zip(good, known, strict=True) if seq != s]
+        if lost:
+            lists = byteas([d for d, _ in lost]), numbers([s for _, s in lost])
+            writer.run(sql.SET_ADDRESSES, writer.store_id, *lists)
+        grains, readdressed = grains + len(good), readdressed + len(lost)
+        rows += sum(len(places) for _, places in terms.lists)
+    writer.run(sql.DROP_STRAYS, writer.store_id)
+    lead_back(writer)
+    writer.settle()
+    ordinal = (writer.head.ordinal // GENERATION + 1) * GENERATION
+    writer.run(sql.COUNT_ALL, ordinal, writer.store_id, MANY)
+    writer.head = writer.head._replace(
+        grains=grains + len(damaged),
+        blob_bytes=blob_bytes,
+        ordinal=writer.one(sql.LAST_ORDINAL, ordinal),
+    )
+    writer.touch()
+    return RebuildReport(grains, rows, readdressed, tuple(damaged))
+
+
+def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
+    """Return the ends of the places of the past grains among some."""
+    keys = [SEQUENCE.pack(seq) for seq in seqs]
+    found = reader.some_rows(STATES, keys)
+    return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
+
+
+# --- the tables ----------------------------------------------------------------------------------
+
+
+def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
+    """Write tables anew, one after the other; each is locked meanwhile.
+
+    Args:
+        database: where.
+        tables: which, with their schema; None: all.
+
+    Raises:
+        StoreError: the role does not own them.
+        UnsupportedError: the engine has no such thing.
+    """
+    if not database.engine.parts:
+        raise UnsupportedError(
+            f"{database.engine.name} frees what was removed by itself, after a time that is set "
+            "in its own configuration",
+            expected="PostgreSQL",
+        )
+    connection = database.connect()
+    try:
+        row = connection.execute(sql.OWNED).fetchone()
+        if not (row and row[0]):
+            raise StoreError("only the role that owns the tables can have them written anew")
+        before = _size(connection)
+        connection.execute(f"SET lock_timeout = {round(database.patience * 1000)}")
+        if tables is None:
+            tables = [table for (table,) in connection.execute(sql.TABLES).fetchall()]
+        for table in tables:
+            connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
+        return CompactReport(before, _size(connection))
+    except psycopg.Error as error:
+        raise failure(database.place, "write the tables anew", error) from None
+    finally:
+        connection.close()
+
+
+def size_of(reader: PostgresReader, database: Database) -> int:
+    """Return the bytes of all tables; 0 where the engine does not tell."""
+    return _size(reader.connection) if database.engine.parts else 0
+
+
+def _size(connection: Connection) -> int:
+    row = connection.execute(sql.SIZE).fetchone()
+    return int(row[0]) if row else 0
+
+
+# --- a copy --------------------------------------------------------------------------------------
+
+
+def copy(store: PostgresStore, path: Path) -> None:
+    """Copy a store as it is now to a directory that is not there yet, as a store in LMDB.
+
+    The copy appears whole or not at all. Grains keep their numbers.
+
+    Raises:
+        StoreError: there is something at the path, or it cannot be written.
+    """
+    must_be_new(path)
+    try:
+        made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise disk_failure(path, "make the backup", error) from error
+    try:
+        with store.read() as reader:
+            target = LmdbStore(made)
+            try:
+                _copy_grains(reader, target)
+                _copy_rows(reader, target)
+                target.write(lambda writer: writer.advance(reader.last_seq()))
+            finally:
+                target.close()
+        os.chmod(made, path.parent.stat().st_mode & 0o777)
+        os.rename(made, path)
+        sync_names(path)
+    except OSError as error:
+        raise disk_failure(path, "make the backup", error) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _copy_grains(reader: PostgresReader, target: LmdbStore) -> None:
+    after = 0
+    while page := reader.rows_from(after, 1_000, 4 << 20):
+        after = page[-1][0]
+        target.write(partial(_append, page=page))
+
+
+def _append(writer: LmdbWriter, *, page: Sequence[Added]) -> None:
+    for run in _runs(page):
+        writer.append(run[0][0], [(digest, blob) for _, digest, blob in run])
+
+
+def _runs(page: Sequence[Added]) -> Iterator[list[Added]]:
+    """Cut a page where numbers are missing."""
+    run: list[Added] = []
+    for grain in page:
+        if run and grain[0] != run[-1][0] + 1:
+            yield run
+            run = []
+        run.append(grain)
+    if run:
+        yield run
+
+
+def _copy_rows(reader: PostgresReader, target: LmdbStore) -> None:
+    own = {FORMAT_RECORD, HEAD_RECORD}
+    for table in KEYED_TABLES:
+        rows = reader.rows(table)
+        while part := [*islice(rows, _ROWS)]:
+            if table is META:
+                part = [(key, value) for key, value in part if key not in own]
+            if table.split:
+                part = [(key[: table.split], key[table.split :]) for key, _ in part]
+            target.write(partial(_set_rows, table=table, rows=part))
+
+
+def _set_rows(writer: LmdbWriter, *, table: Table, rows: list[tuple[bytes, bytes]]) -> None:
+    writer.set_rows(table, rows)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store in PostgreSQL: opened, brought up to a version, checked, mended, copied."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from child import run
+from facts import WHICH, facts, put, remove, retract, split
+from omsgrain._core import term
+from omsgrain.errors import StoreError
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.postgres import PostgresStore, migrating
+from omsgrain.store.tables import BLIND, HELD, META, NOTES
+from store_contract import contents, make_pairs
+from store_contract import put as put_pairs
+
+if TYPE_CHECKING:
+    from servers.postgres import Postgres
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def url(postgres: Postgres) -> str:
+    return postgres.shared
+
+
+@pytest.fixture
+def tenant(postgres: Postgres) -> str:
+    return postgres.tenant()
+
+
+@pytest.fixture
+def store(url: str, tenant: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(url, tenant=tenant)
+    yield store
+    store.close()
+
+
+# --- opening -------------------------------------------------------------------------------------
+
+
+def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
+    pairs = make_pairs(300)
+    store = PostgresStore(url, tenant=tenant, durability="relaxed")
+    put_pairs(store, *pairs)
+    store.sync()
+    before = contents(store)
+    store.close()
+    for readonly in (True, False):
+        store = PostgresStore(url, tenant=tenant, readonly=readonly)
+        assert store.readonly == readonly
+        assert contents(store) == before
+        if readonly:
+            with pytest.raises(StoreError):
+                put_pairs(store, *pairs)
+            for call in (store.flush, store.rebuild, store.compact):
+                with pytest.raises(StoreError):
+                    call()
+        store.close()
+
+
+def test_a_statement_that_takes_too_long(url: str, tenant: str) -> None:
+    store = PostgresStore(url, tenant=tenant, timeout=0.05)
+    with store.read() as reader, pytest.raises(StoreError) as caught:
+        reader.all("SELECT pg_sleep(60) WHERE %b > 0")
+    assert caught.value.found == "QueryCanceled (57014)"
+    assert put(store, *facts(1)) == [1]
+    store.close()
+
+
+def test_readonly_makes_nothing(postgres: Postgres) -> None:
+    url = postgres.database()
+    with pytest.raises(StoreError):
+        PostgresStore(url, readonly=True)
+    assert postgres.run("SELECT 1 FROM pg_namespace WHERE nspname = 'omsgrain'", url) == []
+    PostgresStore(url).close()
+    with pytest.raises(StoreError):
+        PostgresStore(url, tenant="nobody", readonly=True)
+    PostgresStore(url, readonly=True).close()
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_partitions(postgres: Postgres, partitions: int) -> None:
+    url = postgres.database()
+    store = PostgresStore(url, partitions=partitions)
+    put(store, *facts(100))
+    retract(store, 3)
+    with store.read() as reader:
+        assert split(reader)[1] == [3]
+    assert store.check().ok
+    assert store.rebuild().grains == 100
+    store.close()
+    text = "SELECT count(*) FROM pg_class WHERE relname LIKE 'terms_%' AND relkind = 'r'"
+    assert postgres.run(text, url) == [(partitions,)]
+
+
+def test_schema_versions(postgres: Postgres) -> None:
+    url = postgres.database()
+    PostgresStore(url).close()
+    assert postgres.run("SELECT max(version) FROM omsgrain.versions", url) == [
+        (migrating.VERSION,)
+    ]
+    postgres.run(f"INSERT INTO omsgrain.versions VALUES ({migrating.VERSION + 1})", url)
+    for readonly in (True, False):
+        with pytest.raises(StoreError) as caught:
+            PostgresStore(url, readonly=readonly)
+        assert "newer" in caught.value.message
+    postgres.run(f"DELETE FROM omsgrain.versions WHERE version > {migrating.VERSION}", url)
+    postgres.run("UPDATE omsgrain.stores SET format = 99", url)
+    with pytest.raises(StoreError) as caught:
+        PostgresStore(url)
+    assert "newer" in caught.value.message
+
+
+def test_an_older_schema_is_brought_up(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.database()
+    store = PostgresStore(url)
+    put(store, *facts(3))
+    store.close()
+
+    def second(*_: object) -> Iterator[str]:
+        yield "CREATE TABLE omsgrain.later (n integer)"
+
+    monkeypatch.setattr(migrating, "_STEPS", (*migrating._STEPS, second))
+    monkeypatch.setattr(migrating, "VERSION", migrating.VERSION + 1)
+    with pytest.raises(StoreError):
+        PostgresStore(url, readonly=True)
+    store = PostgresStore(url)
+    assert store.stats().grains == 3
+    store.close()
+    assert postgres.run("SELECT * FROM omsgrain.later", url) == []
+    PostgresStore(url, readonly=True).close()
+
+
+def test_many_open_a_new_database_at_once(postgres: Postgres) -> None:
+    url = postgres.database()
+    errors: list[Exception] = []
+
+    def opened(n: int) -> None:
+        try:
+            store = PostgresStore(url, tenant=("one", "two")[n % 2])
+            put(store, *facts(1, start=n))
+            store.close()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=opened, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [str(error) for error in errors] == []
+    for tenant in ("one", "two"):
+        store = PostgresStore(url, tenant=tenant)
+        assert store.stats().grains == 2
+        store.close()
+
+
+def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) -> None:
+    code = """
+        import os, sys
+        from omsgrain.errors import StoreError
+        from omsgrain.store.postgres import PostgresStore
+        store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
+        def put(store, n):
+            pair = (bytes([n]) * 32, bytes([n]))
+            return store.write(lambda writer: writer.put([pair]))
+        put(store, 1)
+        child = os.fork()
+        if not child:
+            for call in (store.stats, store.sync, store.check, lambda: put(store, 9)):
+                try:
+                    call()
+                    os._exit(1)
+                except StoreError:
+                    pass
+            store.close()
+            again = PostgresStore(sys.argv[1], tenant=sys.argv[2])
+            put(again, 2)
+            again.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, "the child failed"
+        print(put(store, 3), store.stats().grains)
+        store.close()
+    """
+    assert run(code, url, tenant) == ["[True] 3"]
+
+
+# --- upkeep --------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_a_store_on_disk(store: PostgresStore, tmp_path: Path) -> None:
+    grains = facts(40)
+    put(store, *grains[:30])
+    retract(store, 3, 4)
+    remove(store, 7)
+    store.write(lambda writer: writer.event(HELD, 2, grains[1][0]))
+    put(store, *grains[30:], grains[6])
+    store.write(lambda writer: writer.set_rows(BLIND, [(b"k" * 24, b"p" * 16)]))
+    store.write(lambda writer: writer.set_row(META, b"name", b"value"))
+    store.backup(tmp_path / "copy.omsg")
+    with pytest.raises(StoreError):
+        store.backup(tmp_path / "copy.omsg")
+    copy = LmdbStore(tmp_path / "copy.omsg", readonly=True)
+    with store.read() as reader, copy.read() as copied:
+        assert copied.last_seq() == reader.last_seq()
+        assert copied.page(0) == reader.page(0)
+        assert split(copied) == split(reader)
+        for table in (NOTES, BLIND):
+            assert list(copied.rows(table)) == list(reader.rows(table))
+        assert copied.row(META, b"name") == b"value"
+        digests = [digest for digest, _ in grains]
+        assert copied.find(digests) == reader.find(digests)
+    assert copy.stats().grains == store.stats().grains == 40
+    copy.close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["copy.omsg"]
+
+
+def test_compact_frees_what_was_removed(postgres: Postgres) -> None:
+    url = postgres.database()
+    store = PostgresStore(url, partitions=2)
+    put_pairs(store, *make_pairs(2_000))
+    remove(store, *range(1, 1_900))
+    before = store.stats()
+    report = store.compact()
+    assert report.after < report.before - 300_000
+    assert store.stats().grains == before.grains == 101
+    store.close()
+    postgres.run("CREATE ROLE other LOGIN")
+    store = PostgresStore(url)
+    store.admit("other")
+    store.close()
+    store = PostgresStore(url.replace("postgres@", "other@"))
+    with pytest.raises(StoreError):
+        store.compact()
+    store.close()
+
+
+DAMAGE = {
+    "blob": "UPDATE omsgrain.blobs SET blob = blob || 'x'::bytea WHERE store_id = {} AND seq = 2",
+    "address": "UPDATE omsgrain.addresses SET seq = 3 WHERE store_id = {} AND seq = 2",
+    "term": "DELETE FROM omsgrain.terms WHERE store_id = {} AND get_byte(place, 15) = 2",
+    "head": "UPDATE omsgrain.heads SET grains = 9 WHERE store_id = {}",
+    "state": "INSERT INTO omsgrain.states_0 VALUES ({}, '\\x0000000000000009', '\\x0280')",
+}
+
+
+@pytest.mark.parametrize("where", list(DAMAGE))
+def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, where: str) -> None:
+    put(store, *facts(5))
+    retract(store, 4)
+    assert store.check().ok
+    with store.read() as reader:
+        before = {which: [*reader.keys(b"", which)] for which in WHICH}
+        places = split(reader)
+    postgres.run(DAMAGE[where].format(store.store_id), url)
+    report = store.check()
+    assert not report.ok
+    assert where in {problem.where for problem in report.problems}
+    rebuilt = store.rebuild()
+    assert rebuilt.damaged == ((2,) if where == "blob" else ())
+    assert rebuilt.readdressed == (where == "address")
+    assert store.check().ok == (where in ("address", "term", "head"))
+    if where not in ("blob", "state"):
+        with store.read() as reader:
+            assert {which: [*reader.keys(b"", which)] for which in WHICH} == before
+            assert split(reader) == places
+
+
+def test_a_grain_damaged_in_its_table_is_removed_whole(
+    store: PostgresStore, postgres: Postgres, url: str
+) -> None:
+    put(store, *facts(3))
+    postgres.run(DAMAGE["blob"].format(store.store_id), url)
+    remove(store, 2)
+    with store.read() as reader:
+        assert split(reader) == ([1, 3], [])
+        assert list(reader.keys(term("object", "lamp 1"))) == []
+    report = store.check()
+    assert {problem.where for problem in report.problems} == {"head"}  # its bytes were other ones

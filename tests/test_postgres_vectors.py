@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors that the server compares: what it finds is what comparing here finds.
+
+The server of the tests has no pgvector. What is asked of that extension is its type, the cast from
+real[] and the operator ``<=>``; a stand-in made of SQL has the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
+from random import Random
+
+import pytest
+
+import kinds
+from embeddings import add, noise, put, remove
+from omsgrain.search.nearest import Near, Nearest
+from omsgrain.search.postgres import neighbours
+from omsgrain.search.postgres.neighbours import PostgresGraphs
+from omsgrain.store.postgres import PostgresStore
+
+pytestmark = pytest.mark.services
+
+EXTENSION = (
+    "CREATE DOMAIN vector AS real[]",
+    "CREATE FUNCTION distance(real[], real[]) RETURNS float8 LANGUAGE sql IMMUTABLE AS "
+    "$$ SELECT 1 - sum(a * b) / sqrt(sum(a * a) * sum(b * b)) "
+    "FROM unnest($1::float8[], $2::float8[]) AS both_of(a, b) $$",
+    "CREATE OPERATOR <=> (LEFTARG = real[], RIGHTARG = real[], FUNCTION = distance)",
+)
+
+
+@cache
+def able() -> str:
+    """The URL of a database that can compare vectors."""
+    url = kinds.server().database()
+    for text in EXTENSION:
+        kinds.server().run(text, url)
+    return url
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(able(), tenant=request.node.name, partitions=2)) as store:
+        yield store
+
+
+def graphs_of(store: PostgresStore, *, readonly: bool = False) -> PostgresGraphs:
+    there = store.beside
+    assert there.database is not None
+    return PostgresGraphs(there.database, there.store_id, readonly=readonly, large=50)
+
+
+def rows(store: PostgresStore) -> int:
+    text = f"SELECT count(*) FROM omsgrain.near WHERE store_id = {store.store_id}"
+    ((count,),) = kinds.server().run(text, able())
+    assert isinstance(count, int)
+    return count
+
+
+def found(store: PostgresStore, nearest: Nearest, query: list[float], limit: int) -> list[Near]:
+    with store.read() as reader:
+        return nearest.search(reader, query, limit=limit)
+
+
+def test_any_life_of_vectors(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "_FEW", 20)
+    rng = Random(4)
+    alive = put(store, 300)
+    add(store, {seq: noise(rng, 6) for seq in alive})
+    with closing(Nearest(graphs=graphs_of(store))) as nearest:
+        for step in range(12):
+            query = noise(rng, 6)
+            asked = found(store, nearest, query, 15)
+            assert asked == found(store, Nearest(), query, 15)
+            assert len(asked) == 15
+            gone = rng.sample(alive, 8)
+            remove(store, gone)
+            alive = [seq for seq in alive if seq not in gone]
+            add(store, {seq: noise(rng, 6) for seq in rng.sample(alive, 10)})
+            new = put(store, 5, 1_000 + 5 * step)
+            add(store, {seq: noise(rng, 6) for seq in new})
+            alive += new
+        nearest.catch_up(store, make=False)
+        assert rows(store) == len(alive)
+
+
+def test_few_vectors_are_compared_here(store: PostgresStore) -> None:
+    rng = Random(5)
+    add(store, {seq: noise(rng, 4) for seq in put(store, 40)})
+    with closing(Nearest(graphs=graphs_of(store))) as nearest:
+        query = noise(rng, 4)
+        assert found(store, nearest, query, 5) == found(store, Nearest(), query, 5)
+        assert rows(store) == 0
+
+
+def test_a_handle_that_only_reads_feeds_nothing(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "_FEW", 20)
+    rng = Random(6)
+    add(store, {seq: noise(rng, 4) for seq in put(store, 400)})
+    query = noise(rng, 4)
+    truth = found(store, Nearest(), query, 9)
+    with closing(Nearest(graphs=graphs_of(store, readonly=True))) as reading:
+        assert found(store, reading, query, 9) == truth
+        with closing(Nearest(graphs=graphs_of(store))) as nearest:
+            assert found(store, nearest, query, 9) == truth
+        assert rows(store) == 400
+        assert found(store, reading, query, 9) == truth
+        new = put(store, 3, 1_000)
+        add(store, {seq: query for seq in new})  # a few more are compared here
+        assert {near.seq for near in found(store, reading, query, 3)} == set(new)
+        assert rows(store) == 400
