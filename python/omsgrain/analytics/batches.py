@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows made columns: what a field holds is put into its column if it fits, and else into extra."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from omsgrain.analytics.columns import EXTRA, Column, Kind, arrow, columns, schema
+from omsgrain.grain import _json_bytes
+from omsgrain.store.state import PAST, State
+
+__all__ = ["ROWS", "Row", "batches"]
+
+ROWS = 16_384
+"""Rows of a batch at the most."""
+BYTES = 16 << 20
+"""Bytes of the blobs of a batch, about; a batch of large grains has fewer rows."""
+_SEALED = 2  # bit of the second header byte
+_TYPE = "type"
+
+Fields = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """A grain as it stands in a store.
+
+    Attributes:
+        seq: its sequence number.
+        address: under which it is stored.
+        blob: as it is stored.
+        envelopes: one for each signer.
+        state: what became of it.
+        type: by its 1.2 name; None if nobody may look into it.
+        fields: None if nobody may look into it.
+    """
+
+    seq: int
+    address: str
+    blob: bytes
+    envelopes: Sequence[bytes]
+    state: State
+    type: str | None
+    fields: Fields | None
+
+
+def batches(rows: Iterable[Row], asked: Sequence[Column]) -> Iterator[Any]:
+    """Make Arrow batches of rows, of bounded size, with the columns asked for."""
+    pa, form = arrow(), schema(asked)
+    source = iter(rows)
+    while page := _page(source):
+        yield pa.record_batch(_arrays(pa, page, asked, form), schema=form)
+
+
+def _page(source: Iterator[Row]) -> list[Row]:
+    page: list[Row] = []
+    size = 0
+    for row in islice(source, ROWS):
+        page.append(row)
+        size += len(row.blob)
+        if size >= BYTES:
+            break
+    return page
+
+
+def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) -> list[Any]:
+    named = {column.field for column in asked if column.field is not None}
+    fields: list[Fields] = [row.fields or {} for row in page] if named else []
+    present: set[str] = set().union(*fields)
+    left: list[dict[str, Any]] = [{} for _ in fields]
+    if EXTRA in named:
+        _without_column(fields, present, left)
+    arrays = {}
+    for column in asked:
+        if column.name == EXTRA:
+            continue  # last, when it is known what fits nowhere
+        if column.field is None:
+            values: list[Any] = [_STORED[column.name](row) for row in page]
+        elif column.field == _TYPE:
+            values = [row.type for row in page]
+        elif column.field in present:
+            values = _fitting(column, fields, left)
+        else:
+            values = []
+        kind = form.field(column.name).type
+        arrays[column.name] = pa.array(values, kind) if values else pa.nulls(len(page), kind)
+    if EXTRA in named:
+        arrays[EXTRA] = pa.array([_text(rest) if rest else None for rest in left], pa.string())
+    return [arrays[column.name] for column in asked]
+
+
+def _without_column(
+    fields: Sequence[Fields], present: set[str], left: Sequence[dict[str, Any]]
+) -> None:
+    known = {column.field for column in columns()}
+    unknown = present - known
+    if not unknown:
+        return
+    for found, rest in zip(fields, left, strict=True):
+        rest.update((name, value) for name, value in found.items() if name in unknown)
+
+
+def _fitting(
+    column: Column, fields: Sequence[Fields], left: Sequence[dict[str, Any]]
+) -> list[Any]:
+    """The values of a column; one that does not fit stays absent, and is left for extra."""
+    name = column.field or ""
+    found = [one.get(name) for one in fields]
+    if column.name != name:  # the second of two: what the first did not take
+        return [None if v is None or isinstance(v, str) else _text(v) for v in found]
+    fits = _FITS[column.kind]
+    if column.kind == "json":
+        return [None if value is None else _text(value) for value in found]
+    if set(map(type, found)) <= _AT_ONCE.get(column.kind, frozenset()):
+        return found
+    for i, value in enumerate(found):
+        if value is not None and not fits(value):
+            found[i] = None
+            if column.other is None:
+                left[i][name] = value
+    return found
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else _json_bytes(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_int(value: object) -> bool:
+    return type(value) is int and -(1 << 63) <= value < 1 << 63
+
+
+def _is_float(value: object) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) <= 1 << 53)
+
+
+def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, bytes)
+
+
+_FITS: dict[Kind, Callable[[object], bool]] = {
+    "text": _is_text,
+    "float": _is_float,
+    "int": _is_int,
+    "time": _is_int,
+    "bool": lambda value: isinstance(value, bool),
+    "bytes": _is_bytes,
+    "texts": _is_list_of(_is_text),
+    "ints": _is_list_of(_is_int),
+    "many_bytes": _is_list_of(_is_bytes),
+    "json": lambda value: True,
+}
+#: Values that fit whatever they are: nearly every column has no others.
+_AT_ONCE: dict[Kind, frozenset[type]] = {
+    "text": frozenset((str, type(None))),
+    "float": frozenset((float, type(None))),
+    "bool": frozenset((bool, type(None))),
+}
+_STORED: dict[str, Callable[[Row], Any]] = {
+    "address": lambda row: row.address,
+    "blob": lambda row: row.blob,
+    "envelopes": lambda row: row.envelopes or None,
+    "seq": lambda row: row.seq,
+    "sealed": lambda row: bool(row.blob[1] & _SEALED),
+    "current": lambda row: not row.state.bits & PAST,
+    "superseded_by": lambda row: row.state.superseded_by,
+    "system_valid_to": lambda row: row.state.system_valid_to,
+    "verification_status": lambda row: row.state.verification_status,
+    "access_count": lambda row: row.state.access_count,
+    "last_accessed_at": lambda row: row.state.last_accessed_at,
+}

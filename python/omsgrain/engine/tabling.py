@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains as tables: to Arrow, to Parquet files and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from omsgrain.batch import OnError
+from omsgrain.engine import acts
+from omsgrain.engine.moving import Moving, Numbered
+from omsgrain.grain import Grain
+from omsgrain.store import signatures
+from omsgrain.store.base import Reader, stored
+
+if TYPE_CHECKING:
+    from omsgrain.analytics.batches import Row
+    from omsgrain.analytics.parquet import Written
+    from omsgrain.exchange import ImportReport
+    from omsgrain.privacy import Purpose
+
+__all__ = ["Tabling"]
+
+_SIGNED, _SEALED = 1, 2  # bits of the second header byte
+
+
+class Tabling(Moving):
+    """The part of a GrainStore that makes tables of grains."""
+
+    def to_arrow(
+        self, *, columns: Iterable[str] | None = None, unsealed: bool = False, **filters: Any
+    ) -> Any:
+        """Return grains as a stream of Arrow batches, read from the store as they are taken.
+
+        The columns are those of docs/analytics.md: the address and the blob, what became of the
+        grain, and each field with the type that the registry gives it; what has no column of its
+        own is JSON in ``extra``. Grains that are restricted are left out, since tables are use.
+
+        Args:
+            columns: the names of those wanted, in that order; None for all. Without a column of a
+                field no grain is decoded.
+            unsealed: show what sealed grains say where the keys of the store open them. Without it
+                their fields are null; blob and address are those of the sealed grain anyway.
+            **filters: those of ``query``, answered by the index, with past grains unless
+                ``current=True``; the column ``current`` tells them apart. Without any, all grains
+                in order of arrival.
+
+        Returns:
+            A ``pyarrow.RecordBatchReader``, with batches of bounded size. What goes wrong while
+            it is read is raised there.
+
+        Raises:
+            SchemaError: a column or filter that there is not.
+            UnsupportedError: pyarrow is not installed, or sealed grains cannot be asked that.
+        """
+        from omsgrain.analytics.batches import batches
+        from omsgrain.analytics.columns import arrow, chosen, schema
+
+        asked = chosen(columns)
+        form = schema(asked)
+        decoded = any(column.field for column in asked)
+        rows = self._rows(_all_unless(filters), self._restricted(), unsealed, decoded)
+        return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
+
+    def export_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Iterable[str] | None = None,
+        unsealed: bool = False,
+        purpose: Purpose = "transfer",
+        **filters: Any,
+    ) -> Written:
+        """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
+
+        With the columns ``address`` and ``blob`` the file brings the same grains back.
+
+        Args:
+            path: the file; one that is there is replaced when all is written.
+            columns: as for ``to_arrow``; None for all but how often grains were read here.
+            unsealed: as for ``to_arrow``: the file then has in plain what the store keeps sealed.
+            purpose: why, for the rules of presets and profiles.
+            **filters: as for ``to_arrow``. Restricted grains go along to ``move`` and for
+                ``access`` only.
+
+        Raises:
+            SchemaError: a column, filter or purpose that there is not.
+            UnsupportedError: pyarrow is not installed; or a rule keeps a grain here: ``rule``
+                names it, and nothing was written.
+            StoreError: the file cannot be written.
+        """
+        from omsgrain.analytics import parquet
+        from omsgrain.analytics.batches import batches
+        from omsgrain.analytics.columns import chosen, schema
+
+        asked = chosen(columns, counts=False)
+        form = schema(asked)
+        decoded = any(column.field for column in asked)
+        filters = _all_unless(filters)
+        _, rules, stays = self._leaving(filters, purpose)
+        rows = self._rows(filters, stays, unsealed, decoded)
+        written = parquet.write(path, form, batches(rows, asked))
+        self._note_export(written.grains, purpose, rules)
+        return written
+
+    def import_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        errors: OnError = "raise",
+        allow_erased: bool = False,
+    ) -> ImportReport:
+        """Take in the grains of a Parquet file, once each blob was compared with its address.
+
+        The blobs, envelopes and states are read, and no other column: a field that somebody
+        changed in the table changes no grain. What the file says of states is a claim, as in a
+        .mg file.
+
+        Args:
+            path: the file.
+            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
+            allow_erased: take in those, too, that were erased before.
+
+        Raises:
+            FormatError: it is no Parquet file, or damaged.
+            SchemaError: it has no columns ``address`` and ``blob``.
+            OmsError: with ``raise``, why a grain is refused; those before it stay.
+            UnsupportedError: pyarrow is not installed.
+        """
+        from omsgrain.analytics.importing import import_parquet
+
+        put, merge = self._taking_in(allow_erased)
+        return import_parquet(path, put, merge, errors=errors)
+
+    def _rows(
+        self, filters: dict[str, Any], stays: frozenset[int], unsealed: bool, decoded: bool
+    ) -> Iterator[Row]:
+        """The chosen grains, page by page, each page from one snapshot.
+
+        The first page is read now: what cannot be asked is refused to who asks, and not to who
+        reads the table.
+        """
+        pages = self._chosen(filters)
+        first = next(pages, [])
+
+        def rows() -> Iterator[Row]:
+            for page in chain([first], pages):
+                with self._store.read() as reader:
+                    look = _looker(reader, unsealed) if decoded else _blind
+                    found = [_row(reader, one, look) for one in page if one[0] not in stays]
+                yield from found
+
+        return rows()
+
+
+def _all_unless(filters: dict[str, Any]) -> dict[str, Any]:
+    """Past grains too, unless it is said otherwise."""
+    return {"current": None, **filters} if filters else {}
+
+
+def _looker(reader: Reader, unsealed: bool) -> Callable[[Numbered], Grain | None]:
+    def look(one: Numbered) -> Grain | None:
+        seq, blob = one
+        if not blob[1] & _SEALED:
+            return stored(blob)
+        grain = reader.grain(seq) if unsealed else None
+        return None if grain is None or grain.sealed else grain
+
+    return look
+
+
+def _blind(one: Numbered) -> None:
+    return None
+
+
+def _row(reader: Reader, one: Numbered, look: Callable[[Numbered], Grain | None]) -> Row:
+    from omsgrain.analytics.batches import Row
+
+    seq, blob = one
+    envelopes = []
+    if blob[1] & _SIGNED:
+        # Those around what was sealed later are in the sealed bytes, and would show it.
+        found = signatures.signatures(reader, seq)
+        envelopes = [one.envelope for one in found if signatures.over(one, blob)]
+    grain = look(one)
+    return Row(
+        seq,
+        sha256(blob).hexdigest(),
+        blob,
+        envelopes,
+        acts.state(reader, seq),
+        None if grain is None else grain.type,
+        None if grain is None else grain.fields,
+    )
