@@ -56,6 +56,7 @@ COMMANDS = {
     "token": ("token", "token"),
     "serve": ("serve", "serve"),
     "mcp": ("mcp", "mcp"),
+    "bridge": ("bridge", "bridge"),
     "keys": ("rings", "keys"),
     "keygen": ("keys", "keygen"),
     "sign": ("keys", "sign"),

@@ -181,6 +181,7 @@ def import_mg(
     from omsgrain.ops.bundles import is_bundle, sniffed
     from omsgrain.ops.convert import format_of_name
     from omsgrain.ops.mif import is_directory
+    from omsgrain.ops.tables import import_parquet, is_parquet
 
     if format == "auto" and is_parquet(file):
         format = "parquet"

@@ -19,7 +19,7 @@ from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.opening import prepare
 from omsgrain.store.tokens import Tokens
 
-__all__ = ["Listening", "Stores", "check_producer", "open_one", "open_stores"]
+__all__ = ["Listening", "Stores", "check_producer", "is_loopback", "open_one", "open_stores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Listening:
         """
         if (self.certificate is None) != (self.key is None):
             raise SchemaError("a certificate goes with its key", field="/tls")
-        if self.certificate is None and not self.behind_proxy and not _is_loopback(self.host):
+        if self.certificate is None and not self.behind_proxy and not is_loopback(self.host):
             raise UnsupportedError(
                 "tokens would go over the network in the clear",
                 expected="--tls-cert and --tls-key, or --behind-proxy where a proxy speaks TLS",
@@ -136,7 +136,8 @@ def _open(path: Path, given: dict[str, Any], own: str | None, actor: str | None)
     return og.open(path, actor=actor or own, count_access=False, **given)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine, so that nobody can read along."""
     if host == "localhost":
         return True
     try:
