@@ -148,8 +148,7 @@ def bridge(
         _refuse("--publish alone", _READING)
     for name in (dead_letter, publish):
         _check_name(name, nats is not None)
-    read_back = {n for n in (dead_letter, publish) if n and _covered(n, given, nats is not None)}
-    if reads and read_back:
+    if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("what the bridge publishes would come back to it as messages")
     from omsgrain import ops
     from omsgrain.services.bridge.bridge import Limits
@@ -159,7 +158,8 @@ def bridge(
 
     log = Log(log_format)
     broker = _broker(mqtt or nats or "", nats is not None, given)
-    connect = _connector(broker, store, in_flight, log, given)
+    names = [name for name in (dead_letter, publish) if name is not None]
+    connect = _connector(broker, store, in_flight, names, log, given)
     limits = Limits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
     letters = dead_letter_dir or dead_letter or ""
     name = publish and follower(broker.name, publish)
@@ -196,14 +196,10 @@ def _check_name(name: str | None, is_nats: bool) -> None:
         raise click.UsageError("what is published to is one topic or subject, without wildcards")
 
 
-def _covered(name: str, given: dict[str, Any], is_nats: bool) -> bool:
-    """Whether what is published there would be read again."""
+def _covered(name: str, given: dict[str, Any]) -> bool:
+    """Whether what is published there would be read again; of a stream only the server knows."""
     from omsgrain.services.bridge.transport import covers
 
-    if is_nats:
-        subject = given["subject"]
-        # What else the stream has in it, only the server knows.
-        return subject is not None and covers(subject, name, between=".", one="*", rest=">")
     return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
 
 
@@ -223,7 +219,12 @@ def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:
 
 
 def _connector(
-    broker: Broker, store: Path, in_flight: int, log: Log, given: dict[str, Any]
+    broker: Broker,
+    store: Path,
+    in_flight: int,
+    publishes: list[str],
+    log: Log,
+    given: dict[str, Any],
 ) -> Callable[[], Connection]:
     """How to connect.
 
@@ -252,6 +253,7 @@ def _connector(
             durable=given["durable"],
             subject=given["subject"],
             in_flight=in_flight,
+            publishes=publishes,
         )
     group = given["group"]
     client = given["client_id"] or _client_id(store, group)

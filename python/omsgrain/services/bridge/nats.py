@@ -24,7 +24,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
 from omsgrain.services.bridge.options import Broker
-from omsgrain.services.bridge.transport import BrokerError, Letter, Message, Unreachable
+from omsgrain.services.bridge.transport import BrokerError, Letter, Message, Unreachable, covers
 from omsgrain.services.log import Log
 
 __all__ = ["Nats"]
@@ -50,6 +50,7 @@ class Nats:
         durable: the name of the consumer, which is made if it is not there.
         subject: only what was published to such subjects.
         in_flight: messages that may be delivered and not acknowledged.
+        publishes: the subjects that this process publishes to.
 
     Raises:
         OSError: a certificate or key cannot be read.
@@ -64,8 +65,10 @@ class Nats:
         durable: str = "omsgrain",
         subject: str | None = None,
         in_flight: int = 2_000,
+        publishes: Sequence[str] = (),
     ) -> None:
         self._log = log
+        self._publishes = publishes
         self._stream = stream
         self._durable = durable
         self._subject = subject
@@ -236,6 +239,7 @@ class Nats:
     async def _bind(self, stream: str) -> Any:
         """Find the consumer, or make it."""
         context = self._connection.jetstream()
+        await self._check_subjects(context, stream)
         try:
             await context.consumer_info(stream, self._durable)
         except NotFoundError:
@@ -248,9 +252,6 @@ class Nats:
             )
             try:
                 await context.add_consumer(stream, wanted)
-            except NotFoundError:
-                self._fatal = BrokerError("there is no such stream", field="/stream")
-                raise
             except APIError as error:
                 if error.code is not None and error.code < 500:  # 5xx passes
                     self._fatal = BrokerError(
@@ -260,6 +261,19 @@ class Nats:
         bound = await context.pull_subscribe_bind(durable=self._durable, stream=stream)
         self._log.write("subscribed")
         return bound
+
+    async def _check_subjects(self, context: Any, stream: str) -> None:
+        """See that the stream is there, and that what we publish does not come back to us."""
+        try:
+            told = await context.stream_info(stream)
+        except NotFoundError:
+            self._fatal = BrokerError("there is no such stream", field="/stream")
+            raise
+        read = [self._subject] if self._subject is not None else told.config.subjects or []
+        for name in self._publishes:
+            if any(covers(one, name, between=".", one="*", rest=">") for one in read):
+                self._fatal = BrokerError("what is published would go into what is read")
+                raise Error("a circle")
 
     async def _disconnect(self) -> None:
         self._work.cancel()
