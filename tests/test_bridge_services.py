@@ -119,14 +119,6 @@ def test_a_broker_that_is_restarted(path: Path, site: Site) -> None:
         bridge.until(lambda _: stored(path) == 300)
         assert bridge.child.poll() is None
         assert bridge.end(signal.SIGTERM) == 0
-    site.close()
-    site.server.start()
-    with Bridging(path, *site.options, "--dead-letter", site.dead) as bridge:
-        again = type(site).publish
-        if isinstance(site, MqttSite):
-            site.start()
-        again(site, messages(300, 400))
-        bridge.until(lambda _: stored(path) == 400)
 
 
 def test_what_happens_in_the_store_is_published(path: Path, site: Site) -> None:
