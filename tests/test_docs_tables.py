@@ -40,6 +40,7 @@ def test_tables_of_the_store() -> None:
         entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
         entry.KEY_RECORD.decode(): entry.KEY_BYTES,
         tombstones.KEY_RECORD.decode(): 32,
+        f"{following.PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}

@@ -44,7 +44,7 @@ def test_to_a_file_and_back_to_the_same_addresses(
 ) -> None:
     rng = Random(4)
     many = 1_000_000 if long else 3_000
-    kinds = [random_grain(rng) for _ in range(300)]
+    kinds = [g for g in (random_grain(rng) for _ in range(300)) if "profile:" not in str(g)]
     source.put_many(kinds, errors="collect")
     rest = ({**belief(str(n)), "created_at": n} for n in range(many - len(source)))
     source.put_many(rest, errors="collect", batch_size=10_000)

@@ -12,9 +12,10 @@ from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.store.base import Reader
 from omsgrain.store.tables import LONGEST_KEY, META, SEQUENCE
 
-__all__ = ["Following"]
+__all__ = ["PREFIX", "Following"]
 
-_PREFIX = b"position."
+PREFIX = b"position."
+"""What the names of their records begin with."""
 
 
 class Following(Base):
@@ -54,9 +55,9 @@ class Following(Base):
 
 
 def _key(name: str) -> bytes:
-    key = _PREFIX + name.encode("utf-8", "surrogatepass") if isinstance(name, str) else _PREFIX
-    if not len(_PREFIX) < len(key) <= LONGEST_KEY:
-        longest = LONGEST_KEY - len(_PREFIX)
+    key = PREFIX + name.encode("utf-8", "surrogatepass") if isinstance(name, str) else PREFIX
+    if not len(PREFIX) < len(key) <= LONGEST_KEY:
+        longest = LONGEST_KEY - len(PREFIX)
         raise SchemaError("not a name", field="/name", expected=f"1 to {longest} bytes of text")
     return key
 

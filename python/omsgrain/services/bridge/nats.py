@@ -157,7 +157,7 @@ class Nats:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._work = self._loop.create_task(self._pump())
+        self._work = self._loop.create_task(self._watched())
         self._loop.run_forever()
 
     def _do(self, work: Coroutine[Any, Any, T], timeout: float | None) -> T:
@@ -197,6 +197,14 @@ class Nats:
                     for one in letters[start : start + _TOGETHER]
                 ]
             )
+
+    async def _watched(self) -> None:
+        """Pull messages; should that end by itself, whoever fetches hears of it."""
+        try:
+            await self._pump()
+        except Exception as error:
+            if self._fatal is None:
+                self._fatal = BrokerError("the connection ended", found=type(error).__name__)
 
     async def _pump(self) -> None:
         """Connect, and pull messages as long as there is room for them."""
