@@ -11,7 +11,7 @@ import omsgrain as og
 from fences import fences, table
 from omsgrain import _core
 from omsgrain.crypto import derive
-from omsgrain.engine import reading
+from omsgrain.engine import following, reading
 from omsgrain.engine.rights.erasing import ErasureReport
 from omsgrain.index.conditions import TESTED
 from omsgrain.index.policy import modes
