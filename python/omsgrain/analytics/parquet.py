@@ -138,7 +138,8 @@ def read(path: str | os.PathLike[str]) -> Iterator[Rows]:
     import pyarrow.parquet as pq
 
     with _damage(pa, Path(path)):
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        # Buffering ahead would hold the blobs of all row groups at once.
+        file = pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
     with file:
         names = set(file.schema_arrow.names)
         if missing := [name for name in _MUST if name not in names]:

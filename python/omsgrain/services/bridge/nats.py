@@ -125,6 +125,8 @@ class Nats:
         try:
             self._do(self._publish(name, letters), None)
         except NoStreamResponseError:
+            if self._do(self._takes(name), None):  # a cluster that has no leader just now
+                raise Unreachable("no stream answers") from None
             raise BrokerError("no stream takes what is published to the subject") from None
         except MaxPayloadError:
             raise BrokerError(
@@ -197,6 +199,16 @@ class Nats:
                     for one in letters[start : start + _TOGETHER]
                 ]
             )
+
+    async def _takes(self, name: str) -> bool:
+        """Whether there is a stream for a subject, as far as the server says."""
+        try:
+            await self._connection.jetstream().find_stream_name_by_subject(name)
+        except NotFoundError:
+            return False
+        except (Error, OSError, asyncio.TimeoutError):
+            pass
+        return True
 
     async def _watched(self) -> None:
         """Pull messages; should that end by itself, whoever fetches hears of it."""
