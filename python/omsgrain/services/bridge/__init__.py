@@ -8,5 +8,7 @@
     counts.py      how much of it
     mqtt.py        MQTT 5, by paho-mqtt
     nats.py        NATS JetStream, by nats-py
+    looping.py     an event loop in a thread, which nats-py works in
+    options.py     which broker, and who asks
     process.py     the process that runs it
 """

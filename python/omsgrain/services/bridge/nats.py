@@ -11,11 +11,10 @@ nats-py works in an event loop; it runs in a thread of its own, and connects aga
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import nats
 from nats.aio.msg import Msg
@@ -23,13 +22,12 @@ from nats.errors import Error, MaxPayloadError
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
+from omsgrain.services.bridge.looping import Looping
 from omsgrain.services.bridge.options import Broker
 from omsgrain.services.bridge.transport import BrokerError, Letter, Message, Unreachable, covers
 from omsgrain.services.log import Log
 
 __all__ = ["Nats"]
-
-T = TypeVar("T")
 
 _POLL: Final = 0.25  # seconds of one pull
 _PULL: Final = 500  # messages of one pull
@@ -83,10 +81,9 @@ class Nats:
             "disconnected_cb": self._on_disconnected,
             "reconnected_cb": self._on_reconnected,
         }
-        self._loop = asyncio.new_event_loop()
         self._room = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="nats", daemon=True)
-        self._thread.start()
+        self._loop = Looping("nats")
+        self._loop.start(self._watched())
 
     def fetch(self, most: int, wait: float) -> list[Message]:
         """Return what has come."""
@@ -123,9 +120,9 @@ class Nats:
         if self._fatal is not None:
             raise self._fatal
         try:
-            self._do(self._publish(name, letters), None)
+            self._loop.do(self._publish(name, letters))
         except NoStreamResponseError:
-            if self._do(self._takes(name), None):  # a cluster that has no leader just now
+            if self._loop.do(self._takes(name)):  # a cluster that has no leader just now
                 raise Unreachable("no stream answers") from None
             raise BrokerError("no stream takes what is published to the subject") from None
         except MaxPayloadError:
@@ -141,29 +138,13 @@ class Nats:
         if self._closed:
             return
         self._closed = True
-        if left := self.fetch_all():
-            self.give_back(left)
-        with suppress(Exception):
-            self._do(self._disconnect(), _CONFIRM)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def fetch_all(self) -> list[Message]:
-        """What has come and was not taken."""
-        found: list[Message] = []
+        left: list[Message] = []
         with suppress(Empty):
             while True:
-                found.append(self._come.get_nowait())
-        return found
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._work = self._loop.create_task(self._watched())
-        self._loop.run_forever()
-
-    def _do(self, work: Coroutine[Any, Any, T], timeout: float | None) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+                left.append(self._come.get_nowait())
+        if left:
+            self.give_back(left)
+        self._loop.close(self._disconnect(), _CONFIRM)
 
     def _tell(
         self,
@@ -186,7 +167,7 @@ class Nats:
                     self._held -= len(messages)
                     self._room.set()
 
-        self._do(tell(), None)
+        self._loop.do(tell())
 
     async def _publish(self, name: str, letters: Sequence[Letter]) -> None:
         if self._connection is None or not self._connection.is_connected:
@@ -296,9 +277,6 @@ class Nats:
                 raise Error("a circle")
 
     async def _disconnect(self) -> None:
-        self._work.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await self._work
         if self._connection is not None:
             await self._connection.close()
 
