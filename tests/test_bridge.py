@@ -157,10 +157,14 @@ def test_a_batch_ends_by_count_by_bytes_and_by_a_lull(store: GrainStore) -> None
     given = [json.dumps(belief(n)).encode() for n in range(12)]
     by_count = Run(store, Broker(given), limits=Limits(5, age=60, lull=0, idle=0), in_flight=99)
     assert by_count().counts.commits == 3
-    size = 3 * len(given[0]) - 1
+    size = 3 * max(map(len, given))
     limits = Limits(1_000, size, age=60, lull=0, idle=0)
+    assert Run(store, Broker(given), limits=limits, in_flight=99)().counts.commits == 4
+    limits = Limits(1_000, 1, age=60, lull=0, idle=0)  # one that is too large goes alone
+    assert Run(store, Broker(given), limits=limits, in_flight=99)().counts.commits == 12
+    limits = Limits(1_000, age=60, lull=0, idle=0)
     run = Run(store, Broker(given), limits=limits, in_flight=3)
-    assert run().counts.commits == 4  # the source lets three be in flight
+    assert run().counts.commits == 4  # nothing more comes until these are acknowledged
     assert run.session.most == 3
 
 

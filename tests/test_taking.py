@@ -32,14 +32,14 @@ def test_every_form_of_a_message(store: GrainStore) -> None:
     signed = [sign(og.encode(belief(n)), ALICE) for n in (2, 3)]
     many = json.dumps([belief(5), belief(6)], indent=2).encode()
     messages = [blob, b"".join(signed), text(4), many, lines(belief(7), belief(8))]
-    messages += [b" \n" + text(9) + b"\n\n", json.dumps(belief(10), indent=1).encode()]
+    messages += [b"\xef\xbb\xbf" + text(11), b" \n" + text(9) + b"\n\n", json.dumps(belief(10), indent=1).encode()]
     taken = take(store, messages)
-    assert (taken.stored, taken.duplicates, taken.refused) == (10, 0, {})
-    assert {grain["subject"] for grain in store} == {f"s{n}" for n in range(1, 11)}
+    assert (taken.stored, taken.duplicates, taken.refused) == (11, 0, {})
+    assert {grain["subject"] for grain in store} == {f"s{n}" for n in range(1, 12)}
     blob, proof = prove(signed[0])
     assert [one.signer for one in store.signatures(og.address(blob))] == [proof.signer]
     again = take(store, messages)
-    assert (again.stored, again.duplicates) == (0, 10)
+    assert (again.stored, again.duplicates) == (0, 11)
 
 
 def test_one_commit_for_all_of_them(tmp_path: Path) -> None:

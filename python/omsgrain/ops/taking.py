@@ -25,6 +25,7 @@ __all__ = ["MESSAGE", "Refusal", "Taken", "take"]
 MESSAGE = 16 << 20
 """Bytes of a message at the most; a grain of 1 MiB in JSON takes no more than 6 of them."""
 _BLOB = b"\x01"
+_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
         for envelope in envelopes(data):
             yield None, envelope
         return
+    data = data.removeprefix(_BOM)
     text = data.strip(source.BLANK)
     if not text:
         raise EmptyError("the message is empty")

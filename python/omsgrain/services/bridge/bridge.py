@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -40,7 +41,7 @@ class Limits:
 
     Attributes:
         count: messages of a batch.
-        bytes: of the messages of a batch, about.
+        bytes: of the messages of a batch, unless it has only one.
         age: seconds that the first message of a batch may wait for others.
         lull: seconds without a message that end a batch. A broker that lets only a few be in
             flight sends no more until these are acknowledged, and waiting for more is for nothing.
@@ -90,6 +91,7 @@ class Bridge:
         self._limits = limits or Limits()
         self.counts = counts or Counts()
         self._told = told
+        self._ready: deque[Message] = deque()  # fetched, and for the next batch
 
     def run(self) -> None:
         """Take messages until ``stop`` is set; what is held then is stored and acknowledged.
@@ -99,32 +101,38 @@ class Bridge:
                 acknowledged stays with the broker.
         """
         while not self._stop.is_set():
-            messages = self._gather()
+            messages = self._gather(self._limits.idle)
             if messages and not self._deal_with(messages):
                 break
             self._told()
         else:
-            if messages := self._source.fetch(self._limits.count, 0):
-                self._met(messages)
-                self._deal_with(messages)
+            # What has come by now is dealt with; what comes for that is the next one's.
+            self._ready.extend(self._source.fetch(self._limits.count, 0))
+            while self._ready and self._deal_with(self._gather(0)):
+                pass
         self._told()
 
-    def _gather(self) -> list[Message]:
+    def _gather(self, idle: float) -> list[Message]:
         """The next batch; nothing if nothing comes."""
-        limits, start = self._limits, time.monotonic()
-        held = self._source.fetch(limits.count, limits.idle)
-        first = time.monotonic()
-        self.counts.gather_seconds += first - start
-        size = sum(len(one.data) for one in held)
-        while held and len(held) < limits.count and size < limits.bytes:
-            left = first + limits.age - time.monotonic()
-            if left <= 0 or self._stop.is_set():
+        limits, ready, start = self._limits, self._ready, time.monotonic()
+        held: list[Message] = []
+        size, first = 0, start
+        while len(held) < limits.count:
+            if not ready:
+                left = first + limits.age - time.monotonic()
+                if held and (left <= 0 or self._stop.is_set()):
+                    break
+                wait = min(left, limits.lull) if held else idle
+                ready.extend(self._source.fetch(limits.count - len(held), wait))
+                if not ready:
+                    break
+            if not held:
+                first = time.monotonic()
+            elif size + len(ready[0].data) > limits.bytes:
                 break
-            more = self._source.fetch(limits.count - len(held), min(left, limits.lull))
-            if not more:
-                break
-            held += more
-            size += sum(len(one.data) for one in more)
+            held.append(ready.popleft())
+            size += len(held[-1].data)
+        self.counts.gather_seconds += time.monotonic() - start
         self._met(held)
         return held
 
@@ -170,11 +178,12 @@ class Bridge:
 
         def again() -> None:
             self.counts.retries += 1
-            self._source.hold(messages)
+            self._source.hold([*messages, *self._ready])
 
         done = insist(what, work, self._log, self._stop, again)
         if done is None:
-            self._source.give_back(messages)
+            self._source.give_back([*messages, *self._ready])
+            self._ready.clear()
         return done
 
 
