@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omsgrain.batch import OnError
 from omsgrain.engine import acts
@@ -15,9 +15,12 @@ from omsgrain.engine.moving import Moving, Numbered
 from omsgrain.grain import Grain
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader, stored
+from omsgrain.store.state import State, unpack
+from omsgrain.store.tables import SEQUENCE, STATES
 
 if TYPE_CHECKING:
     from omsgrain.analytics.batches import Row
+    from omsgrain.analytics.columns import Column
     from omsgrain.analytics.parquet import Written
     from omsgrain.exchange import ImportReport
     from omsgrain.privacy import Purpose
@@ -61,8 +64,7 @@ class Tabling(Moving):
 
         asked = chosen(columns)
         form = schema(asked)
-        decoded = any(column.field for column in asked)
-        rows = self._rows(_all_unless(filters), self._restricted(), unsealed, decoded)
+        rows = self._rows(_all_unless(filters), self._restricted(), _Look.of(asked, unsealed))
         return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
 
     def export_parquet(
@@ -98,10 +100,9 @@ class Tabling(Moving):
 
         asked = chosen(columns, counts=False)
         form = schema(asked)
-        decoded = any(column.field for column in asked)
         filters = _all_unless(filters)
         _, rules, stays = self._leaving(filters, purpose)
-        rows = self._rows(filters, stays, unsealed, decoded)
+        rows = self._rows(filters, stays, _Look.of(asked, unsealed))
         written = parquet.write(path, form, batches(rows, asked))
         self._note_export(written.grains, purpose, rules)
         return written
@@ -136,7 +137,7 @@ class Tabling(Moving):
         return import_parquet(path, put, merge, errors=errors)
 
     def _rows(
-        self, filters: dict[str, Any], stays: frozenset[int], unsealed: bool, decoded: bool
+        self, filters: dict[str, Any], stays: frozenset[int], look: _Look
     ) -> Iterator[Row]:
         """The chosen grains, page by page, each page from one snapshot.
 
@@ -149,7 +150,6 @@ class Tabling(Moving):
         def rows() -> Iterator[Row]:
             for page in chain([first], pages):
                 with self._store.read() as reader:
-                    look = _looker(reader, unsealed) if decoded else _blind
                     found = [_row(reader, one, look) for one in page if one[0] not in stays]
                 yield from found
 
@@ -161,22 +161,23 @@ def _all_unless(filters: dict[str, Any]) -> dict[str, Any]:
     return {"current": None, **filters} if filters else {}
 
 
-def _looker(reader: Reader, unsealed: bool) -> Callable[[Numbered], Grain | None]:
-    def look(one: Numbered) -> Grain | None:
-        seq, blob = one
-        if not blob[1] & _SEALED:
-            return stored(blob)
-        grain = reader.grain(seq) if unsealed else None
-        return None if grain is None or grain.sealed else grain
+class _Look(NamedTuple):
+    """What of a grain is looked at: what no column shows, is not read."""
 
-    return look
+    fields: bool
+    counts: bool
+    unsealed: bool
+
+    @classmethod
+    def of(cls, asked: Iterable[Column], unsealed: bool) -> _Look:
+        from omsgrain.analytics.columns import COUNTS
+
+        named = {column.name: column.field for column in asked}
+        fields = any(field is not None for field in named.values())
+        return cls(fields, not named.keys().isdisjoint(COUNTS), unsealed)
 
 
-def _blind(one: Numbered) -> None:
-    return None
-
-
-def _row(reader: Reader, one: Numbered, look: Callable[[Numbered], Grain | None]) -> Row:
+def _row(reader: Reader, one: Numbered, look: _Look) -> Row:
     from omsgrain.analytics.batches import Row
 
     seq, blob = one
@@ -185,13 +186,27 @@ def _row(reader: Reader, one: Numbered, look: Callable[[Numbered], Grain | None]
         # Those around what was sealed later are in the sealed bytes, and would show it.
         found = signatures.signatures(reader, seq)
         envelopes = [one.envelope for one in found if signatures.over(one, blob)]
-    grain = look(one)
+    grain = _opened(reader, one, look) if look.fields else None
     return Row(
         seq,
         sha256(blob).hexdigest(),
         blob,
         envelopes,
-        acts.state(reader, seq),
+        acts.state(reader, seq) if look.counts else _state(reader, seq),
         None if grain is None else grain.type,
         None if grain is None else grain.fields,
     )
+
+
+def _opened(reader: Reader, one: Numbered, look: _Look) -> Grain | None:
+    """The grain, if it may be looked into."""
+    seq, blob = one
+    if not blob[1] & _SEALED:
+        return stored(blob)
+    grain = reader.grain(seq) if look.unsealed else None
+    return None if grain is None or grain.sealed else grain
+
+
+def _state(reader: Reader, seq: int) -> State:
+    """What became of a grain, without counts and holds."""
+    return unpack(reader.row(STATES, SEQUENCE.pack(seq)))
