@@ -23,7 +23,7 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 PATIENCE = 30.0  # seconds that a server has to listen
 
 
-class Unavailable(Exception):  # noqa: N818  # a reason to skip, and no fault
+class Unavailable(Exception):
     """A program is not there and cannot be installed; the text says why."""
 
 

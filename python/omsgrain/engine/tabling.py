@@ -185,8 +185,8 @@ def _row(reader: Reader, one: Numbered, look: _Look) -> Row:
     if blob[1] & _SIGNED:
         # Those around what was sealed later are in the sealed bytes, and would show it.
         found = signatures.signatures(reader, seq)
-        envelopes = [one.envelope for one in found if signatures.over(one, blob)]
-    grain = _opened(reader, one, look) if look.fields else None
+        envelopes = [each.envelope for each in found if signatures.over(each, blob)]
+    grain = _looked_into(reader, one, look) if look.fields else None
     return Row(
         seq,
         sha256(blob).hexdigest(),
@@ -198,7 +198,7 @@ def _row(reader: Reader, one: Numbered, look: _Look) -> Row:
     )
 
 
-def _opened(reader: Reader, one: Numbered, look: _Look) -> Grain | None:
+def _looked_into(reader: Reader, one: Numbered, look: _Look) -> Grain | None:
     """The grain, if it may be looked into."""
     seq, blob = one
     if not blob[1] & _SEALED:

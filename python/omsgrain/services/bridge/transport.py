@@ -20,7 +20,7 @@ class BrokerError(StoreError):
     """The broker refuses for good: who asks, or what is asked. To try again is for nothing."""
 
 
-class Unreachable(Exception):  # noqa: N818  # what may pass, and is tried again
+class Unreachable(Exception):
     """The broker cannot be reached, or does not confirm. The text has no content."""
 
 
