@@ -9,8 +9,10 @@ from servers.debian import Server, free_port, needed
 
 __all__ = ["CONFIG", "broker"]
 
-#: Nothing is thrown away, and what clients have not acknowledged outlives a stop.
+#: Nothing is thrown away, and what clients have not acknowledged outlives a stop. Started by root it
+#: would change to a user who cannot write there.
 CONFIG = """
+user root
 listener {port} 127.0.0.1
 allow_anonymous true
 persistence true
@@ -28,7 +30,6 @@ def broker(directory: Path, more: str = "", config: str = CONFIG) -> Server:
     """
     command = needed("mosquitto", "mosquitto")
     directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(0o777)  # as root it changes to a user of its own
     port = free_port()
     file = directory / "mosquitto.conf"
     file.write_text(config.format(port=port, directory=directory) + more, "utf-8")
