@@ -126,6 +126,8 @@ class Mqtt:
             pass
         if not found and self._fatal is not None:
             raise self._fatal
+        if not found and self._client._thread is None:
+            raise BrokerError("the thread of the connection ended")  # or nothing would come, ever
         return found
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
