@@ -215,7 +215,7 @@ def test_told_to_stop_it_stores_and_acknowledges_what_it_holds(store: GrainStore
 
 
 def test_letters_that_cannot_be_sent_are_sent_again(store: GrainStore) -> None:
-    run = Run(store, broker := Broker([BAD]))
+    run = Run(store, broker := Broker([BAD, json.dumps(belief(1)).encode()]), in_flight=1)
     run.session.failures = 3
     assert run().counts.retries == 3
     (found,) = broker.published["refused"]
@@ -223,7 +223,7 @@ def test_letters_that_cannot_be_sent_are_sent_again(store: GrainStore) -> None:
     told = dict(found.properties)
     assert (told["code"], told["origin"]) == ("ERR_SCHEMA", broker.origin)
     assert "secret" not in told["reason"]
-    assert broker.settled == [0]
+    assert broker.settled == [0, 1]
 
 
 def test_what_the_broker_refuses_for_good_ends_the_bridge(store: GrainStore) -> None:

@@ -124,14 +124,16 @@ def test_a_file_appears_whole_or_not_at_all(
     source.export_parquet(file)
     assert pq.ParquetFile(file).metadata.num_row_groups == 3
     before = file.read_bytes()
+    columns = pq.read_schema(file).names
+    some = list(source.to_arrow(columns=columns))[:3]
 
     def broken(*_: Any) -> Iterator[Any]:
-        yield from list(source.to_arrow())[:3]
+        yield from some
         raise IntegrityError("the stored bytes are damaged")
 
     monkeypatch.setattr("omsgrain.analytics.batches.batches", broken)
     with pytest.raises(IntegrityError):
-        source.export_parquet(file, columns=source.to_arrow().schema.names)
+        source.export_parquet(file, columns=columns)
     assert file.read_bytes() == before
     assert {one.name for one in tmp_path.glob(".*")} == set()
 
@@ -186,7 +188,7 @@ def test_a_damaged_file_stores_none(
     parquet.write(file, table.schema, table.to_batches())
     whole = file.read_bytes()
     rng = Random(6)
-    for _ in range(60):
+    for _ in range(25):
         at = rng.randrange(len(whole))
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
         try:

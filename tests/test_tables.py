@@ -51,7 +51,7 @@ def test_every_field_is_in_its_column_or_in_extra(store: GrainStore) -> None:
     """Nothing is lost, and nothing is made up."""
     rng = Random(10)
     store.put_many([random_grain(rng) for _ in range(400)], errors="collect")
-    assert len(store) > 350
+    assert len(store) > 300
     found = store.to_arrow().read_all()
     times = [c.name for c in columns() if c.kind == "time"]
     for name in times:  # Python's times end in the year 9999, and those of grains do not

@@ -90,7 +90,7 @@ def test_the_good_lines_of_a_message_are_stored(store: GrainStore) -> None:
 def test_what_was_erased_does_not_come_back(tmp_path: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         store.put(belief(1, user_id="u1"))
-        store.erase_subject("u1", reason_code="asked")
+        store.erase_subject(["u1"], reason_code="asked")
         message = text(1, user_id="u1")
         assert take(store, [message]).refused[0].error.code == "ERR_ERASED"
         assert take(store, [message], allow_erased=True).stored == 1
