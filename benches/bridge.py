@@ -3,8 +3,8 @@
 
 With real brokers from Debian's packages, on this machine: publisher to broker (each message
 confirmed), broker to bridge (fetched and acknowledged, nothing stored), the commit alone, and all
-of it, once from a queue that was full before and once while the publisher is at work. --doc puts the
-table into docs/bridge.md.
+of it, once from a queue that was full before and once while the publisher is at work. --doc puts
+the table into docs/bridge.md.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def _row(kind: str, form: str, many: int, directory: Path) -> list[str]:
         check(session, "the broker knows the bridge")
     finally:
         site.close()
-    rates = [f"{many / seconds:,.0f}/s" for seconds in (publish, fetched, commit, queued, together)]
+    rates = [
+        f"{many / seconds:,.0f}/s" for seconds in (publish, fetched, commit, queued, together)
+    ]
     shares = " / ".join(f"{part / sum(parts):.0%}" for part in parts)
     return [kind.upper(), f"{many:,} {form}", *rates[:4], shares, rates[4]]
 

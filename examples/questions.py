@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same questions to a store of weather readings: once in SQL (DuckDB), once with Polars.
 
-    omsgrain demo weather.omsg          # four years of readings from Seattle, among others
-    python examples/questions.py weather.omsg
+omsgrain demo weather.omsg          # four years of readings from Seattle, among others
+python examples/questions.py weather.omsg
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def by_frame(store: og.GrainStore) -> list[list[Any]]:
     wettest = (
         frame.filter(pl.col("observer_id") == "seattle/rain-gauge")
         .group_by(time.year().cast(int).alias("year"), time.month().cast(int).alias("month"))
-        .agg(text.json_path_match("$.precipitation.value").cast(float).sum().round(1).alias("rain"))
+        .agg(
+            text.json_path_match("$.precipitation.value").cast(float).sum().round(1).alias("rain")
+        )
         .sort("rain")
         .group_by("year")
         .last()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker in memory: it delivers again what was not settled, and lets only so much be in flight."""
+"""A broker in memory: it delivers again what was not settled; only so much may be in flight."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Session:
         self._empty = empty
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        found = []
+        found: list[Message] = []
         while self.broker.waiting and len(self.unsettled) < self._in_flight and len(found) < most:
             number, again = self.broker.waiting.popleft()
             message = Message(self.broker.messages[number], self.broker.origin, again, number)

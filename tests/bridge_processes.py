@@ -139,9 +139,11 @@ class MqttSite:
             CallbackAPIVersion.VERSION2, client_id="robot", protocol=MQTTProtocolVersion.MQTTv5
         )
         client.on_message = lambda _, __, m: self._come.put(
-            (m.topic, m.payload, dict(getattr(m.properties, "UserProperty", ())))
+            (m.topic, bytes(m.payload), dict(getattr(m.properties, "UserProperty", ())))
         )
-        client.on_connect = lambda c, *_: c.subscribe([(self.dead, _qos1()), (self.changes, _qos1())])
+        client.on_connect = lambda c, *_: c.subscribe(
+            [(self.dead, _qos1()), (self.changes, _qos1())]
+        )
         client.on_subscribe = lambda *_: ready.set()
         client.reconnect_delay_set(1, 1)
         client.connect("127.0.0.1", self.server.port)
@@ -165,7 +167,7 @@ class MqttSite:
 
     def read(self, name: str, many: int) -> list[tuple[bytes, dict[str, str]]]:
         """What came to a topic."""
-        found = []
+        found: list[tuple[bytes, dict[str, str]]] = []
         while len(found) < many:
             topic, data, told = self._come.get(timeout=PATIENCE)
             if topic == name:
@@ -195,7 +197,7 @@ class NatsSite:
         self.server = jetstream(directory)
         self.server.start()
         url = f"nats://127.0.0.1:{self.server.port}"
-        self.options = ["--nats", url, "--stream", "MEMORY", "--durable", "hub"]
+        self.options = ["--nats", url, "--stream", "MEMORY", "--durable", "hub", "--ack-wait", "2"]
         asyncio.run(self._make())
 
     def start(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,8 @@ class Fragile(Run):
     def __init__(self, store: GrainStore, broker: Broker, at: int, **more: Any) -> None:
         super().__init__(store, broker, **more)
         fatal = Fatal(at)
-        session, put_many, settle = self.session, store.put_many, self.session.settle
-        publish = session.publish
+        session: Any = self.session
+        put_many, settle, publish = store.put_many, session.settle, session.publish
 
         def around(work: Any) -> Any:
             def call(*arguments: Any, **named: Any) -> Any:
@@ -110,16 +110,17 @@ class Fragile(Run):
                 fatal.step()
                 settle([message], {0} if i in refused else set())
 
-        self._put_many, self._store = put_many, store
-        store.put_many = around(put_many)  # type: ignore[method-assign]
-        session.settle = one_by_one  # type: ignore[method-assign]
-        session.publish = around(publish)  # type: ignore[method-assign]
+        self._put_many = put_many
+        self._store: Any = store
+        self._store.put_many = around(put_many)
+        session.settle = one_by_one
+        session.publish = around(publish)
 
     def __call__(self) -> Any:
         try:
             return super().__call__()
         finally:
-            self._store.put_many = self._put_many  # type: ignore[method-assign]
+            self._store.put_many = self._put_many
 
 
 @given(
@@ -135,7 +136,7 @@ def test_whenever_it_is_killed_nothing_is_lost_and_nothing_is_there_twice(
     given_to_it = messages(24, random.Random(seed))
     broker, store = Broker(given_to_it), GrainStore(MemoryStore())
     limits = Limits(count=batch, age=60.0, lull=0.0, idle=0.0)
-    stored = set()
+    stored: set[str] = set()
     for at in kills:
         try:
             Fragile(store, broker, at, limits=limits, in_flight=in_flight)()
@@ -168,7 +169,9 @@ def test_a_batch_ends_by_count_by_bytes_and_by_a_lull(store: GrainStore) -> None
     assert run.session.most == 3
 
 
-def test_while_the_store_cannot_be_written_the_broker_keeps_the_rest(store: GrainStore) -> None:
+def test_while_the_store_cannot_be_written_the_broker_keeps_the_rest(
+    store: GrainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Run(store, broker := Broker([json.dumps(belief(n)).encode() for n in range(30)]))
     put_many, tries = store.put_many, count()
 
@@ -178,7 +181,7 @@ def test_while_the_store_cannot_be_written_the_broker_keeps_the_rest(store: Grai
             raise StoreError("the store cannot be written", found="No space left on device")
         return put_many(*arguments, **named)
 
-    store.put_many = full  # type: ignore[method-assign]
+    monkeypatch.setattr(store, "put_many", full)
     counts = run().counts
     assert (counts.retries, run.session.held, counts.stored) == (5, 5, 30)
     assert run.session.most <= 8
@@ -189,7 +192,7 @@ def test_while_the_store_cannot_be_written_the_broker_keeps_the_rest(store: Grai
 
 @pytest.mark.parametrize("what", ["store", "letters"])
 def test_told_to_stop_while_it_tries_again_it_acknowledges_nothing(
-    store: GrainStore, what: str
+    store: GrainStore, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(store, broker := Broker([BAD, json.dumps(belief(1)).encode()]))
 
@@ -198,9 +201,9 @@ def test_told_to_stop_while_it_tries_again_it_acknowledges_nothing(
         raise StoreError("no") if what == "store" else OSError(28, "No space left on device")
 
     if what == "store":
-        store.put_many = fail  # type: ignore[method-assign]
+        monkeypatch.setattr(store, "put_many", fail)
     else:
-        run.session.publish = fail  # type: ignore[method-assign]
+        monkeypatch.setattr(run.session, "publish", fail)
     run()
     assert broker.settled == []
     assert run.session.given_back == [0, 1]
@@ -226,13 +229,15 @@ def test_letters_that_cannot_be_sent_are_sent_again(store: GrainStore) -> None:
     assert broker.settled == [0, 1]
 
 
-def test_what_the_broker_refuses_for_good_ends_the_bridge(store: GrainStore) -> None:
+def test_what_the_broker_refuses_for_good_ends_the_bridge(
+    store: GrainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Run(store, broker := Broker([BAD]))
 
     def refuse(*_: Any) -> None:
         raise BrokerError("the broker takes no message so large")
 
-    run.session.publish = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(run.session, "publish", refuse)
     with pytest.raises(BrokerError):
         run()
     assert broker.settled == []
@@ -289,10 +294,10 @@ def test_a_store_on_disk_killed_between_commit_and_acknowledgement(tmp_path: Pat
     with og.open(tmp_path / "m.omsg") as store:
         run = Run(store, broker, limits=LIMITS)
 
-        def kill(_: Sequence[Message]) -> Iterator[None]:
+        def kill(_: Sequence[Message]) -> None:
             raise Killed
 
-        run.session.before_settle = kill  # type: ignore[assignment]
+        run.session.before_settle = kill
         with pytest.raises(Killed):
             run()
         assert (len(store), broker.settled) == (4, [])

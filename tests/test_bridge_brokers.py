@@ -41,7 +41,9 @@ SECRET = Credentials("ada", "sesame")
 )
 def test_what_a_subscription_covers(pattern: str, name: str, yes: bool) -> None:
     assert covers(pattern, name, between="/", one="+", rest="#") is yes
-    dotted = [text.replace("/", ".").replace("+", "*").replace("#", ">") for text in (pattern, name)]
+    dotted = [
+        text.replace("/", ".").replace("+", "*").replace("#", ">") for text in (pattern, name)
+    ]
     assert covers(*dotted, between=".", one="*", rest=">") is yes
 
 
@@ -70,13 +72,23 @@ def test_urls_that_are_refused(
 
 
 def test_urls() -> None:
-    assert broker("mqtt://hub.example.org", MQTT, Credentials()).name == "mqtt://hub.example.org:1883"
+    assert (
+        broker("mqtt://hub.example.org", MQTT, Credentials()).name == "mqtt://hub.example.org:1883"
+    )
     assert broker("mqtts://[::1]:9", MQTT, SECRET).name == "mqtts://[::1]:9"
     assert broker("tls://h", NATS, SECRET).port == 4222
     assert not broker("mqtt://localhost", MQTT, SECRET).tls
     found = broker("mqtt://hub.example.org", MQTT, SECRET, in_clear=True)
     assert found.context() is None
     assert "sesame" not in repr(found)
+
+
+@pytest.mark.parametrize("topic", ["", "a/#/b", "a+", "a/b#", "+a/b", "$share/g/a", "a\0"])
+def test_filters_that_are_none(topic: str) -> None:
+    with pytest.raises(OmsError):
+        shared(topic, None)
+    with pytest.raises(OmsError):
+        shared("a/+/#", topic or "a/b")
 
 
 class Info(SimpleNamespace):

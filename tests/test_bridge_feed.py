@@ -41,7 +41,9 @@ def publish(store: og.GrainStore, session: Session) -> Counts:
     stop, counts = threading.Event(), Counts()
     stop.set()
     name = follower("mqtt://h:1883", NAME)
-    feed = Feed(store, session, NAME, name, log=Log(stream=io.StringIO()), stop=stop, counts=counts)
+    feed = Feed(
+        store, session, NAME, name, log=Log(stream=io.StringIO()), stop=stop, counts=counts
+    )
     feed.run()
     return counts
 
@@ -69,26 +71,28 @@ def test_all_changes_in_order_and_then_the_new_ones(tmp_path: Path) -> None:
         assert {one["kind"] for one in told(broker)} == {"put", "supersede", "verify"}
 
 
-def test_what_was_not_confirmed_is_published_again(tmp_path: Path) -> None:
+def test_what_was_not_confirmed_is_published_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker, session = Broker([]), Session(Broker([]))
     session.broker = broker
     with og.open(tmp_path / "m.omsg") as store:
         store.put_many([belief(n) for n in range(4)])
-        set_position = store.set_position
 
         def killed(*_: Any) -> None:
             raise Killed
 
-        store.set_position = killed  # type: ignore[method-assign]
-        with pytest.raises(Killed):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(store, "set_position", killed)
             publish(store, session)
-        store.set_position = set_position  # type: ignore[method-assign]
         publish(store, session)
     seqs = [one["seq"] for one in told(broker)]
     assert seqs == [1, 2, 3, 1, 2, 3, 4]
 
 
-def test_a_broker_that_is_away_for_a_while(tmp_path: Path) -> None:
+def test_a_broker_that_is_away_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = Session(Broker([]))
     session.failures = 1
     with og.open(tmp_path / "m.omsg") as store:
@@ -107,7 +111,7 @@ def test_a_broker_that_is_away_for_a_while(tmp_path: Path) -> None:
             publish_once(*arguments)
             stop.set()
 
-        session.publish = then_stop  # type: ignore[method-assign]
+        monkeypatch.setattr(session, "publish", then_stop)
         feed.run()
         assert (counts.published, counts.retries) == (1, 1)
 
@@ -160,13 +164,15 @@ def test_a_process_that_is_told_to_stop(tmp_path: Path, number: int) -> None:
     assert json.loads(said.getvalue().splitlines()[-1])["event"] == "stopped"
 
 
-def test_what_ends_the_feed_ends_the_bridge(tmp_path: Path) -> None:
+def test_what_ends_the_feed_ends_the_bridge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = Session(Broker([og.encode(belief(1))]))
 
     def refuse(*_: Any) -> None:
         raise BrokerError("the broker refuses what is published")
 
-    session.publish = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(session, "publish", refuse)
     with pytest.raises(BrokerError):
         run(
             og.open(tmp_path / "m.omsg"),

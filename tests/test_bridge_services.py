@@ -7,6 +7,7 @@ import json
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,6 +51,10 @@ def messages(first: int, end: int) -> list[bytes]:
 def stored(path: Path) -> int:
     with og.open(path, readonly=True) as store:
         return len(store)
+
+
+def _acknowledged(many: int, told: dict[str, Any]) -> bool:
+    return bool(told["acknowledged"] >= many)
 
 
 def subscribe(path: Path, site: Site, *more: object) -> None:
@@ -96,7 +101,7 @@ def test_killed_again_and_again_it_loses_nothing(path: Path, site: Site, long: b
         enough = rng.randrange(1, many // kills)
         with Bridging(path, *site.options, *small) as bridge:
             if stored(path) < many:
-                bridge.until(lambda told, enough=enough: bool(told["acknowledged"] >= enough))
+                bridge.until(partial(_acknowledged, enough))
             bridge.end(signal.SIGKILL)
         if n == kills // 2:
             publisher.join()
@@ -173,10 +178,16 @@ def test_who_is_not_let_in_ends(path: Path, tmp_path: Path) -> None:
         site.close()
 
 
+@pytest.mark.parametrize("site", ["nats"], indirect=True)
 def test_a_stream_that_is_not_there_ends_it(path: Path, site: Site) -> None:
-    if isinstance(site, MqttSite):
-        options = ["--mqtt", site.options[1], "--topic", "$share/x"]  # no topic in it
-    else:
-        options = [*site.options[:2], "--stream", "NONE"]
-    with Bridging(path, *options, "--dead-letter", site.dead) as bridge:
+    options = [*site.options[:2], "--stream", "NONE", "--dead-letter", site.dead]
+    with Bridging(path, *options) as bridge:
         assert bridge.wait() == exit_code("ERR_STORE")
+        assert "no such stream" in bridge.log
+
+
+@pytest.mark.parametrize("site", ["nats"], indirect=True)
+def test_a_circle_ends_it(path: Path, site: Site) -> None:
+    with Bridging(path, *site.options, "--dead-letter", "robots.1.memory") as bridge:
+        assert bridge.wait() == exit_code("ERR_STORE")
+        assert "into what is read" in bridge.log

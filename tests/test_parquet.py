@@ -16,8 +16,9 @@ import pytest
 import omsgrain as og
 from grains import random_grain
 from omsgrain.analytics import parquet
+from omsgrain.engine.base import Settings
 from omsgrain.errors import IntegrityError, OmsError, UnsupportedError
-from persons import KINDS, Settings, belief, opened
+from persons import KINDS, belief, opened
 from shell import Shell, exit_code
 from signed_stores import signed
 from signing import ALICE, BOB
@@ -105,7 +106,9 @@ def test_what_may_not_leave_does_not(source: og.GrainStore, tmp_path: Path) -> N
     told = [entry.details for entry in source.audit.entries(operation="export")]
     assert told == [{"grains": 1, "purpose": "transfer"}, {"grains": 2, "purpose": "access"}]
     before = file.read_bytes()
-    source.put(belief("sold", structural_tags=["profile:consumer"], **{"con:ccpa_opted_out": True}))
+    source.put(
+        belief("sold", structural_tags=["profile:consumer"], **{"con:ccpa_opted_out": True})
+    )
     with pytest.raises(UnsupportedError):
         source.export_parquet(file, purpose="sale")
     with pytest.raises(OmsError):

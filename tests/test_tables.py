@@ -18,10 +18,11 @@ from omsgrain import registry
 from omsgrain.analytics import batches
 from omsgrain.analytics.columns import EXTRA, STORED, chosen, columns
 from omsgrain.engine import GrainStore
+from omsgrain.engine.base import Settings
 from omsgrain.errors import OmsError, SchemaError, StoreError
 from omsgrain.ops import revive
 from omsgrain.store.memory import MemoryStore
-from persons import Settings, belief, opened
+from persons import belief, opened
 
 
 @pytest.fixture
@@ -44,7 +45,8 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
         if column.kind == "json":
             value = revive(json.loads(value))
         fields[column.field] = value
-    return fields | revive(json.loads(row[EXTRA] or "{}"))
+    fields.update(revive(json.loads(row[EXTRA] or "{}")))
+    return fields
 
 
 def test_every_field_is_in_its_column_or_in_extra(store: GrainStore) -> None:
@@ -161,14 +163,12 @@ def test_what_goes_wrong_while_it_is_read_is_raised_there(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["sealed memory", "sealed lmdb"])
-def test_sealed_grains_show_what_they_say_only_if_that_is_asked(
-    kind: str, tmp_path: Path
-) -> None:
+def test_sealed_grains_show_what_they_say_only_if_that_is_asked(kind: str, tmp_path: Path) -> None:
     with opened(kind, tmp_path, Settings()) as store:
         address = store.put(belief("secret", user_id="ann-17"))
         plain = store.put(belief("open"))
-        for given, objects in ({}, ["open"]), ({"unsealed": True}, ["secret", "open"]):
-            found = {row["address"]: row for row in rows(store.to_arrow(**given))}
+        for unsealed, objects in ((False, ["open"]), (True, ["secret", "open"])):
+            found = {row["address"]: row for row in rows(store.to_arrow(unsealed=unsealed))}
             assert set(found) == {address, plain}
             assert found[address]["sealed"] and not found[plain]["sealed"]
             assert [r["object"] for r in found.values() if r["object"]] == objects

@@ -32,7 +32,11 @@ def test_every_form_of_a_message(store: GrainStore) -> None:
     signed = [sign(og.encode(belief(n)), ALICE) for n in (2, 3)]
     many = json.dumps([belief(5), belief(6)], indent=2).encode()
     messages = [blob, b"".join(signed), text(4), many, lines(belief(7), belief(8))]
-    messages += [b"\xef\xbb\xbf" + text(11), b" \n" + text(9) + b"\n\n", json.dumps(belief(10), indent=1).encode()]
+    messages += [
+        b"\xef\xbb\xbf" + text(11),
+        b" \n" + text(9) + b"\n\n",
+        json.dumps(belief(10), indent=1).encode(),
+    ]
     taken = take(store, messages)
     assert (taken.stored, taken.duplicates, taken.refused) == (11, 0, {})
     assert {grain["subject"] for grain in store} == {f"s{n}" for n in range(1, 12)}
@@ -68,9 +72,7 @@ def test_one_commit_for_all_of_them(tmp_path: Path) -> None:
         (og.encode(belief(1))[:-1], "ERR_CORRUPT", None),
     ],
 )
-def test_what_is_refused(
-    store: GrainStore, message: bytes, code: str, line: int | None
-) -> None:
+def test_what_is_refused(store: GrainStore, message: bytes, code: str, line: int | None) -> None:
     """It says why, and holds up none of the others."""
     taken = take(store, [text(100), message, og.encode(belief(101))], most=4_000)
     assert list(taken.refused) == [1]

@@ -9,8 +9,8 @@ from servers.debian import Server, free_port, needed
 
 __all__ = ["CONFIG", "broker"]
 
-#: Nothing is thrown away, and what clients have not acknowledged outlives a stop. Started by root it
-#: would change to a user who cannot write there.
+#: Nothing is thrown away, and what clients have not acknowledged outlives a stop. Started by root
+#: it would change to a user who cannot write there.
 CONFIG = """
 user root
 listener {port} 127.0.0.1

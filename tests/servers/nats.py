@@ -19,5 +19,13 @@ def jetstream(directory: Path) -> Server:
     command = needed("nats-server", "nats-server")
     directory.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    options = ["-a", "127.0.0.1", "-p", str(port), "-js", "-sd", directory / "streams"]
+    options: list[str | Path] = [
+        "-a",
+        "127.0.0.1",
+        "-p",
+        str(port),
+        "-js",
+        "-sd",
+        directory / "streams",
+    ]
     return Server([command, *options], port, directory / "said.log")

@@ -75,8 +75,12 @@ class Column(NamedTuple):
 
 
 STORED = (
-    Column("address", "text", None, "Under which it is stored: SHA-256 of the blob, 64 hex digits"),
-    Column("blob", "bytes", None, "The bytes as they are stored; of a sealed grain the sealed ones"),
+    Column(
+        "address", "text", None, "Under which it is stored: SHA-256 of the blob, 64 hex digits"
+    ),
+    Column(
+        "blob", "bytes", None, "The bytes as they are stored; of a sealed grain the sealed ones"
+    ),
     Column("envelopes", "many_bytes", None, "Of a signed grain: an envelope for each signer"),
     Column("seq", "int", None, "Sequence number: the order of arrival"),
     Column("sealed", "bool", None, "Whether it is stored sealed"),
@@ -154,9 +158,7 @@ def schema(of: Iterable[Column]) -> Any:
         "json": pa.string(),
     }
     certain = ("address", "blob", "seq", "sealed", "current")
-    return pa.schema(
-        [pa.field(c.name, types[c.kind], nullable=c.name not in certain) for c in of]
-    )
+    return pa.schema([pa.field(c.name, types[c.kind], nullable=c.name not in certain) for c in of])
 
 
 def arrow() -> Any:

@@ -36,13 +36,14 @@ PASSWORD = "OMSGRAIN_BROKER_PASSWORD"
 
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 _MQTT = ("topic", "group", "client_id", "session")
-_NATS = ("stream", "durable", "subject", "creds")
+_NATS = ("stream", "durable", "subject", "ack_wait", "creds")
 _READING = ("group", "subject", "dead_letter", "dead_letter_dir")
 
 
 def _options(command: F) -> F:
     for option in reversed((
-        click.option("--mqtt", metavar="URL", help="A broker of MQTT 5: mqtt://HOST:PORT, or mqtts."),
+        click.option("--mqtt", metavar="URL",
+                     help="A broker of MQTT 5: mqtt://HOST:PORT, or mqtts."),
         click.option("--topic", multiple=True, metavar="FILTER",
                      help="What to subscribe to, with + and #; may be given more than once."),
         click.option("--group", metavar="NAME",
@@ -60,6 +61,10 @@ def _options(command: F) -> F:
                      "its messages."),
         click.option("--subject", metavar="FILTER",
                      help="Only what was published to such subjects, where the consumer is made."),
+        click.option("--ack-wait", type=click.FloatRange(0.1, 86_400), default=30.0,
+                     show_default=True, metavar="SECONDS",
+                     help="After which NATS delivers again what was not acknowledged, where the "
+                     "consumer is made."),
         click.option("--dead-letter", metavar="NAME",
                      help="Where refused messages go: a topic or subject of the same broker."),
         click.option("--dead-letter-dir", type=click.Path(file_okay=False, path_type=Path),
@@ -253,17 +258,16 @@ def _connector(
             durable=given["durable"],
             subject=given["subject"],
             in_flight=in_flight,
+            ack_wait=given["ack_wait"],
             publishes=publishes,
         )
     group = given["group"]
     client = given["client_id"] or _client_id(store, group)
     topics = [shared(topic, group) for topic in given["topic"]]
-    return lambda: Mqtt(
-        broker, client, topics, log, in_flight=in_flight, session=given["session"]
-    )
+    return lambda: Mqtt(broker, client, topics, log, in_flight=in_flight, session=given["session"])
 
 
 def _client_id(store: Path, group: str | None) -> str:
-    """A name for the session that is the same each time; 23 letters and digits every broker takes."""
+    """A name for the session, the same each time; every broker takes 23 letters and digits."""
     of = "\n".join([platform.node(), str(store.absolute()), group or ""])
     return "omsgrain" + sha256(of.encode("utf-8", "surrogateescape")).hexdigest()[:15]

@@ -136,9 +136,7 @@ class Tabling(Moving):
         put, merge = self._taking_in(allow_erased)
         return import_parquet(path, put, merge, errors=errors)
 
-    def _rows(
-        self, filters: dict[str, Any], stays: frozenset[int], look: _Look
-    ) -> Iterator[Row]:
+    def _rows(self, filters: dict[str, Any], stays: frozenset[int], look: _Look) -> Iterator[Row]:
         """The chosen grains, page by page, each page from one snapshot.
 
         The first page is read now: what cannot be asked is refused to who asks, and not to who

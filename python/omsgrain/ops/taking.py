@@ -173,13 +173,13 @@ def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
     kind = source.detect(head)
     cut = source.json_lines if kind == "jsonl" else source.document_lines
     count = 0
-    for found in cut(BytesIO(data[source.PEEK :]), head):
-        rows = found.data.split(b"\n")
-        for line, row in zip(found.numbers, rows, strict=False):
+    for lines in cut(BytesIO(data[source.PEEK :]), head):
+        rows = lines.data.split(b"\n")
+        for line, row in zip(lines.numbers, rows, strict=False):
             if row.strip(source.BLANK):
                 count += 1
                 yield line, row
-        if found.error is not None:
-            raise found.error
+        if lines.error is not None:
+            raise lines.error
     if not count:
         raise EmptyError("the message has no grain")

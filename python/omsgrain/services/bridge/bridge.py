@@ -146,9 +146,7 @@ class Bridge:
         counts, start = self.counts, time.monotonic()
         taken = self._insist(
             "commit",
-            lambda: take(
-                self._store, [one.data for one in messages], most=self._limits.message
-            ),
+            lambda: take(self._store, [one.data for one in messages], most=self._limits.message),
             messages,
         )
         if taken is None:

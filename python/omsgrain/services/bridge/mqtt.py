@@ -2,8 +2,8 @@
 """MQTT 5, by paho-mqtt: QoS 1, acknowledged by hand, in a session that outlives the connection.
 
 The broker sends no more unacknowledged messages than ``in_flight`` (the receive maximum): that is
-the back-pressure. What was delivered over a connection is acknowledged over it or not at all. After
-a new one the broker delivers it again, under a number that may by then be another message's.
+the back-pressure. What was delivered over a connection is acknowledged over it or not at all: over
+the next one the broker delivers it again, and its number may by then be another message's.
 
 paho's thread reads from the network and calls the methods that begin with ``_on``; it connects
 again by itself, longer and longer apart.
@@ -23,6 +23,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from omsgrain.errors import SchemaError
 from omsgrain.services.bridge.options import Broker
 from omsgrain.services.bridge.transport import BrokerError, Letter, Message, Unreachable
 from omsgrain.services.log import Log
@@ -48,8 +49,27 @@ class _Token(NamedTuple):
 
 
 def shared(topic: str, group: str | None) -> str:
-    """The subscription of one of several bridges that share what comes to a topic."""
-    return topic if group is None else f"$share/{group}/{topic}"
+    """The subscription of one of several bridges that share what comes to a topic.
+
+    Raises:
+        SchemaError: no filter of topics, or no name of a group.
+    """
+    levels = topic.split("/")
+    wild = any("#" in one or "+" in one for one in levels[:-1] if one != "+")
+    if (
+        not topic
+        or "\0" in topic
+        or wild
+        or not (levels[-1] in ("#", "+") or {"#", "+"}.isdisjoint(levels[-1]))
+    ):
+        raise SchemaError("not a filter of topics", field="/topic", expected="a/+/b, a/#")
+    if topic.startswith("$share/"):
+        raise SchemaError("a shared topic", field="/topic", expected="its group as --group")
+    if group is None:
+        return topic
+    if not group or not {"/", "+", "#", "\0"}.isdisjoint(group):
+        raise SchemaError("not the name of a group", field="/group", expected="no /, + or #")
+    return f"$share/{group}/{topic}"
 
 
 class Mqtt:
@@ -107,7 +127,7 @@ class Mqtt:
         if (context := broker.context()) is not None:
             client_.tls_set_context(context)
         client_.reconnect_delay_set(*_DELAYS)
-        asked = Properties(PacketTypes.CONNECT)
+        asked = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho's
         asked.ReceiveMaximum = in_flight
         asked.SessionExpiryInterval = session
         client_.connect_async(
@@ -170,7 +190,7 @@ class Mqtt:
             raise self._fatal
         if not self._up:
             raise Unreachable("not connected")  # or all that is tried again would gather here
-        told = Properties(PacketTypes.PUBLISH)
+        told = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho's
         if letter.properties:
             told.UserProperty = list(letter.properties)
         size = sum(len(k.encode()) + len(v.encode()) + 5 for k, v in letter.properties)

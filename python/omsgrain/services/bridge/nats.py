@@ -31,7 +31,6 @@ __all__ = ["Nats"]
 
 _POLL: Final = 0.25  # seconds of one pull
 _PULL: Final = 500  # messages of one pull
-_ACK_WAIT: Final = 60  # seconds after which the server delivers again
 _SILENT: Final = 100  # pulls without a message, after which the consumer is looked up again
 _CONFIRM: Final = 10.0  # seconds that the server has to confirm
 _TOGETHER: Final = 200  # letters that wait for their confirmation at the same time
@@ -48,6 +47,8 @@ class Nats:
         durable: the name of the consumer, which is made if it is not there.
         subject: only what was published to such subjects.
         in_flight: messages that may be delivered and not acknowledged.
+        ack_wait: seconds after which the server delivers again what was not acknowledged, where
+            the consumer is made.
         publishes: the subjects that this process publishes to.
 
     Raises:
@@ -63,6 +64,7 @@ class Nats:
         durable: str = "omsgrain",
         subject: str | None = None,
         in_flight: int = 2_000,
+        ack_wait: float = 30.0,
         publishes: Sequence[str] = (),
     ) -> None:
         self._log = log
@@ -71,6 +73,7 @@ class Nats:
         self._durable = durable
         self._subject = subject
         self._in_flight = in_flight
+        self._ack_wait = ack_wait
         self._held = 0  # delivered and not settled; the loop's own
         self._come: SimpleQueue[Message] = SimpleQueue()
         self._fatal: BrokerError | None = None
@@ -247,7 +250,7 @@ class Nats:
             wanted = ConsumerConfig(
                 durable_name=self._durable,
                 ack_policy=AckPolicy.EXPLICIT,
-                ack_wait=_ACK_WAIT,
+                ack_wait=self._ack_wait,
                 max_ack_pending=self._in_flight,
                 filter_subject=self._subject,
             )

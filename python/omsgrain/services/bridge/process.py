@@ -81,7 +81,14 @@ def run(
             connection = connect()
             try:
                 _bridge(
-                    store, connection, letters, plan, log, stop, counts, _reports(counts, plan, report)
+                    store,
+                    connection,
+                    letters,
+                    plan,
+                    log,
+                    stop,
+                    counts,
+                    _reports(counts, plan, report),
                 )
             finally:
                 connection.close()
