@@ -110,9 +110,9 @@ class Fragile(Run):
                 fatal.step()
                 settle([message], {0} if i in refused else set())
 
-        self._put_many = put_many
-        self._store: Any = store
-        self._store.put_many = around(put_many)
+        patched: Any = store
+        patched.put_many = around(put_many)
+        self._patched = patched
         session.settle = one_by_one
         session.publish = around(publish)
 
@@ -120,7 +120,7 @@ class Fragile(Run):
         try:
             return super().__call__()
         finally:
-            self._store.put_many = self._put_many
+            del self._patched.put_many
 
 
 @given(

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from omsgrain.analytics.columns import EXTRA, Column, Kind, arrow, columns, schema
@@ -67,7 +68,8 @@ def _page(source: Iterator[Row]) -> list[Row]:
 
 def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) -> list[Any]:
     named = {column.field for column in asked if column.field is not None}
-    fields: list[Fields] = [row.fields or {} for row in page] if named else []
+    whole = SimpleNamespace(**dict(zip(Row._fields, zip(*page, strict=True), strict=True)))
+    fields: list[Fields] = [one or {} for one in whole.fields] if named else []
     present: set[str] = set().union(*fields)
     left: list[dict[str, Any]] = [{} for _ in fields]
     if EXTRA in named:
@@ -77,9 +79,9 @@ def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) ->
         if column.name == EXTRA:
             continue  # last, when it is known what fits nowhere
         if column.field is None:
-            values: list[Any] = [_STORED[column.name](row) for row in page]
+            values: Sequence[Any] = _STORED[column.name](whole)
         elif column.field == _TYPE:
-            values = [row.type for row in page]
+            values = whole.type
         elif column.field in present:
             values = _fitting(column, fields, left)
         else:
@@ -110,17 +112,29 @@ def _fitting(
     found = [one.get(name) for one in fields]
     if column.name != name:  # the second of two: what the first did not take
         return [None if v is None or isinstance(v, str) else _text(v) for v in found]
-    fits = _FITS[column.kind]
     if column.kind == "json":
         return [None if value is None else _text(value) for value in found]
-    if set(map(type, found)) <= _AT_ONCE.get(column.kind, frozenset()):
+    if _all_fit(column.kind, found):
         return found
+    fits = _FITS[column.kind]
     for i, value in enumerate(found):
         if value is not None and not fits(value):
             found[i] = None
             if column.other is None:
                 left[i][name] = value
     return found
+
+
+def _all_fit(kind: Kind, found: Sequence[Any]) -> bool:
+    """Whether all values of a column fit, told without a call for each: nearly always they do."""
+    types = set(map(type, found)) - _NONE
+    if kind in _INSIDE:
+        inner = set(map(type, chain.from_iterable(value for value in found if value)))
+        return types <= _LIST and inner <= _INSIDE[kind]
+    if kind in ("int", "time"):
+        whole = [value for value in found if value is not None]
+        return types <= _INT and (not whole or (_is_int(min(whole)) and _is_int(max(whole))))
+    return types <= _AT_ONCE.get(kind, frozenset())
 
 
 def _text(value: Any) -> str:
@@ -163,22 +177,28 @@ _FITS: dict[Kind, Callable[[object], bool]] = {
     "many_bytes": _is_list_of(_is_bytes),
     "json": lambda value: True,
 }
-#: Values that fit whatever they are: nearly every column has no others.
+#: Types whose values fit whatever they are; and those in lists.
 _AT_ONCE: dict[Kind, frozenset[type]] = {
-    "text": frozenset((str, type(None))),
-    "float": frozenset((float, type(None))),
-    "bool": frozenset((bool, type(None))),
+    "text": frozenset((str,)),
+    "float": frozenset((float,)),
+    "bool": frozenset((bool,)),
 }
-_STORED: dict[str, Callable[[Row], Any]] = {
-    "address": lambda row: row.address,
-    "blob": lambda row: row.blob,
-    "envelopes": lambda row: row.envelopes or None,
-    "seq": lambda row: row.seq,
-    "sealed": lambda row: bool(row.blob[1] & _SEALED),
-    "current": lambda row: not row.state.bits & PAST,
-    "superseded_by": lambda row: row.state.superseded_by,
-    "system_valid_to": lambda row: row.state.system_valid_to,
-    "verification_status": lambda row: row.state.verification_status,
-    "access_count": lambda row: row.state.access_count,
-    "last_accessed_at": lambda row: row.state.last_accessed_at,
+_INSIDE: dict[Kind, frozenset[type]] = {
+    "texts": frozenset((str,)),
+    "many_bytes": frozenset((bytes,)),
+}
+_NONE, _LIST, _INT = frozenset((type(None),)), frozenset((list,)), frozenset((int,))
+#: From all rows, as a namespace of sequences.
+_STORED: dict[str, Callable[[Any], Sequence[Any]]] = {
+    "address": lambda all: all.address,
+    "blob": lambda all: all.blob,
+    "envelopes": lambda all: [found or None for found in all.envelopes],
+    "seq": lambda all: all.seq,
+    "sealed": lambda all: [blob[1] & _SEALED != 0 for blob in all.blob],
+    "current": lambda all: [not state.bits & PAST for state in all.state],
+    "superseded_by": lambda all: [state.superseded_by for state in all.state],
+    "system_valid_to": lambda all: [state.system_valid_to for state in all.state],
+    "verification_status": lambda all: [state.verification_status for state in all.state],
+    "access_count": lambda all: [state.access_count for state in all.state],
+    "last_accessed_at": lambda all: [state.last_accessed_at for state in all.state],
 }

@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
 
+from omsgrain import _core
 from omsgrain.analytics.columns import NEEDED, arrow
 from omsgrain.container.check import blob_of
 from omsgrain.container.files import os_errors, sync_directory
@@ -172,24 +172,21 @@ def _damage(pa: Any, path: Path) -> Iterator[None]:
 
 def _rows(columns: dict[str, list[Any]], count: int) -> Rows:
     nothing: list[Any] = [None] * count
+    addresses, blobs = columns["address"], columns["blob"]
+    if set(map(type, addresses)) - {str} or set(map(type, blobs)) - {bytes}:
+        raise SchemaError("an address is a text and a blob is bytes", field="/blob")
     found = Rows([], {}, {})
     more = (columns.get(name, nothing) for name in NEEDED[2:])
-    given = zip(columns["address"], columns["blob"], *more, strict=True)
-    for i, (address, blob, envelopes, by, status) in enumerate(given):
-        if not isinstance(address, str) or not isinstance(blob, bytes):
-            raise SchemaError("an address is a text and a blob is bytes", field="/blob")
-        grains = list(envelopes or ()) or [blob]
-        found.grains.append(grains)
-        if sha256(blob).hexdigest() != address or (
-            envelopes and any(_inside(one) != blob for one in grains)
-        ):
+    given = zip(addresses, _core.address_many(blobs), blobs, *more, strict=True)
+    for i, (address, has, blob, envelopes, by, status) in enumerate(given):
+        found.grains.append(list(envelopes) if envelopes else [blob])
+        if has != address or (envelopes and any(_inside(one) != blob for one in envelopes)):
             found.wrong[i] = IntegrityError(
                 "the blob is not the one of its address", field="/blob", expected=address[:64]
             )
-            continue
-        said = {"superseded_by": by, "verification_status": status}
-        if told := {n: v for n, v in said.items() if v is not None and v != "unverified"}:
-            found.states[address] = told
+        elif by is not None or status not in (None, "unverified"):
+            told = {"superseded_by": by, "verification_status": status}
+            found.states[address] = {name: said for name, said in told.items() if said}
     pack_states(found.states)  # refuses what is no state
     return found
 

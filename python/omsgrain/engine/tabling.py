@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from hashlib import sha256
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omsgrain.batch import OnError
-from omsgrain.engine import acts
+from omsgrain import _core
+from omsgrain.batch import OnError, decode_many
 from omsgrain.engine.moving import Moving, Numbered
-from omsgrain.grain import Grain
+from omsgrain.grain import bare
 from omsgrain.store import signatures
-from omsgrain.store.base import Reader, stored
+from omsgrain.store.base import Reader
 from omsgrain.store.state import State, unpack
-from omsgrain.store.tables import SEQUENCE, STATES
+from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, STATES, Table
 
 if TYPE_CHECKING:
     from omsgrain.analytics.batches import Row
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Tabling"]
 
 _SIGNED, _SEALED = 1, 2  # bits of the second header byte
+_SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states than to look them up
+_UNTOUCHED = State()
 
 
 class Tabling(Moving):
@@ -147,8 +149,9 @@ class Tabling(Moving):
 
         def rows() -> Iterator[Row]:
             for page in chain([first], pages):
+                kept = [one for one in page if one[0] not in stays] if stays else page
                 with self._store.read() as reader:
-                    found = [_row(reader, one, look) for one in page if one[0] not in stays]
+                    found = _looked_at(reader, kept, look)
                 yield from found
 
         return rows()
@@ -175,36 +178,51 @@ class _Look(NamedTuple):
         return cls(fields, not named.keys().isdisjoint(COUNTS), unsealed)
 
 
-def _row(reader: Reader, one: Numbered, look: _Look) -> Row:
+def _looked_at(reader: Reader, page: list[Numbered], look: _Look) -> list[Row]:
+    """The rows of some grains; what can be done for all of them at once, is."""
     from omsgrain.analytics.batches import Row
 
-    seq, blob = one
-    envelopes = []
-    if blob[1] & _SIGNED:
-        # Those around what was sealed later are in the sealed bytes, and would show it.
-        found = signatures.signatures(reader, seq)
-        envelopes = [each.envelope for each in found if signatures.over(each, blob)]
-    grain = _looked_into(reader, one, look) if look.fields else None
-    return Row(
-        seq,
-        sha256(blob).hexdigest(),
-        blob,
-        envelopes,
-        acts.state(reader, seq) if look.counts else _state(reader, seq),
-        None if grain is None else grain.type,
-        None if grain is None else grain.fields,
-    )
+    seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
+    states = _states(reader, seqs, look.counts)
+    envelopes = [_envelopes(reader, *one) if one[1][1] & _SIGNED else () for one in page]
+    types: list[str | None] = [None] * len(page)
+    fields: list[Mapping[str, Any] | None] = [None] * len(page)
+    if look.fields:
+        plain = [i for i, blob in enumerate(blobs) if not blob[1] & _SEALED]
+        for i, grain in zip(plain, decode_many([bare(blobs[i]) for i in plain]), strict=True):
+            types[i], fields[i] = grain.type, grain.fields
+        if look.unsealed and len(plain) < len(page):
+            for i, (seq, blob) in enumerate(page):
+                if blob[1] & _SEALED and (opened := reader.grain(seq)) and not opened.sealed:
+                    types[i], fields[i] = opened.type, opened.fields
+    addresses = _core.address_many(blobs)
+    return list(map(Row, seqs, addresses, blobs, envelopes, states, types, fields))
 
 
-def _looked_into(reader: Reader, one: Numbered, look: _Look) -> Grain | None:
-    """The grain, if it may be looked into."""
-    seq, blob = one
-    if not blob[1] & _SEALED:
-        return stored(blob)
-    grain = reader.grain(seq) if look.unsealed else None
-    return None if grain is None or grain.sealed else grain
+def _envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
+    # Those around what was sealed later are in the sealed bytes, and would show it.
+    found = signatures.signatures(reader, seq)
+    return [one.envelope for one in found if signatures.over(one, blob)]
 
 
-def _state(reader: Reader, seq: int) -> State:
-    """What became of a grain, without counts and holds."""
-    return unpack(reader.row(STATES, SEQUENCE.pack(seq)))
+def _states(reader: Reader, seqs: list[int], counts: bool) -> list[State]:
+    """What became of some grains, without holds."""
+    rows = _near(reader, STATES, seqs)
+    found = {seq: unpack(row) for seq, row in rows.items()}
+    if counts:
+        for seq, row in _near(reader, COUNTERS, seqs).items():
+            count, last = COUNTER.unpack(row)
+            state = found.get(seq, _UNTOUCHED)
+            found[seq] = replace(state, access_count=count, last_accessed_at=last)
+    return [found.get(seq, _UNTOUCHED) for seq in seqs]
+
+
+def _near(reader: Reader, table: Table, seqs: list[int]) -> dict[int, bytes]:
+    """The rows of some grains, of which nearly all have none."""
+    first, last = min(seqs, default=1), max(seqs, default=0)
+    if last - first > _SPREAD * len(seqs):
+        asked = ((seq, reader.row(table, SEQUENCE.pack(seq))) for seq in seqs)
+        return {seq: row for seq, row in asked if row is not None}
+    end, after = SEQUENCE.pack(last), SEQUENCE.pack(first - 1)
+    near = takewhile(lambda row: row[0] <= end, reader.rows(table, after))
+    return {SEQUENCE.unpack(key)[0]: row for key, row in near}
