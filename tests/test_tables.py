@@ -101,6 +101,7 @@ def test_what_does_not_fit_is_in_extra(store: GrainStore) -> None:
         "confidence": "high", "structural_tags": ["a", 1], "priority": 2**63, "subject": 7,
         "x_more": {"depth": {"$bytes": "AA=="}},
     }  # fmt: skip
+    assert rows(store.to_arrow(columns=[EXTRA])) == [{EXTRA: row[EXTRA]}]
 
 
 def test_the_index_chooses(store: GrainStore) -> None:

@@ -75,9 +75,10 @@ def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) ->
     if EXTRA in named:
         _without_column(fields, present, left)
     arrays = {}
-    for column in asked:
-        if column.name == EXTRA:
-            continue  # last, when it is known what fits nowhere
+    # What does not fit into a column is in extra, whether that column was asked for or not.
+    for column in columns() if EXTRA in named else asked:
+        if column.name == EXTRA or (column not in asked and column.field not in present):
+            continue
         if column.field is None:
             values: Sequence[Any] = _STORED[column.name](whole)
         elif column.field == _TYPE:
@@ -86,6 +87,8 @@ def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) ->
             values = _fitting(column, fields, left)
         else:
             values = []
+        if column not in asked:
+            continue
         kind = form.field(column.name).type
         arrays[column.name] = pa.array(values, kind) if values else pa.nulls(len(page), kind)
     if EXTRA in named:
