@@ -15,7 +15,7 @@ demo: build ## build, then run the main job on real readings
 test: build ## all tests, under ten minutes on two cores
 	cargo test --release --locked -q -p omsgrain-core --lib --tests
 	PYTHON=$(CURDIR)/$(BIN)/python rust/nostd/run.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 test-long: build ## the same tests at the sizes that the issues name
 	cargo test --release --locked -q -p omsgrain-core --lib --tests
@@ -26,6 +26,8 @@ test-services: build ## what needs servers from Debian's packages
 
 check: build ## format, lints, types, stubs, layers, file lengths, generated docs
 	cargo fmt --all --check
+	for aside in benches fuzz nostd; do \
+		cargo update --workspace --locked -q --manifest-path rust/$$aside/Cargo.toml || exit 1; done
 	cargo clippy --release --locked --workspace --all-targets -q -- -D warnings
 	cargo clippy --release --locked -p omsgrain-core --no-default-features -q -- -D warnings
 	$(BIN)/ruff format --check -q .

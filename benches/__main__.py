@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--rounds", type=int, default=3, help="samples of each side a pass (3)")
-    parser.add_argument("--passes", type=int, default=3, help="times through all rows (3)")
+    parser.add_argument("--passes", type=int, default=2, help="times through all rows (2)")
     parser.add_argument("--scale", type=float, default=1.0, help="times as many grains (1)")
     parser.add_argument("--out", type=Path, help="write all files to this directory")
     parser.add_argument("--agree", nargs="+", type=Path, metavar="FILE", help="compare runs")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -64,6 +65,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 _LEFT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker process tells the one that prints what it left."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left"] = session.config.stash.get(_LEFT, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Every worker leaves the same, so that the last one's word is good."""
+    node.config.stash[_LEFT] = getattr(node, "workeroutput", {}).get("left", {})
 
 
 def pytest_terminal_summary(
