@@ -10,8 +10,12 @@ from servers.debian import Server, free_port, needed
 __all__ = ["jetstream"]
 
 
-def jetstream(directory: Path) -> Server:
+def jetstream(directory: Path, *more: str | Path) -> Server:
     """A server that keeps its streams below a directory; not started yet.
+
+    Args:
+        directory: is made if it is not there.
+        more: options of the server.
 
     Raises:
         Unavailable: there is no nats-server here.
@@ -28,4 +32,4 @@ def jetstream(directory: Path) -> Server:
         "-sd",
         directory / "streams",
     ]
-    return Server([command, *options], port, directory / "said.log")
+    return Server([command, *options, *more], port, directory / "said.log")
