@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from omsgrain.analytics import batches
 from omsgrain.analytics.columns import EXTRA, STORED, chosen, columns
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
-from omsgrain.errors import OmsError, SchemaError, StoreError
+from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.ops import revive
 from omsgrain.store.memory import MemoryStore
 from persons import belief, opened
@@ -196,3 +197,10 @@ def test_the_page_lists_the_columns_of_the_store() -> None:
     rows = table(page, "kind of the field", "column", "Arrow type")
     told = {kind for _, kinds, _ in rows for kind in kinds.split(" and ")}
     assert told == {c.kind for c in columns() if c.field is not None}
+
+
+def test_without_the_library(store: GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UnsupportedError) as caught:
+        store.to_arrow()
+    assert "omsgrain[arrow]" in caught.value.message
