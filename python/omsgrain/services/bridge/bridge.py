@@ -122,8 +122,10 @@ class Bridge:
                 left = first + limits.age - time.monotonic()
                 if held and (left <= 0 or self._stop.is_set()):
                     break
-                wait = min(left, limits.lull) if held else idle
-                ready.extend(self._source.fetch(limits.count - len(held), wait))
+                if held:
+                    # To be woken by each message that comes would cost more than the message.
+                    time.sleep(min(left, limits.lull))
+                ready.extend(self._source.fetch(limits.count - len(held), 0 if held else idle))
                 if not ready:
                     break
             if not held:
