@@ -109,6 +109,7 @@ class Mqtt:
         self._publishing = threading.Lock()
         self._failed: dict[int, Any] = {}
         self._closed = False
+        self._dropped = 0
         self._client = client_ = Client(
             CallbackAPIVersion.VERSION2,
             client_id=client,
@@ -262,7 +263,9 @@ class Mqtt:
 
     def _on_message(self, client: Client, data: Any, message: MQTTMessage) -> None:
         if not message.qos and self._come.qsize() >= self._in_flight:
-            self._log.write("dropped", qos=0)  # nothing else holds those back
+            self._dropped += 1  # nothing else holds those back
+            if self._dropped & (self._dropped - 1) == 0:  # the 1st, 2nd, 4th, and so on
+                self._log.write("dropped", qos=0, messages=self._dropped)
             return
         token = _Token(self._connection, message.mid, message.qos)
         self._come.put(Message(bytes(message.payload), message.topic, bool(message.dup), token))
