@@ -305,3 +305,17 @@ def test_a_store_on_disk_killed_between_commit_and_acknowledgement(tmp_path: Pat
         counts = Run(store, broker)().counts
         assert (counts.again, counts.duplicates, counts.stored) == (4, 4, 16)
         assert len(store) == len(broker.settled) == 20
+
+
+def test_what_was_erased_does_not_live_on_in_a_letter(tmp_path: Path) -> None:
+    grain = json.dumps(belief(1, user_id="u1")).encode()
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(json.loads(grain))
+        store.erase_subject(["u1"], reason_code="asked")
+        broker = Broker([grain, BAD + b"\n" + grain])
+        assert Run(store, broker)().counts.refused == 2
+        Run(store, Broker([grain]), letters=Directory(tmp_path / "refused"))()
+    assert [letter.data for letter in broker.published["refused"]] == [b"", b""]
+    told = [dict(letter.properties) for letter in broker.published["refused"]]
+    assert [one["withheld"] for one in told] == ["erased"] * 2
+    assert not any(b"u1" in file.read_bytes() for file in (tmp_path / "refused").iterdir())

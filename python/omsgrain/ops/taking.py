@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 import omsgrain as og
-from omsgrain.errors import EmptyError, OmsError, TooLargeError
+from omsgrain.errors import EmptyError, ErasedError, OmsError, TooLargeError
 from omsgrain.ops import source
 from omsgrain.ops.signed import ENVELOPE, envelopes
 
@@ -35,10 +35,12 @@ class Refusal:
     Attributes:
         error: the first refusal; ``line`` says where in a message of several grains.
         count: how many of its grains were refused.
+        erased: one of them was erased before, so that the message must be kept nowhere.
     """
 
     error: OmsError
     count: int = 1
+    erased: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,9 @@ class _Refused(dict[int, Refusal]):
     def add(self, place: _Place, error: OmsError) -> None:
         if error.line is not None or place.line is not None:
             error.line = place.line
-        before = self.get(place.message)
-        self[place.message] = (
-            Refusal(error) if before is None else Refusal(before.error, before.count + 1)
-        )
+        before = self.get(place.message) or Refusal(error, 0)
+        erased = before.erased or isinstance(error, ErasedError)
+        self[place.message] = Refusal(before.error, before.count + 1, erased)
 
 
 def take(

@@ -50,7 +50,14 @@ def properties(aside: Aside) -> dict[str, str]:
     told = {"code": error.code, "reason": str(error), "origin": aside.message.origin}
     if aside.refusal.count > 1:
         told["refused"] = str(aside.refusal.count)
+    if aside.refusal.erased:
+        told["withheld"] = "erased"
     return told
+
+
+def kept(aside: Aside) -> bytes:
+    """What is kept of a refused message: all of it, but of what was erased before nothing."""
+    return b"" if aside.refusal.erased else aside.message.data
 
 
 class Topic:
@@ -69,7 +76,7 @@ class Topic:
         """Publish them, and wait until the broker has them."""
         self._sink.publish(
             self._name,
-            [Letter(one.message.data, tuple(properties(one).items())) for one in refused],
+            [Letter(kept(one), tuple(properties(one).items())) for one in refused],
         )
 
 
@@ -95,9 +102,10 @@ class Directory:
         """Write the files."""
         for one in refused:
             told = json.dumps(properties(one), ensure_ascii=False).encode()
-            name = sha256(len(told).to_bytes(8, "big") + told + one.message.data).hexdigest()[:32]
+            data = kept(one)
+            name = sha256(len(told).to_bytes(8, "big") + told + data).hexdigest()[:32]
             self._add(f"{name}.json", told + b"\n")
-            self._add(f"{name}.message", one.message.data)
+            self._add(f"{name}.message", data)
         sync_directory(self._path)
 
     def _add(self, name: str, data: bytes) -> None:
