@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -56,8 +57,10 @@ def main() -> int:
         "machine": machine.describe(),
         "versions": machine.versions(),
     }
+    load = f" Load of the five minutes before the end: {os.getloadavg()[1]:.1f}."
     if options.doc:
-        page.fill(PAGE, {"bridge": page.table(HEADS, rows), "bridge-about": page.about(about)})
+        parts = {"bridge": page.table(HEADS, rows), "bridge-about": page.about(about) + load}
+        page.fill(PAGE, parts)
     return 0
 
 
