@@ -20,6 +20,7 @@ from source import (  # noqa: E402
     aimem,
     flags,
     mif,
+    mif_ld,
     oms,
     refused_codec,
     refused_read,
@@ -29,7 +30,7 @@ from source import (  # noqa: E402
 )
 
 AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem,
-         mif)  # fmt: skip
+         mif, mif_ld)  # fmt: skip
 
 
 def build() -> dict[Path, str]:

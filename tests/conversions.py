@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import aimem_bundles
 import mif1_documents
 import mif2_documents
+import mif_ld_documents
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats import Import
@@ -30,10 +31,17 @@ def _sealed(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"checksum": checksum.of_document(text)}
 
 
+def corpus(memories: list[dict[str, Any]]) -> dict[str, Any]:
+    """Memories of MIF in JSON-LD as one document."""
+    records = [{"kind": "memory", "payload": one} for one in memories]
+    return {"@context": mif_ld_documents.CONTEXT, "@type": "MemoryCorpus", "records": records}
+
+
 DOCUMENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "aimem": aimem_bundles.documents().map(_sealed),
     "mif1": mif1_documents.DOCUMENTS,
     "mif2": mif2_documents.DOCUMENTS,
+    "mif-ld": st.lists(mif_ld_documents.MEMORIES, max_size=3).map(corpus),
 }
 BUNDLE = Path(__file__).parents[1] / "examples/robot-7.aimem.json"
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
@@ -41,6 +49,8 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "mif1": mif1_documents.EXAMPLES,
     "mif2": [mif2_documents.MINIMAL, mif2_documents.PLACEHOLDERS, mif2_documents.FULL,
              mif2_documents.DIALECT],
+    "mif-ld": [corpus([mif_ld_documents.MINIMAL, mif_ld_documents.MINIMAL_1X]),
+               corpus([mif_ld_documents.FULL, mif_ld_documents.FULL_1X])],
 }  # fmt: skip
 PAIRS = [(one, other) for one in DOCUMENTS for other in DOCUMENTS if one != other]
 
@@ -51,6 +61,7 @@ def load(document: dict[str, Any], format: str) -> Import:
 
 def converted(found: Import, to: str, **options: Any) -> tuple[bytes, list[formats.Loss]]:
     """A document of another format; a bundle of what names nobody is somebody's."""
+    options = {"local": True} | options
     try:
         made = formats.dump(found, format=to, embeddings=True, **options)
     except SchemaError:
@@ -69,6 +80,11 @@ def _plain(value: Any) -> Any:
     return json.dumps(value, sort_keys=True)
 
 
+def id_of(record: dict[str, Any]) -> Any:
+    """By what a record is known; None if it has no id."""
+    return record.get("id", record.get("@id"))
+
+
 def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The records of a document with the arrays that they stand in."""
     for name, value in document.items():
@@ -77,7 +93,7 @@ def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         elif isinstance(value, list):
             for record in value:
                 if isinstance(record, dict):
-                    yield name, record
+                    yield name, record["payload"] if "payload" in record else record
 
 
 def lost_fields(one: str, other: str) -> dict[str, set[str]]:
@@ -86,7 +102,7 @@ def lost_fields(one: str, other: str) -> dict[str, set[str]]:
     for document in EXAMPLES[one]:
         arrays: dict[str, str] = {}
         for name, record in records(document):
-            arrays.setdefault(str(record.get("id")), name)
+            arrays.setdefault(str(id_of(record)), name)
         for loss in converted(load(document, one), other, strict=True)[1]:
             kind = arrays.get(loss.record, "" if loss.record else "document")
             if not kind:

@@ -7,6 +7,9 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
+from hypothesis import strategies as st
+
+from mif2_documents import ANY
 from omsgrain.formats.problems import Problem
 
 GONE = object()
@@ -38,3 +41,20 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items: Any = value.items() if isinstance(value, dict) else ()
     items = enumerate(value) if isinstance(value, list) else items
     return [way, *(place for key, one in items for place in places(one, (*way, key)))]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, documents: st.SearchStrategy[Any]) -> Any:
+    """A document with another value in one place, or with one thing less."""
+    whole = copy.deepcopy(draw(documents))
+    way = draw(st.sampled_from(places(whole)))
+    if not way:
+        return draw(ANY)
+    place = whole
+    for key in way[:-1]:
+        place = place[key]
+    if draw(st.booleans()):
+        del place[way[-1]]
+    else:
+        place[way[-1]] = draw(ANY)
+    return whole

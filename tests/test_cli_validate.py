@@ -155,3 +155,12 @@ def test_other_formats_are_judged_by_their_own_rules(shell: Shell) -> None:
 def test_active_characters_do_not_reach_the_terminal(shell: Shell) -> None:
     assert shell("validate", file("x", MINIMAL | {"created": "\x1b[31mred\x1b[0m"})) == 70
     assert b"\x1b" not in shell.err
+
+
+def test_a_finding_is_one_line_whatever_the_names_are(shell: Shell) -> None:
+    name = file("a\nb.jsonld: mif-ld, good", MINIMAL | {"tags": [5], "entity": {"name": {}}})
+    assert shell("validate", name) != 0
+    assert len(shell.err.splitlines()) == 2
+    good = file("x\ny.jsonld", MINIMAL)
+    assert shell("validate", good) == 0
+    assert shell.out.splitlines() == [b"x\\ny.jsonld: mif-ld, good", b"1 good, 0 bad"]

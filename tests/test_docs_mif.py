@@ -11,7 +11,7 @@ from omsgrain.formats.mif1 import fields as mif1
 from omsgrain.formats.mif2 import fields as mif2
 
 PAGE = Path(__file__).parents[1] / "docs/formats.md"
-TITLES = {"aimem": "AIMEM", "mif1": "MIF 1.0", "mif2": "MIF 2.0"}
+TITLES = {"aimem": "AIMEM", "mif1": "MIF 1.0", "mif2": "MIF 2.0", "mif-ld": "MIF in JSON-LD"}
 
 
 def _yes(value: bool) -> str:
@@ -34,7 +34,7 @@ def test_fields_of_2_0() -> None:
 def test_fields_of_1_0() -> None:
     rows = table(PAGE, "of MIF 1.0", "field", "kind", "required", "in the SEP", "what")
     assert _bare(rows) == _bare([
-        [shape, one.name, one.kind, _yes(one.required), _yes(one.sep), one.says]
+        [shape, one.name, one.kind, _yes(one.required), _yes(one.own), one.says]
         for shape, fields in mif1.SHAPES.items()
         for one in fields
     ])  # fmt: skip

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -197,3 +199,71 @@ def test_what_a_grain_cannot_hold_is_the_nearest(text: str, millis: int, kept: i
     assert instant is not None
     assert (instant.millis, times.of_grain(instant)) == (millis, kept)
     assert times.of_grain(None) == 0
+
+
+@given(TREES)
+def test_a_tree_is_spelled_as_the_standard_library_does(tree: Any) -> None:
+    assert _core.spell_json(tree) in (None, json.dumps(tree, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"a": [1, -1, 2**63 - 1, True, False, None], "": {}, "b": [], "c": [[{}]]},
+        [0.0, -0.0, 1.0, 0.1, 1e16, 1e-5, 1e22, 123456789.125, 5e-324, 1.7976931348623157e308],
+        '\u00e9\u2028\U0001f600\x7f"\\/\b\f\n\r\t\x00\x1f ~',
+        {"e\u0301": "\uffff"},
+    ],
+)
+def test_what_is_spelled(tree: Any) -> None:
+    assert _core.spell_json(tree) == json.dumps(tree, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["\ud800", {"\ud800": 1}, float("nan"), float("inf"), 2**63, {1: 2}, (1,), b"x", object()],
+)
+def test_what_is_left_to_the_standard_library(tree: Any) -> None:
+    assert _core.spell_json({"a": [tree]}) is None
+
+
+def test_what_is_too_deep_to_be_spelled() -> None:
+    tree: list[Any] = []
+    for _ in range(500):
+        tree = [tree]
+    assert _core.spell_json(tree) is None
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(on: bool) -> None:
+    data = b"[" + b"{}," * 40_000 + b"{}]"
+    try:
+        (gc.enable if on else gc.disable)()
+        assert len(parse(data, most=MOST, depth=DEPTH)) == 40_001
+        assert gc.isenabled() is on
+        assert refused(data[:-1] + b',{"a":1,"a":2}]') == ("not_json", "/40001/a")
+        assert gc.isenabled() is on
+    finally:
+        gc.enable()
+
+
+@given(st.datetimes(), st.integers(0, 999))
+def test_times_are_spelled_as_the_standard_library_does(time: datetime, millis: int) -> None:
+    whole = time.replace(microsecond=0)
+    seconds = int((whole - datetime(1970, 1, 1)).total_seconds())
+    text = whole.isoformat() + "Z"
+    assert times.spell(seconds * 1000) == text
+    assert times.parse(text) == (seconds, "")
+    spelled = times.spell(seconds * 1000 + millis)
+    assert spelled == (f"{text[:-1]}.{millis:03}Z" if millis else text)
+    read = times.parse(spelled)
+    assert read is not None and read.millis == seconds * 1000 + millis
+
+
+@pytest.mark.parametrize("year", [0, 10_000])
+def test_times_that_have_no_text(year: int) -> None:
+    seconds = (
+        int(datetime(1, 1, 1, tzinfo=timezone.utc).timestamp()) if year == 0 else 253402300800
+    )
+    with pytest.raises(OverflowError):
+        times.spell((seconds - (1 if year == 0 else 0)) * 1000)

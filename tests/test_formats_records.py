@@ -18,7 +18,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import FormatError
 from omsgrain.formats import raw
 from omsgrain.formats.packed import packing
-from omsgrain.formats.records import Built, Record, Shape, Table, is_duplicate
+from omsgrain.formats.records import Built, Record, Shape, Table, is_duplicate, newest
 from omsgrain.formats.source import Source, same
 from omsgrain.store.memory import MemoryStore
 
@@ -251,3 +251,9 @@ def test_parts_that_are_gone() -> None:
     assert ORDERED.from_grain(built.grain, lambda _: other) == ("note", {})
     with pytest.raises(FormatError):
         ORDERED.from_grain(built.grain, lambda _: grain)
+
+
+def test_the_newest_of_grains() -> None:
+    grains = [og.Event(content="tea", created_at=ms) for ms in (5_500, 999, 5_999, 5_000)]
+    assert newest(grains) == 5_999
+    assert newest([]) == 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from omsgrain.errors import OmsError
 from omsgrain.services.mcp.root import Root
-from omsgrain.services.mcp.stdio import Lines
+from omsgrain.services.mcp.stdio import TOO_LONG, Lines
 
 MOST = 1_000
 
@@ -127,15 +128,11 @@ def test_new_files_are_written_below(root: Path) -> None:
 
 
 class Pipe:
-    """Lines of a pipe; ``long`` counts those that were too long."""
+    """Lines of a pipe."""
 
     def __init__(self, most: int = MOST) -> None:
         self.reads, self.writes = os.pipe()
-        self.long = 0
-        self.lines = Lines(self.reads, most, self._told)
-
-    def _told(self) -> None:
-        self.long += 1
+        self.lines = Lines(self.reads, most)
 
     def give(self, data: bytes) -> None:
         os.write(self.writes, data)
@@ -150,11 +147,25 @@ def test_lines_come_whole() -> None:
     assert [pipe.lines.readline() for _ in range(4)] == ["three\n", "rest", "", ""]
 
 
-def test_a_line_that_is_too_long_is_the_last() -> None:
+@pytest.mark.parametrize("pieces", [1, 7, 60_000])
+def test_a_line_that_is_too_long_is_passed_over(pieces: int) -> None:
     pipe = Pipe(most=10)
-    pipe.give(b"short\n" + b"x" * 20 + b"\nmore\n")
-    assert [pipe.lines.readline() for _ in range(3)] == ["short\n", "", ""]
-    assert pipe.long == 1
+    long = b'{"method": "m", "params": {"id": 4}, "x": "%b", "id": 5 }' % (b"x" * 50_000)
+    data = b"short\n" + long + b"\n" + b"y" * 20 + b"\nmore\n" + b"z" * 11
+
+    def write() -> None:
+        for at in range(0, len(data), pieces):
+            pipe.give(data[at : at + pieces])
+        os.close(pipe.writes)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    found = list(iter(pipe.lines.readline, ""))
+    writing.join(timeout=10)
+    said = [json.loads(line) for line in found if line.startswith("{")]
+    assert [one["method"] for one in said] == [TOO_LONG] * 3
+    assert [one["params"]["id"] for one in said] == [5, None, None]
+    assert [line for line in found if not line.startswith("{")] == ["short\n", "more\n"]
 
 
 def test_who_waits_for_a_line_can_be_told_to_stop() -> None:

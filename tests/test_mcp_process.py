@@ -105,13 +105,80 @@ def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
     assert "Traceback" not in log
 
 
-def test_a_message_without_end_ends_the_server(path: Path) -> None:
+def test_what_came_is_answered_when_stdin_ends(path: Path) -> None:
+    process = Process(path)
+    process.say(HELLO, READY, *(remember(n, f"the yak {n}") for n in range(1, 20)))
+    code, out, _ = process.end()
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert sorted(one["id"] for one in answers) == list(range(20))
+    assert all("result" in one for one in answers)
+
+
+LONG = "x" * (2 << 20)
+HUGE = {
+    "first": (b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": "%b"}', 7),
+    "last": (b'{"method": "tools/call", "params": "%b", "jsonrpc": "2.0", "id": "a1"}', "a1"),
+    "within": (b'{"params": {"id": 3, "x": "%b", "id": 4}, "jsonrpc": "2.0"}', None),
+    "nothing": (b"%b", None),
+}
+
+
+@pytest.mark.parametrize("where", HUGE)
+def test_a_message_that_is_too_long_is_answered_and_passed_over(path: Path, where: str) -> None:
+    line, id = HUGE[where]
     process = Process(path, "--document-limit", "1")
-    process.say(HELLO, READY, remember(1, "x" * (2 << 20)))
+    process.say(HELLO, READY)
     process.hear()
+    process.say(line % LONG.encode(), remember(8, "the yak"))
+    answers = [process.hear() for _ in range(2)]
+    (error,) = [one for one in answers if "error" in one]
+    assert (error["id"], error["error"]["code"]) == (id, -32600)
+    told = error["error"]["data"]
+    assert (told["code"], told["rule"]) == ("ERR_UNSUPPORTED", "line_too_long")
+    assert {one["id"] for one in answers} == {id, 8}
     code, out, log = process.end()
     assert (code, out) == (0, b"")
     assert "line_too_long" in log
+
+
+def test_a_long_message_without_an_end_is_answered(path: Path) -> None:
+    process = Process(path, "--document-limit", "1")
+    process.say(HELLO, READY)
+    process.hear()
+    assert process.child.stdin is not None
+    process.child.stdin.write(b'{"id": 7, "x": "' + LONG.encode())
+    code, out, _ = process.end()
+    assert (code, json.loads(out)["id"]) == (0, 7)
+
+
+def test_a_cancelled_import_ends_at_a_batch(path: Path) -> None:
+    records = [
+        {"id": f"m{n}", "content": f"text {n}", "created_at": "2026-01-15T10:00:00Z"}
+        for n in range(6_000)
+    ]
+    data = {"mif_version": "2.0", "memories": records}
+    process = Process(path, "--log-format", "json")
+    process.say(HELLO, READY)
+    process.hear()
+    given = {"name": "import_memories", "arguments": {"data": data}}
+    cancelled = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    process.say(
+        request(1, "tools/call", **given),
+        json.dumps({"jsonrpc": "2.0", **cancelled}).encode(),
+        request(2, "tools/call", name="recall", arguments={}),
+    )
+    assert process.hear()["id"] == 2
+    code, out, log = process.end()
+    assert (code, out) == (0, b"")
+    events = [json.loads(line) for line in log.splitlines()]
+    (ended,) = [one["ended"] for one in events if one.get("call") == "tools/call import_memories"]
+    assert ended == "cancelled"
+    with og.open(path, readonly=True) as store:
+        stored = len(store)
+        assert stored < 6_000
+        assert stored % 1_000 == 0
+        assert store.check().ok
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

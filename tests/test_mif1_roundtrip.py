@@ -16,7 +16,7 @@ import omsgrain as og
 from mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from mif2_documents import spelled
 from omsgrain import formats
-from omsgrain.errors import SchemaError
+from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.formats.mif1 import convert, document, layouts
 from omsgrain.formats.mif1.fields import Layout
 from omsgrain.formats.records import is_duplicate
@@ -251,3 +251,10 @@ def test_what_is_too_large_for_a_grain(layout: Layout) -> None:
 def test_records_are_written_as_they_stand() -> None:
     read = document.read(spelled(SEP))
     assert json.loads(document.write(read)) == SEP
+
+
+def test_a_grain_that_is_missing() -> None:
+    grains = convert.load(spelled(MINIMAL)).grains
+    for fewer, error in ((grains[1:], NotFoundError), (grains[:-1], SchemaError)):
+        with pytest.raises(error):
+            convert.dump(fewer)

@@ -155,3 +155,28 @@ def test_a_full_disk_leaves_nothing(store: og.GrainStore, monkeypatch: pytest.Mo
         with pytest.raises(StoreError):
             maker.take(store, maker.memory(1, "tea"), atomic=True)
     assert len(store) == 0
+
+
+@makers
+@pytest.mark.parametrize("atomic", [False, True])
+def test_an_import_that_is_told_to_stop(store: og.GrainStore, maker: Maker, atomic: bool) -> None:
+    memories = [maker.memory(n, f"text {n}") for n in range(25)]
+    data = json.dumps(maker.document(*memories)).encode()
+    calls = 0
+
+    def alive() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:  # before anything, before the first transaction, and then after each
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"batch_size": 10, "atomic": atomic}
+    if atomic:
+        calls = 2
+    with pytest.raises(KeyboardInterrupt):
+        import_document(store, data, alive=alive, **options)
+    assert len(store) == (0 if atomic else 20)
+    assert store.check().ok
+    report = import_document(store, data, **options)
+    assert report.count("imported") == (25 if atomic else 5)
+    assert report.count("unchanged") == (0 if atomic else 20)

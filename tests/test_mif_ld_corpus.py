@@ -106,14 +106,15 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     os.symlink(outside, inside / "more")
     loaded = corpus.load_directory(inside)
     assert sum(grain.type == "belief" for grain in loaded.grains) == 1
-    with pytest.raises(SchemaError):
+    with pytest.raises(FileNotFoundError):
         corpus.load_directory(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("name", ["../a.memory.json", "/a.memory.json", "a/../../b.md"])
 def test_a_path_stays_inside(name: str, tmp_path: Path) -> None:
     from omsgrain.formats.document import Manifest
-    from omsgrain.formats.mif_ld.convert import Taken, imported
+    from omsgrain.formats.mif_ld.convert import imported
+    from omsgrain.formats.mif_ld.taking import Taken
 
     whole = Manifest("mif-ld", "x", {}, {}, layout="directory")
     entry = {"path": name, "layout": "document", "count": 1}
@@ -155,5 +156,11 @@ def test_from_another_format(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "again.mif.json").read_bytes()) == json.loads(
         example.read_bytes()
     )
-    convert(example, tmp_path / "out", format="mif-ld", strict=True)
+    # What is no memory has no place in files of memories alone, and neither has what needs it.
+    told = convert(example, tmp_path / "out", format="mif-ld", strict=True).losses
+    for name in ("files", "x.mif.ndjson"):
+        assert convert(example, tmp_path / name, format="mif-ld").losses == told
+    convert(tmp_path / "files", tmp_path / "back.mif.json")
+    back = json.loads((tmp_path / "back.mif.json").read_bytes())
+    assert (len(back["memories"]), len(back["todos"])) == (2, 1)
     assert len(tree(tmp_path / "out")) == 3  # two memories, and a todo as one

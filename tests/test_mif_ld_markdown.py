@@ -215,3 +215,31 @@ def test_unknown_members_are_kept_and_told() -> None:
 def test_an_author_of_several() -> None:
     whole = MINIMAL | {"citations": [CITATION | {"author": [CITATION["author"]]}]}
     assert losses_of(whole) == (whole, set())
+
+
+def test_a_link_may_say_how_it_is_shown() -> None:
+    data = (b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
+            b"\n## Relationships\n\n- uses [[rake|the rake]]\n- uses [[can|]]\n")  # fmt: skip
+    loaded = convert.load(data)
+    whole = json.loads(convert.dump(loaded.grains, layout="document").data)
+    assert [one["target"]["@id"] for one in whole["relationships"]] == [
+        "urn:mif:rake", "urn:mif:can"
+    ]  # fmt: skip
+    assert loaded.warnings == ()
+    assert convert.dump(loaded.grains).data == data
+
+
+def test_a_section_that_is_content_is_told() -> None:
+    loaded = convert.load(b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
+                          b"\n## Relationships\n\nIt uses [[y]], and more.\n")  # fmt: skip
+    assert [(one.rule, one.pointer) for one in loaded.warnings] == [("section", "/content")]
+
+
+@pytest.mark.parametrize("front", ["id: 5", "id: [a]", "id: a\ntags: 5", "id: a\ncitations: x",
+                                   "id: a\nentities: {}\nrelationships: 5", "id: a\ntemporal: x",
+                                   "id: ~", "id: a\ntitle: {}"])  # fmt: skip
+def test_front_matter_of_other_types_is_refused_and_no_crash(front: str) -> None:
+    data = f"---\n{front}\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n".encode()
+    for mode in ("schema", "lenient", "extra"):
+        with pytest.raises(DocumentError):
+            convert.load(data, mode=mode)

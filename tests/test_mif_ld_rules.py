@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mif_ld_rules import BASES, CASES, OPTIONS, Case, edited
+from mif_ld_cases import BASES, OPTIONS, Case, edited
+from mif_ld_rules import CASES
 from omsgrain.formats.mif_ld.codes import CODES
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.formats.problems import Problem

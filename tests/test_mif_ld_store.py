@@ -141,3 +141,32 @@ def test_bad_memories_are_told(shell: Shell, tmp_path: Path) -> None:
     assert b"/1/created" in shell.err
     told = shell.json("import", tmp_path / "m.omsg", bad, "--user", USER)
     assert (told["memories_imported"], len(told["errors"])) == (1, 1)
+
+
+def test_a_bad_memory_is_told_once_however_bad_it_is(shell: Shell, tmp_path: Path) -> None:
+    bad = MINIMAL | {"created": "yesterday", "memoryType": "fact", "tags": 5}
+    notes, store = tmp_path / "notes", tmp_path / "m.omsg"
+    (notes / "sub").mkdir(parents=True)
+    files = {"a.jsonld": spelled(bad), "sub/b.jsonld": spelled([MINIMAL, bad]),
+             "c.ndjson": spelled(MINIMAL | {"@id": "urn:mif:c"}) + b"\n" + spelled(bad),
+             "d.jsonld": spelled({"@type": "MemoryCorpus", "records": [
+                 {"kind": "memory", "payload": bad}, bad]})}  # fmt: skip
+    for name, data in files.items():
+        (notes / name).write_bytes(data)
+    told = shell.json("import", store, notes, "--user", USER, "--dry-run")
+    assert told["memories_imported"] == 2
+    assert [(one["pointer"].split("/")[1], one["kind"]) for one in told["errors"]] == [
+        ("a.jsonld", "memory"), ("c.ndjson", "memory"), ("d.jsonld", "memory"),
+        ("d.jsonld", "memory"), ("sub~1b.jsonld", "memory"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [[MINIMAL, FULL], [FULL, MINIMAL]])
+def test_two_versions_of_a_memory_in_one_document(
+    store: og.GrainStore, order: list[dict[str, Any]]
+) -> None:
+    first, second = order
+    assert fates(store, [first, second | {"content": "Another."}]) == ["imported", "updated"]
+    (memory,) = exported(store, strict=True)
+    assert memory["content"] == "Another."
+    assert memory["temporal"]["accessCount"] == FULL["temporal"]["accessCount"]

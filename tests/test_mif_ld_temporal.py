@@ -137,6 +137,15 @@ def test_both_times_are_asked_each_for_itself() -> None:
     assert is_valid(memory(validFrom=None, validUntil=None), at("0001-01-01"))
 
 
+def test_what_was_modified_is_known_since_then_unless_it_says_when() -> None:
+    later, recorded = {"modified": "2026-02-01T00:00:00Z"}, "2026-01-15T00:00:00Z"
+    assert not is_known(memory() | later, at("2026-01-31")) and is_known(memory(), at(START))
+    assert is_known(memory() | later, at("2026-02-01"))
+    assert is_known(memory(recordedAt=recorded) | later, at("2026-01-16"))
+    assert is_known(memory() | {"modified": "2020-01-01T00:00:00Z"}, at(START))
+    assert not is_known(memory() | {"modified": "2020-01-01T00:00:00Z"}, at("2025-01-01"))
+
+
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [

@@ -15,8 +15,9 @@ from jsonschema.validators import extend
 from referencing import Registry, Resource
 
 import mif_ld_documents as documents
+from mif_ld_cases import BASES, GONE, edited
 from mif_ld_documents import FULL, FULL_1X, LOOSE_DECAY, MINIMAL, MINIMAL_1X, ONTOLOGY, REINFORCED
-from mif_ld_rules import BASES, CASES, GONE, edited
+from mif_ld_rules import CASES
 from omsgrain.formats.mif_ld import checks, schemas
 from omsgrain.formats.mif_ld.codes import CODES
 from omsgrain.formats.mif_ld.finding import Finding

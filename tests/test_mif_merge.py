@@ -156,6 +156,38 @@ def test_renaming_takes_all_references_along(store: og.GrainStore) -> None:
     assert current(store, fresh)["derived_from"] == [before.address]
 
 
+@pytest.mark.parametrize("related", [False, True])
+def test_rename_leaves_todos_as_they_were(store: og.GrainStore, related: bool) -> None:
+    maker = MAKERS[0]
+
+    def circle(*more: dict[str, Any]) -> list[dict[str, Any]]:
+        """Todos that wait for one another; the first of them may be about a memory."""
+        about = {"related_memory_ids": [maker.id(1)]} if related else {}
+        waits = [maker.id(n, "todo") for n in (7, 8)]
+        return [
+            maker.todo(8, "brew", blocked_by=waits[:1], **about),
+            maker.todo(7, "fetch", blocked_by=waits[1:]),
+            *more,
+        ]
+
+    def snapshot() -> set[str]:
+        return {grain.address for grain in store if not store.state(grain.address).successors}
+
+    maker.take(store, maker.memory(1, FIRST), todos=circle())
+    before = snapshot()
+    for text in (SECOND, "water"):
+        comes = circle(maker.todo(6, f"drink {text}", parent_id=maker.id(8, "todo")))
+        options: dict[str, Any] = {"merge_strategy": "rename"}
+        report = maker.take(store, maker.memory(1, text), todos=comes, **options)
+        fates_ = [one.fate for one in report.records if one.kind == "todo"]
+        assert set(fates_[:2]) == ({"renamed"} if related else {"unchanged"})
+        assert before <= snapshot()
+        before, held = snapshot(), holdings(store)
+        again = maker.take(store, maker.memory(1, text), todos=comes, **options)
+        assert {one.fate for one in again.records} <= {"unchanged", "duplicate"}
+        assert holdings(store) == held
+
+
 def kept(store: og.GrainStore, maker: Maker) -> dict[str, Any]:
     """The newest document that is kept whole."""
     by_address = {grain.address: grain for grain in store}

@@ -227,3 +227,26 @@ def test_a_replacement_inside_what_it_replaces_is_not_moved_twice() -> None:
     scope = only(ontology(namespaces=spaces)).scope
     assert choose_namespace(scope, "_semantic/x") == "_semantic/plans/x"
     assert choose_namespace(scope, "_semantic/plans/x") == "_semantic/plans/x"
+
+
+@pytest.mark.parametrize(
+    ("traits", "used", "expected"),
+    [
+        # Two say the same; one of them is overridden, the other is not.
+        ({"c": ([], "array"), "d": ([], "array"), "x": (["c", "d"], None), "e": (["c"], "string")},
+         ["x", "e"], None),
+        # Two say the same; one of them overrides a third.
+        ({"c": ([], "array"), "b": ([], "string"), "o": (["c"], "string"),
+          "x": (["b", "o"], None)}, ["x", "c"], "string"),
+    ],
+)  # fmt: skip
+def test_definitions_that_are_equal_count_each(
+    traits: dict[str, Any], used: list[str], expected: str | None
+) -> None:
+    raw = {name: {"extends": ups, "fields": {} if kind_ is None else {"f": {"type": kind_}}}
+           for name, (ups, kind_) in traits.items()}  # fmt: skip
+    found = of(ontology(traits=raw, entity_types=[kind("thing", traits=used)]))
+    whole = found.known[0].traits.of_type(found.known[0].ontology.types["thing"])
+    assert ("f" in whole.conflicts) is (expected is None)
+    if expected is not None:
+        assert whole.fields["f"].schema == {"type": expected}

@@ -14,6 +14,7 @@ __all__ = [
     "Coming",
     "HeldFile",
     "Marks",
+    "Outline",
     "Tail",
     "__version__",
     "address",
@@ -42,6 +43,7 @@ __all__ = [
     "fingerprint",
     "header",
     "json_member",
+    "json_members",
     "mask_times",
     "measure_frame",
     "millis",
@@ -56,6 +58,8 @@ __all__ = [
     "prove_many",
     "registry_json",
     "sealed_header",
+    "spell_json",
+    "spell_time",
     "split_block",
     "stored_blobs",
     "term",
@@ -65,6 +69,7 @@ __all__ = [
     "unpack_floats",
     "unpack_frame",
     "user_ids",
+    "usual_seconds",
     "verify",
     "verify_many",
 ]
@@ -141,6 +146,12 @@ def parse_json(
     text: bytes, depth: int = 128, canonical: bool = False, without: str | None = None
 ) -> tuple[Any, bytes | None]: ...
 def json_member(text: bytes, names: list[str]) -> tuple[str, str | None] | None: ...
+def json_members(
+    text: bytes, names: list[str], until: list[str]
+) -> list[tuple[str, str | None]]: ...
+def spell_json(value: Any) -> bytes | None: ...
+def usual_seconds(text: str) -> int | None: ...
+def spell_time(millis: int) -> str | None: ...
 def pack_floats(values: list[Any]) -> tuple[bytes, bool] | None: ...
 def unpack_floats(data: bytes) -> list[float]: ...
 def canonical_json(text: bytes, without: str | None = None, depth: int = 128) -> bytes: ...
@@ -159,6 +170,7 @@ class Batch:
     def blobs(self) -> list[bytes]: ...
     def item(self, i: int) -> tuple[str, bytes]: ...
     def indices(self) -> list[int]: ...
+    def is_like(self, items: list[dict[str, Any]], ordered: bool) -> list[bool]: ...
     def errors(self) -> list[tuple[int, int | None, OmsError]]: ...
     def warnings(self) -> list[tuple[int, int | None, str]]: ...
 
@@ -175,6 +187,24 @@ class HeldFile:
 class Marks:
     def __new__(cls, marks: list[bytes]) -> Marks: ...
     def find(self, blobs: list[bytes]) -> list[int]: ...
+
+# name, kind, of what it is made, how its texts look, known values, least, most, nullable, needed
+_Field = tuple[
+    str,
+    str,
+    str | None,
+    str | tuple[str, str] | None,
+    Sequence[str],
+    float | None,
+    float | None,
+    bool,
+    bool,
+]
+
+@final
+class Outline:
+    def __new__(cls, shapes: list[tuple[str, list[_Field]]]) -> Outline: ...
+    def fits(self, shape: str, value: Any) -> bool: ...
 
 @final
 class Tail:

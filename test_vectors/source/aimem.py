@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jcs
-
 from omsgrain.conformance.faults import FAULTS, TEXTS
 from omsgrain.conformance.goods import GOODS
 from omsgrain.conformance.sample import bundle, edited

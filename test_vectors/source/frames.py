@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 
 import oracle
-
 from source.types import AT
 
 COMPRESSED, CBOR = 4, 32

@@ -14,7 +14,6 @@ from typing import Any
 
 import mif1_documents as mif1
 import mif2_documents as mif2
-
 from omsgrain import formats
 from omsgrain.conformance.sample import GONE, edited
 from omsgrain.errors import OmsError

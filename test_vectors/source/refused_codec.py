@@ -6,7 +6,6 @@ from __future__ import annotations
 import struct
 
 import oracle
-
 from source.forms import Vector, refused_read
 from source.frames import CBOR, MSGPACK, blob, cbor, msgpack
 

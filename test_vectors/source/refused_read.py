@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 
 import oracle
-
 from source.forms import Vector, refused_read
 from source.frames import COMPRESSED, MSGPACK, blob, bomb, msgpack, raw_frame, sizeless_frame
 from source.types import AT, HASH

@@ -200,6 +200,8 @@ def import_mg(
     if named in ("mif1", "mif2", "mif-ld") or own["passphrase_file"] is not None:
         others = [name for name in formats.IMPORT if name != "dry_run"]
         formats.refuse_given(mif.DOCUMENTS, "errors", *others)
+        if named != "mif-ld":
+            formats.refuse_given("a document of MIF 1.0 or 2.0", "mode")
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
         own["dry_run"] = given["dry_run"]
         return mif.import_document(store, file, as_json, **own)

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from omsgrain.cli import output
+from omsgrain.cli.mif import mode_option, shape_option
 from omsgrain.cli.opening import trust_options
 from omsgrain.formats.problems import DocumentError
 
@@ -191,7 +192,9 @@ def export_bundle(store: Path, file: Path, as_json: bool, **given: Any) -> None:
 def warn(warnings: list[dict[str, Any]]) -> None:
     """Print the first warnings to stderr, and how many there are."""
     for one in warnings[:SHOWN]:
-        where = f" (at {one['pointer']})" if one.get("pointer") else ""
+        line = f"line {one['line']}" if one.get("line") is not None else ""
+        place = " ".join(part for part in (line, one.get("pointer")) if part)
+        where = f" (at {place})" if place else ""
         click.echo(output.safe(f"warning: {one['rule']}: {one['message']}{where}"), err=True)
     if len(warnings) > SHOWN:
         click.echo(f"… and {len(warnings) - SHOWN} more warnings", err=True)
@@ -224,7 +227,9 @@ def _counts(records: dict[str, int]) -> str:
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
               help="Of MIF in JSON-LD; by default told by TARGET's name.")  # fmt: skip
+@shape_option
 @click.option("--local", is_flag=True, help="With memories of the namespace _local.")
+@mode_option
 @click.option("--user", "--tenant", "user_id", metavar="ID",
               help="Whose document it is, if nothing says.")  # fmt: skip
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
@@ -262,6 +267,7 @@ def convert(
     if as_json:
         output.emit(told)
         return 0
+    warn(told["warnings"])
     tell_losses(done.losses, len(done.losses))
     click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
     return 0

@@ -20,13 +20,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 10  # records and warnings printed one by one; the rest are counted
 DOCUMENTS = "a MIF document"
 STRATEGIES = ("skip_duplicates", "overwrite", "rename")
-IMPORT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user")
-EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file", "local")
+IMPORT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user", "mode")
+EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file", "local", "shape")
 """The options that only these documents have."""
 SHARED = ("since", "include_embeddings", "strict")
 """Those that bundles have as well."""
-CHANGING = (*SHARED, "layout", "include_graph", "redact_pii")
+CHANGING = (*SHARED, "layout", "include_graph", "redact_pii", "shape")
 """Those that a document which is given back as it came has no use for."""
+
+mode_option = click.option(
+    "--mode",
+    type=click.Choice(("schema", "lenient", "extra")),
+    help="How strict MIF in JSON-LD is judged, as validate has it; by default schema.",
+)
+"""Of all commands that read such documents."""
+
+shape_option = click.option(
+    "--shape",
+    type=click.Choice(("0.1", "1.x")),
+    help="Of MIF in JSON-LD: what memories are brought into; by default each has its own, or 0.1.",
+)
+"""Of all commands that write such documents."""
 
 _passphrase = click.option(
     "--passphrase-file",
@@ -46,6 +60,7 @@ def import_options(command: F) -> F:
                      default=STRATEGIES[0], show_default=True,
                      help="What becomes of a record whose id or text is stored already."),
         click.option("--user", metavar="ID", help="Whose memory a MIF document becomes."),
+        mode_option,
     ):  # fmt: skip
         command = option(command)
     return command
@@ -55,6 +70,7 @@ def export_options(command: F) -> F:
     """What only the export of such a document is told."""
     for option in (
         _passphrase,
+        shape_option,
         click.option("--local", is_flag=True, help="With memories of the namespace _local."),
         click.option("--document", metavar="ID",
                      help="Give this document back, as it was imported."),
@@ -90,6 +106,8 @@ def import_document(store: Path, file: Path, as_json: bool, **given: Any) -> int
     from omsgrain.ops import mif
 
     secret = passphrase(given.pop("passphrase_file"))
+    if given["mode"] is None:
+        del given["mode"]
     if secret is not None:
         given |= {"passphrase": secret, "format": "mif1"}
     with output.progress(None, "records", as_json):

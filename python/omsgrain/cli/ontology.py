@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.validate import line
+from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _tell(report: Report) -> None:
     what = "good" if report.ok else f"{errors} error{'s' * (errors != 1)}"
     also = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
     name = f" ({report.ontology})" if report.ontology else ""
-    click.echo(output.safe(f"{report.source}{name}: {what}{also}"))
+    click.echo(output.safe(flat(f"{report.source}{name}: {what}{also}")))
 
 
 @ontology.command(short_help="Show all that an ontology comes to.")

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Say what is wrong with documents, and how it is mended.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                type=click.Path(exists=True, dir_okay=False, readable=True,
-                                path_type=Path))  # fmt: skip
+                type=click.Path(exists=True, readable=True, path_type=Path))  # fmt: skip
 @click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
               show_default=True, help="As strict as the schemas; lenient with citations; or with "
               "warnings of what the schemas let pass.")  # fmt: skip
@@ -39,17 +38,19 @@ def validate(
     Of MIF in JSON-LD: memories of shape 0.1 and 1.x, citations, references to entities,
     ontologies, also in YAML; one in a file, several in an array, by lines or in a corpus, and
     memories in Markdown. Documents of other formats are judged by their own rules, as verify does.
+    Of a directory, the files that are called as those of memories are.
 
     Each defect is told once, with a code that does not change. In mode lenient, a citation that
     cannot be mended is an error, and the memory stands without it.
 
     The exit code is that of the first file with an error; one that is nothing known is one.
     """
+    from omsgrain.ops.validate import files_of
     from omsgrain.ops.validate import validate as validate_file
 
-    found = []
-    with output.progress(len(files), "files", as_json or quiet) as advance:
-        for file in files:
+    found, listed = [], list(files_of(files))
+    with output.progress(len(listed), "files", as_json or quiet) as advance:
+        for file in listed:
             found.append(validate_file(file, strict_published=published, **given))
             advance(1)
     if as_json:
@@ -72,7 +73,12 @@ def _tell(checked: Checked, quiet: bool) -> None:
         click.echo(output.safe(f"warning: {line(checked.name, problem)}"), err=True)
     if not quiet and not checked.exit_code:
         many = "" if checked.documents == 1 else f", {checked.documents} documents"
-        click.echo(output.safe(f"{checked.name}: {checked.format}{many}, good"))
+        click.echo(output.safe(flat(f"{checked.name}: {checked.format}{many}, good")))
+
+
+def flat(text: str) -> str:
+    """A text on one line: a name or a key with a line end must not look like another finding."""
+    return text.replace("\n", "\\n")
 
 
 def line(name: str, problem: Problem) -> str:
@@ -85,4 +91,4 @@ def line(name: str, problem: Problem) -> str:
     if value is None and problem.expected is not None:
         got = f" (expected {problem.expected})"
     hint = getattr(problem, "hint", "")
-    return f"{where}: {problem.message}{got}.{' ' if hint else ''}{hint} [{problem.rule}]"
+    return flat(f"{where}: {problem.message}{got}.{' ' if hint else ''}{hint} [{problem.rule}]")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
+from omsgrain.store import due
 from omsgrain.store.base import Entry, Reader, Store, pages
 from omsgrain.store.state import State
 from omsgrain.store.tables import MARK
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
     from omsgrain.privacy import Purpose
 
-__all__ = ["SHARING", "check", "told", "under_rules", "whole"]
+__all__ = ["SHARING", "check", "over", "told", "under_rules", "whole"]
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
@@ -53,6 +54,22 @@ def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tup
     if settings.preset is None:
         return ()
     return settings.preset.check_export(grain, purpose=purpose)
+
+
+def over(reader: Reader, now: int) -> frozenset[int]:
+    """The numbers of the grains whose time is over: they leave in no format.
+
+    A consent or another term under which they were imported lets nobody keep them any longer. They
+    are there until ``run_due_erasures``, perhaps since something keeps them.
+
+    Args:
+        reader: a snapshot.
+        now: ms since 1970.
+    """
+    entries = due.due(reader, now)
+    return frozenset(
+        one.seq for one in entries if one.kind == due.RETENTION and one.seq is not None
+    )
 
 
 def told(state: State) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from omsgrain.grain import Grain
 from omsgrain.store import signatures
 from omsgrain.store.base import Entry, Reader, Writer, damaged, pages
 from omsgrain.store.state import RESTRICTED
-from omsgrain.store.tables import SEQUENCE, STATES
+from omsgrain.store.tables import HOLDS, SEQUENCE, STATES
 
 if TYPE_CHECKING:
     from omsgrain.container import Written
@@ -65,7 +65,9 @@ class Moving(Finding, Putting, Changing):
             purpose: why, for the rules of presets and profiles: ``move`` to another store of the
                 same house, ``access`` by the person it is about, ``transfer``, or ``sale``.
             **filters: those of ``query``, with past grains unless ``current=True``; without any,
-                all grains. Restricted grains go along to ``move`` and for ``access`` only.
+                all grains. Restricted grains go along to ``move`` and for ``access`` only; what
+                may be kept no longer leaves for no purpose, unless somebody holds it and it goes
+                along to ``move`` or for ``access``.
 
         Raises:
             IntegrityError: a stored grain, or a signature, is damaged.
@@ -99,11 +101,9 @@ class Moving(Finding, Putting, Changing):
             )
         states: dict[str, Mapping[str, Any]] = {}
         rules: set[str] = set()
-        stays = frozenset() if purpose in ("move", "access") else self._restricted()
-        for grain in self._marked(filters):
+        stays = self._staying(purpose)
+        for grain in self._marked(filters, stays):
             state = self.state(grain.address)
-            if state.restricted and stays:
-                continue
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
@@ -118,16 +118,16 @@ class Moving(Finding, Putting, Changing):
             told["review"] = ",".join(sorted(rules))[:256]
         self._store.write(lambda w: self._note(w, "export", [], details=told))
 
-    def _marked(self, filters: dict[str, Any]) -> Iterator[Grain]:
+    def _marked(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[Grain]:
         """The chosen grains that have a state, or that a rule may keep here."""
         if filters or self._settings.preset is not None:
             for page in self._chosen(filters):
-                yield from self._opened(seq for seq, _ in page)
+                yield from self._opened(seq for seq, _ in page if seq not in stays)
             return
         with self._store.read() as reader:
             seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
             seqs |= leaving.under_rules(reader)
-        for seq in sorted(seqs):
+        for seq in sorted(seqs - stays):
             yield from self._opened([seq])
 
     def _opened(self, seqs: Iterable[int]) -> list[Grain]:
@@ -135,11 +135,15 @@ class Moving(Finding, Putting, Changing):
         with self._store.read() as reader:
             return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
 
-    def _restricted(self) -> frozenset[int]:
-        """The numbers of the grains that are kept, and not used."""
+    def _staying(self, purpose: Purpose) -> frozenset[int]:
+        """The numbers of the grains that do not leave: of no use, or only to be erased."""
         with self._store.read() as reader:
+            over = leaving.over(reader, self._settings.clock())
+            if purpose in ("move", "access"):
+                # What a hold keeps is evidence, and must not be left behind.
+                return frozenset(s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
             rows = reader.rows(STATES)
-            return frozenset(SEQUENCE.unpack(k)[0] for k, row in rows if row[0] & RESTRICTED)
+            return over.union(SEQUENCE.unpack(k)[0] for k, row in rows if row[0] & RESTRICTED)
 
     def _packed(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[Block]:
         """The chosen grains as they stand in a file."""

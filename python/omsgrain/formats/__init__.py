@@ -8,7 +8,11 @@ times       times as text
 source      the side channel of a grain that was a record
 packed      embeddings that came as arrays of numbers
 raw         what is too large for one grain
+orders      the order of a record's keys
+kinds       how records of one kind become grains
 records     records of any format as grains, and back
+listed      documents whose records stand in arrays
+shapes      objects by tables of their fields
 exact       how a text is spelled
 document    a whole document: records, and a manifest of what stood around them
 sniff       which format a document is of
@@ -95,8 +99,8 @@ def dump(
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
         **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
-            ``user_id`` and ``exported_at``. With ``local`` memories of the namespace
-            ``_local`` leave too.
+            ``user_id`` and ``exported_at``; of MIF in JSON-LD also ``shape``. With ``local``
+            memories of the namespace ``_local`` leave too.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -128,7 +132,8 @@ def dump(
             options.pop("user_id", None) or options.get("tenant_id") or only
         )
     elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
-        raise SchemaError("the document says itself whose it is, and when it was made")
+        says = "a document of its own format keeps whose it is, and when it was made"
+        raise SchemaError(says, field="/user_id", expected="neither")
     else:
         options.pop("strict", None)  # a document of its own format has nothing besides
     written: Dump = own.dump(listed, dict(vectors or {}), **options)

@@ -20,6 +20,8 @@ from omsgrain.formats import raw
 from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import KEY, Source, apply, same
+from omsgrain.formats.source import spell as spell_plain
+from omsgrain.formats.texts import Texts
 from omsgrain.grain import Grain, make
 
 __all__ = [
@@ -86,6 +88,7 @@ class Import:
         vectors: the embeddings, by address of the record's grain.
         warnings: what was taken although it looks wrong.
         problems: the records that were not taken, each with its pointer, and why.
+        dropped: what was left out of the records that were taken.
     """
 
     format: str
@@ -93,6 +96,7 @@ class Import:
     vectors: dict[str, Vector] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
+    dropped: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ def manifest(
         make(base | {"context": context, _ADDRESSES: digests})
         for context, digests in _paged(found.arrays)
     ]
-    envelope = json.dumps(found.envelope, separators=(",", ":")).encode("ascii")
+    envelope = spell_plain(found.envelope)
     parts: list[Grain] = []
     if len(envelope) > _LARGEST:
         parts = raw.split(envelope, created_at=created_at, user_id=user_id)
@@ -173,7 +177,7 @@ def manifest(
         kept = raw.split(text, created_at=created_at, user_id=user_id)
         whole[_TEXT] = _digests(kept)
     if ids := sorted(keyed):
-        spelled_ids = json.dumps(ids, separators=(",", ":")).encode("ascii")
+        spelled_ids = spell_plain(ids)
         if len(spelled_ids) <= _LISTED:
             whole[_KEYED] = spelled_ids
         else:
@@ -268,7 +272,7 @@ def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
 
 def lift(
     document: dict[str, Any], pointers: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Take the arrays of records out of a document.
 
     Args:
@@ -276,18 +280,19 @@ def lift(
         pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
 
     Returns:
-        The document with these arrays empty, and the arrays by pointer.
+        The document with these arrays empty, and the arrays by pointer: lists, or `Texts`.
     """
-    envelope, arrays = document, {}
+    envelope: dict[str, Any] = document
+    arrays: dict[str, Any] = {}
     for pointer in pointers:
         array = _at(document, pointer)
-        if isinstance(array, list):
+        if isinstance(array, list | Texts):
             arrays[pointer] = array
             envelope = _with(envelope, pointer, [])
     return envelope, arrays
 
 
-def fill(envelope: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
+def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Put the arrays of records into a document again; the other way of `lift`.
 
     Raises:
@@ -307,7 +312,7 @@ def _at(value: Any, pointer: str) -> Any:
     return value
 
 
-def _with(document: dict[str, Any], pointer: str, array: list[Any]) -> dict[str, Any]:
+def _with(document: dict[str, Any], pointer: str, array: Any) -> dict[str, Any]:
     """The document with another array; only what leads to it is copied."""
     *way, last = _keys(pointer)
     whole = place = dict(document)

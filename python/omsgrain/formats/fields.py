@@ -1,47 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a grain makes of fields, and whether they come back from it as they were given."""
+"""What a grain makes of fields, and whether records are the same."""
 
 from __future__ import annotations
 
-import math
 import unicodedata
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 from omsgrain.formats.source import difference, same
 
-__all__ = ["Fields", "composed", "is_equal", "is_like", "stripped"]
-
-_SIMPLE: Final = frozenset((str, int, bool, bytes))  # equal if they are of one type and ==
+__all__ = ["Fields", "composed", "is_equal", "stripped"]
 
 Fields = dict[str, Any]
-
-
-def is_like(read: Mapping[str, Any], given: Fields, ordered: bool) -> bool:
-    """Whether fields came back from a grain as they were given."""
-    if read != given:
-        return False
-    for key, value in given.items():
-        if type(value) not in _SIMPLE and not _is_typed(read[key], value, ordered):
-            return False
-        if type(value) is not type(read[key]):
-            return False
-    return True
-
-
-def _is_typed(read: Any, given: Any, ordered: bool) -> bool:
-    """Whether values that are equal are the same: 1 is equal to 1.0, to True, and 0.0 to -0.0."""
-    if type(read) is not type(given):
-        return False
-    if isinstance(given, float):
-        return math.copysign(1.0, read) == math.copysign(1.0, given)
-    if isinstance(given, list):
-        return all(_is_typed(one, other, ordered) for one, other in zip(read, given, strict=True))
-    if isinstance(given, dict):
-        if ordered and list(read) != list(given):
-            return False
-        return all(_is_typed(read[key], value, ordered) for key, value in given.items())
-    return True
 
 
 def is_equal(one: Any, other: Any, ordered: bool) -> bool:

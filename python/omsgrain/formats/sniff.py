@@ -33,11 +33,12 @@ CONTAINER: Final = "mg"
 _HEAD: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
 _VERSION: Final = "mif_version"
-_SCHEMA: Final = ("$schema", SCHEMA)
 _ONE = re.compile(r"1(?:\.|$)")
 # What a memory of MIF in JSON-LD says of itself, wherever it stands in an array or by lines.
 _LD: Final = "mif-ld"
 _LD_MEMBERS: Final = ["@type", "@id", "memoryType", "conceptType"]
+_SAYS: Final = ["format", _VERSION]
+_NAMES: Final = [*_SAYS, "encryption", "$schema", *_LD_MEMBERS]
 _LD_SAID = re.compile(
     rb'"(?:memoryType|conceptType|citationType)"[ \t\r\n]*:|"@id"[ \t\r\n]*:[ \t\r\n]*"urn:mif:'
     rb'|"@type"[ \t\r\n]*:[ \t\r\n]*(?:\[[^\]]{0,200})?'
@@ -115,21 +116,23 @@ def _told(data: bytes) -> str | None:
             return _LD
         return "mif1" if looks_like_yaml(data) else None
     text = data.removeprefix(_BOM)
-    name, value = _core.json_member(text, ["format", _VERSION]) or ("", None)
-    if name == "format" and (told := _of(value, None)) is not None:
+    found = dict(_core.json_members(text, _NAMES, _SAYS))
+    if (told := _of(found.get("format"), None)) is not None:
         return told
-    if name != _VERSION:
-        name, value = _core.json_member(text, [_VERSION]) or ("", None)
-    if value is None and name:
-        document = _json(text)  # a number, say
-        value = document.get(_VERSION) if isinstance(document, dict) else None
-    if (told := _of(None, value)) is not None:
-        return told
+    if "format" in found:
+        found = dict(_core.json_members(text, _NAMES, [_VERSION]))
+    if _VERSION in found:
+        value: Any = found[_VERSION]
+        if value is None:
+            document = _json(text)  # a number, say
+            value = document.get(_VERSION) if isinstance(document, dict) else None
+        if (told := _of(None, value)) is not None:
+            return told
+        found = dict(_core.json_members(text, _NAMES, []))
     # An envelope as the SEP draws it says nothing else.
-    sealed = _core.json_member(text, ["encryption"]) == ("encryption", None)
-    if sealed or _core.json_member(text, ["$schema"]) == _SCHEMA:
+    if found.get("encryption", "") is None or found.get("$schema") == SCHEMA:
         return "mif1"
-    alike = _core.json_member(text, _LD_MEMBERS) is not None
+    alike = not found.keys().isdisjoint(_LD_MEMBERS)
     return _LD if alike and _LD_SAID.search(text) else None
 
 

@@ -27,10 +27,21 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from omsgrain import _core
 from omsgrain.errors import FormatError
 from omsgrain.grain import Grain
 
-__all__ = ["KEY", "Difference", "Json", "Source", "apply", "difference", "same"]
+__all__ = [
+    "KEY",
+    "Difference",
+    "Json",
+    "Source",
+    "apply",
+    "difference",
+    "same",
+    "spell",
+    "spelled",
+]
 
 KEY = "x_src"
 _spell = json.JSONEncoder(separators=(",", ":")).encode
@@ -65,16 +76,8 @@ class Source:
 
     def to_bytes(self) -> bytes:
         """The value of ``x_src``."""
-        value: dict[str, Any] = {"f": self.format, "k": self.kind, "id": self.id}
-        if self.residual is not None:
-            value["r"] = self.residual
-        if self.parts:
-            value["p"] = list(self.parts)
-        if self.hash is not None:
-            value["h"] = self.hash
-        if self.packed is not None:
-            value["e"] = self.packed
-        return _spell(value).encode("ascii")
+        known = (self.residual, list(self.parts), self.hash, self.packed)
+        return spelled(self.format, self.kind, self.id, *known)
 
     @classmethod
     def of(cls, grain: Grain) -> Source | None:
@@ -100,6 +103,33 @@ class Source:
         )
 
 
+def spelled(
+    format: str,
+    kind: str,
+    id: str,
+    residual: Difference | None,
+    parts: list[str],
+    hash: str | None,
+    packed: str | None,
+) -> bytes:
+    """The value of ``x_src`` for what `Source` has, without one in between."""
+    value: dict[str, Any] = {"f": format, "k": kind, "id": id}
+    if residual is not None:
+        value["r"] = residual
+    if parts:
+        value["p"] = parts
+    if hash is not None:
+        value["h"] = hash
+    if packed is not None:
+        value["e"] = packed
+    return spell(value)
+
+
+def spell(value: Json) -> bytes:
+    """The text of a value, in ASCII and without spaces."""
+    return _core.spell_json(value) or _spell(value).encode("ascii")
+
+
 def same(one: Json, other: Json) -> bool:
     """Whether two values are the same to the last sign: 1 is not 1.0, nor 0.0 what -0.0 is."""
     if type(one) is not type(other):
@@ -121,6 +151,8 @@ def difference(rebuilt: Json, original: Json, *, ordered: bool = True) -> Differ
         original: what there was.
         ordered: whether the order of keys tells anything.
     """
+    if rebuilt is original:
+        return None
     if isinstance(rebuilt, dict) and isinstance(original, dict):
         return _of_objects(rebuilt, original, ordered)
     if (

@@ -7,15 +7,16 @@ Spec: RFC 3339 §5.6, ISO 8601
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, NamedTuple
+
+from omsgrain import _core
 
 __all__ = ["LAST", "Instant", "of_grain", "parse", "spell"]
 
 LAST: Final = 0xFFFF_FFFF * 1000
 """The last ms that a grain's header can hold: its seconds have 32 bits."""
 
-_USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 # The extended form and the basic one; seconds can be left out, and have a fraction.
 _TIME = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
@@ -52,11 +53,8 @@ def parse(text: str, *, floating: bool = False) -> Instant | None:
         floating: also take what says no offset, as if it were UTC, and a date alone, as the
             beginning of its day.
     """
-    if _USUAL.fullmatch(text):  # nearly all are
-        try:
-            return Instant(_seconds(datetime.fromisoformat(text[:19])), "")
-        except ValueError:
-            pass  # the 60th second
+    if (usual := _core.usual_seconds(text)) is not None:  # nearly all are
+        return Instant(usual, "")
     if floating and _DATE.fullmatch(text):
         text += "T00:00Z" if "-" in text else "T0000Z"
     found = _TIME.fullmatch(text)
@@ -78,10 +76,15 @@ def parse(text: str, *, floating: bool = False) -> Instant | None:
 
 
 def spell(millis: int) -> str:
-    """Write a time: in whole seconds where it is, else with three digits behind the point."""
-    seconds, rest = divmod(millis, 1000)
-    whole = (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    return f"{whole}.{rest:03}Z" if rest else f"{whole}Z"
+    """Write a time: in whole seconds where it is, else with three digits behind the point.
+
+    Raises:
+        OverflowError: it is of no year from 1 to 9999.
+    """
+    text = _core.spell_time(millis)
+    if text is None:
+        raise OverflowError("a time of no year from 1 to 9999")
+    return text
 
 
 def of_grain(instant: Instant | None) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from unicodedata import normalize
 
 from omsgrain import _core
+from omsgrain.engine import leaving
 from omsgrain.engine.rights.orders import under_way
 from omsgrain.engine.searching import sealer_of
 from omsgrain.errors import (
@@ -64,8 +65,8 @@ class Page:
         weight: bytes of what was read.
     """
 
-    def __init__(self, reader: Reader, tenant: str) -> None:
-        self._reader, self._tenant = reader, tenant
+    def __init__(self, reader: Reader, tenant: str, over: frozenset[int] = frozenset()) -> None:
+        self._reader, self._tenant, self._over = reader, tenant, over
         self.models = models(reader)
         self.weight = 0
 
@@ -73,10 +74,10 @@ class Page:
         """Return a grain of the tenant that another one names.
 
         Raises:
-            NotFoundError: it is not there, or is somebody else's.
+            NotFoundError: it is not there, or is somebody else's, or may be kept no longer.
         """
         (seq,) = self._reader.find([_core.parse_address(address)])
-        grain = None if seq is None else self._reader.grain(seq)
+        grain = None if seq is None or seq in self._over else self._reader.grain(seq)
         if grain is None or grain.get("user_id") != self._tenant:
             raise NotFoundError("a part of a record is not there")
         self.weight += len(grain.blob)
@@ -120,7 +121,7 @@ class Page:
 
 
 class Memory:
-    """The current grains of a tenant.
+    """The current grains of a tenant, without those that may be kept no longer.
 
     Args:
         store: where.
@@ -145,7 +146,9 @@ class Memory:
         with self._open() as reader:
             self._erasures = tombstones.times(reader, "identity", self._tenant)
             doomed = under_way(reader, self._tenant)
-            found = array("Q", (seq for seq in self._current(reader) if seq > doomed))
+            self._over = over = leaving.over(reader, store._settings.clock())
+            seqs = (seq for seq in self._current(reader) if seq > doomed and seq not in over)
+            found = array("Q", seqs)
         rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
         self.seqs = found if rising else array("Q", sorted(found))
 
@@ -202,7 +205,7 @@ class Memory:
             start = at
             self._alive()
             with self._open() as reader:
-                page = Page(reader, self._tenant)
+                page = Page(reader, self._tenant, self._over)
                 while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:
                     seq = seqs[at]
                     at += 1

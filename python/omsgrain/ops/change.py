@@ -58,9 +58,11 @@ def mark(
 def delete(
     store: Path, address: str, *, reason: str | None = None, actor: str | None = None
 ) -> None:
-    """Take a grain out; errors are those of ``GrainStore.delete``."""
+    """Take a grain out, with what documents keep of it; errors as ``GrainStore.delete``."""
+    from omsgrain.ops import removing
+
     with writable(store, actor) as grains:
-        grains.delete(address, reason=reason)
+        removing.delete(grains, address, reason=reason)
 
 
 def hold(

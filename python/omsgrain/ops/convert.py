@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from omsgrain import container, formats
@@ -20,11 +20,11 @@ from omsgrain.formats.aimem.limits import LIMITS
 from omsgrain.formats.mif1.envelope import is_sealed
 from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
-from omsgrain.formats.mif_ld import corpus
-from omsgrain.formats.problems import DocumentError
+from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, Sniffed, sniff_file
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
+from omsgrain.ops import linked
 from omsgrain.ops.opening import resolver_in_use
 from omsgrain.ops.writing import NewFiles, refuse_existing
 
@@ -40,18 +40,22 @@ class Converted:
         target: the one that was written.
         grains: through how many grains it went.
         losses: what the target cannot hold.
+        warnings: what was read of the source although it looks wrong.
     """
 
     source: str
     target: str
     grains: int
     losses: list[Loss] = field(default_factory=list)
+    warnings: tuple[Problem, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON-ready values."""
         lost = [{"record": one.record, "field": one.field, "reason": one.reason}
                 for one in self.losses]  # fmt: skip
-        return {"from": self.source, "to": self.target, "grains": self.grains, "losses": lost}
+        warned = [one.to_dict() for one in self.warnings]
+        return {"from": self.source, "to": self.target, "grains": self.grains, "losses": lost,
+                "warnings": warned}  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -67,7 +71,7 @@ class Handler(NamedTuple):
     Attributes:
         suffixes: how they are called.
         read: makes grains of a file; the second argument says whether it comes by lines, the last
-            one what opens it.
+            one what opens it, or how it is judged.
         write: writes a file, and says what it cannot hold.
     """
 
@@ -84,6 +88,7 @@ def convert(
     replace: bool = False,
     passphrase: str | None = None,
     encrypt: bool = False,
+    mode: str | None = None,
     **options: Any,
 ) -> Converted:
     """Convert a file; the whole of it is in memory.
@@ -97,6 +102,8 @@ def convert(
         replace: a target that is there.
         passphrase: opens the source, if it is encrypted.
         encrypt: encrypt the target, which is of MIF 1.0, so that the passphrase opens it.
+        mode: how strict memories of MIF in JSON-LD are judged: ``schema``, which is the default,
+            ``lenient`` or ``extra``. What mode lenient leaves out is lost.
         **options: those of ``formats.dump``; of no use are those that the format has not. Of MIF
             in JSON-LD ``layout`` can be ``directory`` too.
 
@@ -117,16 +124,21 @@ def convert(
     found = Sniffed("mif-ld", False) if source.is_dir() else sniff_file(source)
     if format is None and to == "mif2" and found.format == "mif1":
         to = "mif1"  # another layout of the same
-    if to != "mif-ld" and options.pop("layout", None) is not None:
-        raise SchemaError("only MIF in JSON-LD is asked for its layout", field="/layout")
+    for name in ("layout", "shape") if to != "mif-ld" else ():
+        if options.pop(name, None) is not None:
+            raise SchemaError(f"only MIF in JSON-LD is asked for its {name}", field=f"/{name}")
     if encrypt and (to != "mif1" or passphrase is None):
         raise SchemaError("only MIF 1.0 is encrypted, and with a passphrase", field="/encrypt")
+    if mode is not None and found.format != "mif-ld":
+        raise SchemaError("only MIF in JSON-LD is judged by a mode", field="/mode")
     secret = {} if passphrase is None else {"passphrase": passphrase}
     # What encrypts the target opens the source too, if that is encrypted.
     opens = secret if _is_sealed(source, found.format) or not encrypt else {}
+    if mode is not None:
+        opens = {"mode": mode}
     read, losses = FORMATS[found.format].read(source, found.lines, opens)
     losses += FORMATS[to].write(read, target, replace, options | (secret if encrypt else {}))
-    return Converted(found.format, to, len(read.grains), losses)
+    return Converted(found.format, to, len(read.grains), losses, read.warnings)
 
 
 def _is_sealed(source: Path, format: str) -> bool:
@@ -254,57 +266,8 @@ def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
     return read, write
 
 
-def _read_mif_ld(path: Path, _: bool, __: dict[str, Any]) -> Found:
-    if path.is_dir():
-        found = corpus.load_directory(path)
-    else:
-        with path.open("rb") as source:
-            data = source.read(MIF_LIMITS.document + 1)
-        found = formats.load(data, format="mif-ld", shape=corpus.shape_of_name(path.name))
-    lost = [Loss(one.pointer, "record", f"it was left out: {one.rule}")
-            for one in found.problems]  # fmt: skip
-    return Found(found, lost)
-
-
-def _write_mif_ld(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
-    wanted = {name: value for name, value in options.items() if value is not None}
-    wanted.pop("producer", None)
-    layout = wanted.pop("layout", None) or _layout_of_name(path)
-    markdown = layout == "markdown" and not path.name.endswith(".md")
-    if layout == corpus.DIRECTORY or markdown:
-        return _write_directory(read, path, replace, markdown, wanted)
-    dumped = formats.dump(read, format="mif-ld", layout=layout, **wanted)
-    with NewFiles(replace=replace) as files:
-        files.add(path, [dumped.data])
-    return dumped.losses
-
-
-def _write_directory(
-    read: Import, path: Path, replace: bool, markdown: bool, options: dict[str, Any]
-) -> list[Loss]:
-    """Files of memories below a directory, which appear together."""
-    local, losses = bool(options.pop("local", False)), list[Loss]()
-    from omsgrain.formats.across.convert import is_foreign
-
-    if is_foreign(read.grains, "mif-ld"):
-        dumped = formats.dump(read, format="mif-ld", layout="array", local=local, **options)
-        read, losses = formats.load(dumped.data, format="mif-ld"), dumped.losses
-    with NewFiles(replace=replace) as files:
-
-        def write(name: PurePosixPath, data: bytes) -> None:
-            file = path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            files.add(file, [data])
-
-        return losses + corpus.write_files(read.grains, write, markdown=markdown, local=local)
-
-
-def _layout_of_name(path: Path) -> str | None:
-    """How memories stand in a file that is called so; by default as they stood."""
-    if path.is_dir() or not path.suffix:
-        return corpus.DIRECTORY
-    ends = {".md": "markdown", ".ndjson": "lines", ".json": "document"}
-    return ends.get(path.suffix)
+def _read_linked(path: Path, _: bool, options: dict[str, Any]) -> Found:
+    return Found(*linked.read(path, options.get("mode", "schema")))
 
 
 def _layout(path: Path) -> str:
@@ -317,6 +280,6 @@ FORMATS: dict[str, Handler] = {
     "aimem": Handler((".aimem.json", ".aimem.ndjson"), _read_aimem, _write_aimem),
     "mif2": Handler((EXTENSIONS["json"],), *_mif("mif2")),
     "mif1": Handler((EXTENSIONS["yaml"], EXTENSIONS["jsonl"]), *_mif("mif1")),
-    "mif-ld": Handler(corpus.SUFFIXES, _read_mif_ld, _write_mif_ld),
+    "mif-ld": Handler(linked.SUFFIXES, _read_linked, linked.write),
 }
 """All of them."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.document import Dump
+from omsgrain.formats.document import Dump, Loss
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.writing import NewFiles
 from omsgrain.store.opening import DATA_FILE, prepare
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
+    from omsgrain.gateways.mif.arriving import Document
     from omsgrain.gateways.mif.documents import KeptDocument
     from omsgrain.gateways.mif.report import MifReport
 
@@ -41,6 +42,8 @@ LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl
 _CHANGING: Final = ("redact_pii", "since", "strict")
 """What is of no use for a document that is given back as it came."""
 _YAML: Final = ".mif.yml"
+_OTHERS: Final = (".md", ".ndjson")
+"""How files of MIF in JSON-LD are called that have no corpus in them."""
 _MOST: Final = 100 << 20  # bytes of a document that is read
 
 
@@ -117,7 +120,7 @@ def export_document(
         passphrase: encrypt it, so that this opens it; MIF 1.0 only.
         document: the id of a document that is kept, to be given back as it came, and neither
             redacted nor in part.
-        **options: of ``gateways.mif.export_document``; of a document that is kept ``purpose`` and
+        **options: of ``gateways.mif.export_pieces``; of a document that is kept ``purpose`` and
             ``actor``.
 
     Returns:
@@ -126,10 +129,22 @@ def export_document(
     Raises:
         OmsError: as ``gateways.mif.export_document``.
     """
-    from omsgrain.gateways.mif.documents import export_kept
-    from omsgrain.gateways.mif.exporting import export_document as write
+    found, losses, told = _pieces(store, user_id, passphrase, document, options)
+    return Dump(b"".join(found), losses), told
 
-    told: dict[str, Any]
+
+def _pieces(
+    store: GrainStore,
+    user_id: str,
+    passphrase: str | None,
+    document: str | None,
+    options: dict[str, Any],
+) -> tuple[Iterable[bytes], list[Loss], dict[str, Any]]:
+    """A document by pieces, what it cannot hold, and what is to be told of it."""
+    from omsgrain.gateways.mif.documents import export_kept
+    from omsgrain.gateways.mif.exporting import export_pieces
+
+    found: Iterable[bytes]
     if document is not None:
         for name in _CHANGING:
             if options.get(name):
@@ -137,18 +152,19 @@ def export_document(
                 raise SchemaError("not with a document", field=f"/{name}", expected=expected)
         known = {name: options[name] for name in ("purpose", "actor") if name in options}
         dump = export_kept(store, user_id, document, **known)
-        told = {"document": document, "losses": [], "lost": 0}
+        found, losses = [dump.data], dump.losses
+        told: dict[str, Any] = {"document": document, "losses": [], "lost": 0}
     else:
         if passphrase is not None and options.get("format") != "mif1":
             expected = "only MIF 1.0 has an envelope"
             raise SchemaError("no place for a passphrase", field="/format", expected=expected)
-        dump, report = write(store, user_id, **options)
+        found, losses, report = export_pieces(store, user_id, **options)
         told = report.to_dict()
     if passphrase is not None:
         from omsgrain.formats.mif1.envelope import seal_document
 
-        dump = Dump(seal_document(dump.data, passphrase), dump.losses)
-    return dump, told
+        found = [seal_document(b"".join(found), passphrase)]
+    return found, losses, told
 
 
 def documents(store: Path, user_id: str) -> list[KeptDocument]:
@@ -181,36 +197,42 @@ def import_mif(
         dry_run: change nothing; say what would become of each record.
         actor: who imports, for the audit trail.
         most: bytes of a document at the most; by default 100 MB.
-        **options: of ``gateways.mif.import_document``, and ``passphrase``.
+        **options: of ``gateways.mif.import_document``, ``passphrase``, and of MIF in JSON-LD
+            ``mode``: how strict it is judged.
 
     Raises:
         DocumentError: it is none, or too large.
         OmsError: as ``gateways.mif.import_document``.
         OSError: a file cannot be read.
     """
-    from omsgrain.gateways.mif.reading import read
-
-    limit = _MOST if most is None else most
     known: dict[str, Any] = {
-        name: options.pop(name) for name in ("format", "passphrase") if name in options
+        name: options.pop(name) for name in ("format", "passphrase", "mode") if name in options
     }
-    if file.is_dir():
-        from omsgrain.formats.mif_ld.corpus import load_directory
-
-        document = load_directory(file, user_id=user_id)
-    else:
-        with file.open("rb") as source:
-            data = source.read(limit + 1)  # one more, so that it is refused
-        if file.name.endswith(".md"):
-            from omsgrain.formats.mif_ld.corpus import shape_of_name
-
-            known["shape"] = shape_of_name(file.name)
-        document = read(data, user_id=user_id, most=limit, **known)
+    came = _arrived(file, user_id, _MOST if most is None else most, known)
     there = (store / DATA_FILE).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
         from omsgrain.gateways.mif.importing import import_document as take
 
-        return take(grains, document, user_id=user_id, dry_run=dry_run, **options)
+        return take(grains, came, dry_run=dry_run, **options)
+
+
+def _arrived(file: Path, user_id: str | None, most: int, known: dict[str, Any]) -> Document:
+    """Read a document in a file; of its text and its tree nothing is left then."""
+    from omsgrain.gateways.mif.arriving import arrived
+    from omsgrain.gateways.mif.reading import read
+
+    if file.is_dir():
+        from omsgrain.formats.mif_ld.corpus import load_directory
+
+        found = load_directory(file, user_id=user_id, mode=known.get("mode", "schema"))
+        return arrived(found, user_id)
+    with file.open("rb") as source:
+        data = source.read(most + 1)  # one more, so that it is refused
+    if file.name.lower().endswith(".md"):
+        from omsgrain.formats.mif_ld.corpus import shape_of_name
+
+        known = {**known, "shape": shape_of_name(file.name)}
+    return arrived(read(data, user_id=user_id, most=most, **known), user_id)
 
 
 def export_mif(
@@ -238,20 +260,25 @@ def export_mif(
 
     Raises:
         FileExistsError: the file is there, and is not to be replaced.
+        SchemaError: the file is called as one of another layout is.
         OmsError: as `export_document`.
         OSError: the file cannot be written.
     """
     if options.get("document") is None:
         options["layout"] = layout or layout_of_name(file) or "json"
+        if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
+            raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
+                              expected=".jsonld", found=file.suffix)  # fmt: skip
     prepare(store, readonly=True)  # or an empty directory would become a store
     readonly = not os.access(store, os.W_OK)  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
         open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
     ):
-        dump, told = export_document(grains, user_id, **options)
-        files.add(file, [dump.data])
-    return ExportedMif(file, len(dump.data), told)
+        passphrase, document = (options.pop(name, None) for name in ("passphrase", "document"))
+        found, _, told = _pieces(grains, user_id, passphrase, document, options)
+        size = files.add(file, found).stat().st_size
+    return ExportedMif(file, size, told)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS
 from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.mif_ld.corpus import SUFFIXES as LD_SUFFIXES
-from omsgrain.formats.mif_ld.corpus import shape_of_name
+from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
 from omsgrain.formats.problems import MOST
 from omsgrain.ops.bundles import Document
 
@@ -50,12 +50,13 @@ def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Docume
 def _memories(data: bytes, file: Path) -> Document:
     """What is wrong with memories of MIF in JSON-LD."""
     from omsgrain.formats.mif_ld import layouts
-    from omsgrain.formats.mif_ld.convert import taken
+    from omsgrain.formats.mif_ld.taking import in_order, taken
 
-    found = taken(layouts.read(data, shape=shape_of_name(file.name)), mode="extra")
+    sheet = layouts.read(data, layout_of_file(file.name, data), shape=shape_of_name(file.name))
+    found = taken(sheet, mode="extra")
     records = {"memories": len(found.values)}
-    total = len(found.problems)
-    return Document(str(file), records, found.problems[:MOST], total, found.warnings[:MOST],
+    total, warnings = len(found.problems), (*found.warnings, *in_order([found]))
+    return Document(str(file), records, found.problems[:MOST], total, warnings[:MOST],
                     format="mif-ld")  # fmt: skip
 
 

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import reading
-from omsgrain.formats.mif_ld.finding import pointer_to
-from omsgrain.formats.mif_ld.validate import records_of
+from omsgrain.formats.mif_ld import layouts
+from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
+from omsgrain.formats.mif_ld.limits import LIMITS
+from omsgrain.formats.mif_ld.shape import kind_of
 from omsgrain.formats.ontology import Library, Report, Suggestion, judge_entity, load, suggest
 from omsgrain.formats.ontology.load import Known
 from omsgrain.formats.ontology.traits import Composed, Field
@@ -20,7 +22,6 @@ from omsgrain.formats.problems import MOST, DocumentError, Problem
 __all__ = ["Checked", "check", "show", "suggest_for"]
 
 _LARGEST: Final = 64 << 20
-_DEPTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
 
     Args:
         files: ontologies, and all that they extend.
-        memories: documents in JSON: a memory, an array of them, or a corpus.
+        memories: files of memories: one, an array, a corpus, by lines, or Markdown.
 
     Raises:
         DocumentError: a file of memories cannot be read.
@@ -85,32 +86,22 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
 
 def _judged(file: Path, library: Library) -> Report:
     with file.open("rb") as source:
-        document = reading.parse(source.read(_LARGEST + 1), most=_LARGEST, depth=_DEPTH)
-    listed = [(pointer, one) for pointer, one in _memories(document) if isinstance(one, dict)]
+        data = source.read(LIMITS.document + 1)  # one more, so that it is refused
+    sheet = layouts.read(data, layout_of_file(file.name, data), shape=shape_of_name(file.name))
+    placed = zip(sheet.places, sheet.values, strict=True)
+    listed = [(place, one) for place, one in placed if kind_of(one) == "memory"]
     others = {one["@id"]: one for _, one in listed if isinstance(one.get("@id"), str)}
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
-    for pointer, one in listed:
+    problems: list[Problem] = list(sheet.problems)
+    warnings: list[Problem] = list(sheet.warnings)
+    for (pointer, line), one in listed:
         judged = judge_entity(one, library, others=others)
         for into, some in ((problems, judged.problems), (warnings, judged.warnings)):
-            into += [_moved(it, pointer) for it in some[: MOST - len(into)]]
+            into += [replace(it, pointer=pointer + it.pointer, line=line)
+                     for it in some[: MOST - len(into)]]  # fmt: skip
     if not listed:
         # A check that looked at nothing must not say that all is well.
         problems.append(Problem("MIF-KIND", "", "no memory is in it", "a memory, or several"))
     return Report(str(file), "", tuple(problems), tuple(warnings))
-
-
-def _memories(document: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(document, list):
-        yield from ((f"/{at}", one) for at, one in enumerate(document))
-    elif isinstance(document, dict) and {"records", "memories"} & document.keys():
-        yield from ((pointer_to(way), one) for way, one in records_of(document))
-    else:
-        yield "", document
-
-
-def _moved(one: Problem, before: str) -> Problem:
-    return Problem(one.rule, before + one.pointer, one.message, one.expected, one.found)
 
 
 def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:

@@ -135,6 +135,37 @@ class Owned:
             there = [part for part in parts if snapshot.get(part) is not None]
         return [*(grain.address for grain in copies), *there]
 
+    def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
+        """What else holds the text of grains that go, and what is not there any more without them.
+
+        Args:
+            grains: of the user.
+
+        Returns:
+            The addresses of their parts, but for those of versions that stay, and of duplicates
+            of what has no version any more; and the ids of that.
+        """
+        going = {grain.address for grain in grains}
+        sources = [source for grain in grains if (source := Source.of(grain)) is not None]
+        stay: dict[tuple[str, str, str], Source] = {}
+        kept: set[str] = set()
+        with self._store.sources(self._user_id) as snapshot:
+            for several in snapshot.find({source.id for source in sources}).values():
+                for one in several:
+                    other = Source.of(one.grain)
+                    if other is None or one.address in going or is_duplicate(one.grain):
+                        continue
+                    stay[other.format, other.kind, other.id] = other
+                    kept.update(other.parts)
+        gone = {one.id for one in sources if (one.format, one.kind, one.id) not in stay}
+        copies = list(self._copies(gone)) if gone else []
+        sources += [source for grain in copies if (source := Source.of(grain)) is not None]
+        parts = dict.fromkeys(part for source in sources for part in source.parts)
+        with self._store.sources(self._user_id) as snapshot:
+            there = [one for one in parts if one not in kept and snapshot.get(one) is not None]
+        more = dict.fromkeys([*(grain.address for grain in copies), *there])
+        return [one for one in more if one not in going], gone
+
     def listed(self, addresses: Iterable[str]) -> set[str]:
         """The addresses by which documents name grains: of what they say, also where sealed."""
         with self._store.sources(self._user_id) as snapshot:

@@ -23,7 +23,7 @@ from omsgrain.engine.recording import Step
 from omsgrain.errors import FormatError, RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import is_duplicate
-from omsgrain.gateways.mif.trimming import trimmed
+from omsgrain.gateways.trimming import trimmed
 from omsgrain.grain import make
 from omsgrain.ops.memories import id_of, record_of, told
 from omsgrain.ops.owned import HASH, Owned, found, head

@@ -47,8 +47,13 @@ def erase(
     """Erase a person; arguments and errors are those of ``GrainStore.erase_subject``.
 
     The rules of a policy say how long grains must be kept; the actor stands in the audit trail.
+    With the grains of others that bear a name goes what documents keep of these.
     """
+    from omsgrain.ops.removing import clear_mentions
+
     with writable(store, actor, policy=policy) as grains:
+        if mentions == "erase":
+            clear_mentions(grains, identities)
         return grains.erase_subject(
             identities,
             reason_code=reason_code,

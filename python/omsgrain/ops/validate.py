@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
 from omsgrain.formats import yaml_reader
-from omsgrain.formats.mif_ld import layouts
+from omsgrain.formats.mif_ld import extra, layouts
+from omsgrain.formats.mif_ld.corpus import SUFFIXES, files_in, layout_of_file, shape_of_name
 from omsgrain.formats.mif_ld.finding import Finding
 from omsgrain.formats.mif_ld.limits import LIMITS
 from omsgrain.formats.mif_ld.shape import Kind, Shape
@@ -25,10 +26,11 @@ from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, sniff_file
 from omsgrain.ops.verify import verify
 
-__all__ = ["FORMAT", "Checked", "validate"]
+__all__ = ["FORMAT", "Checked", "files_of", "validate"]
 
 FORMAT: Final = "mif-ld"
 _HEAD: Final = 4096
+_YAML_MOST: Final = 1 << 20  # bytes of an ontology, as where it is used; more would take minutes
 _YAML: Final = re.compile(
     rb"^(?:ontology|entity_types|namespaces|traits|discovery):", re.MULTILINE
 )
@@ -77,6 +79,25 @@ class _Asked(NamedTuple):
     def judge(self, document: Any) -> Verdict:
         return judge(document, kind=self.kind, shape=self.shape, mode=self.mode,
                      strict_published=self.published)  # fmt: skip
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files to validate: those that are named, and of a directory those of memories in it.
+
+    Raises:
+        UnsupportedError: none is in a directory: a check that looked at nothing must not be good.
+        OSError: a directory cannot be read.
+    """
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = [one for one in files_in(path) if one.name.lower().endswith(SUFFIXES)
+                 or _sniffed(one) == FORMAT]  # fmt: skip
+        if not found:
+            raise UnsupportedError("no file of memories is in it", found=str(path),
+                                   expected=", ".join(SUFFIXES))  # fmt: skip
+        yield from found
 
 
 def validate(
@@ -142,23 +163,26 @@ def _checked(file: Path, asked: _Asked) -> Checked:
         raise UnsupportedError("a container has no kind and no shape", found=str(file))
     head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()  # of JSON, it is for it to refuse
     is_json = head.startswith((b"{", b"["))
-    is_markdown = not is_json and layouts.layout_of(data) == "markdown"
-    if _YAML.search(head) and not is_json and not is_markdown:
-        tree = yaml_reader.read(data, most=LIMITS.document, depth=LIMITS.depth)
+    is_yaml = file.suffix.lower() in (".yaml", ".yml")
+    named_so = is_yaml or (asked.kind == "ontology" and not is_json)
+    is_markdown = not is_json and not named_so and layouts.layout_of(data) == "markdown"
+    if named_so or (not is_json and not is_markdown and _YAML.search(head)):
+        tree = yaml_reader.read(data, most=_YAML_MOST, depth=LIMITS.depth)
         return _summed(file, 1, [(None, asked.judge(tree))], (), ())
-    if not is_json and not is_markdown:
+    layout = layout_of_file(file.name, data)
+    if not is_json and not is_markdown and layout is None:
         unknown = Finding("MIF-KIND", "", "the file is nothing that is known",
                           hint="JSON, lines of JSON, Markdown or YAML.")  # fmt: skip
         return Checked(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
-    sheet = layouts.read(data)
+    sheet = layouts.read(data, layout, shape=asked.shape or shape_of_name(file.name))
     if sheet.tree is not None:
-        verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
-    else:
-        verdicts = [
-            (line, asked.judge(value))
-            for value, (_, line) in zip(sheet.values, sheet.places, strict=True)
-        ]
-    return _summed(file, len(sheet.values), verdicts, sheet.problems, sheet.warnings)
+        whole = asked.judge(sheet.tree)
+        return _summed(file, len(sheet.values), [(None, whole)], sheet.problems, sheet.warnings)
+    lines = [(line, one) for one, (_, line) in zip(sheet.values, sheet.places, strict=True)]
+    verdicts = [(line, asked.judge(one)) for line, one in lines]
+    late = extra.order(lines) if asked.mode == "extra" else ()
+    warnings = (*sheet.warnings, *(replace(one, line=line) for line, one in late))
+    return _summed(file, len(lines), verdicts, sheet.problems, warnings)
 
 
 def _summed(

@@ -53,7 +53,8 @@ class NewFiles:
             OSError: it cannot be written.
         """
         refuse_existing(path, self._replace)
-        partial = path.with_name(f".{path.name[:100]}.{token_hex(4)}.partial")
+        start = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # names have 255 bytes
+        partial = path.with_name(f".{start}.{token_hex(4)}.partial")
         with partial.open("xb") as file:
             self._waiting.append((partial, path))
             for piece in pieces:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! RFC 3339 text to milliseconds since 1970, floored. Spec: OMS §4.7
+//! RFC 3339 text to milliseconds since 1970, floored, and back. Spec: OMS §4.7
+
+use alloc::string::String;
 
 /// Parses `2026-01-15T10:00:00.25+01:00`. `T` may be `t` or a space, `Z` may be `z`; a leap second
 /// is taken as the first instant of the next minute. None for anything else.
@@ -56,6 +58,20 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     Some(seconds * 1_000 + if second == 60 { 0 } else { millis })
 }
 
+/// Milliseconds since 1970 as text in UTC: in whole seconds where it is, else with three digits behind
+/// the point. None for years but 1 to 9999.
+pub fn spell(ms: i64) -> Option<String> {
+    let (days, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let (year, month, day) = date(days);
+    if !(1..=9999).contains(&year) {
+        return None;
+    }
+    let (seconds, millis) = (rest / 1000, rest % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let whole = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    Some(if millis == 0 { whole + "Z" } else { format!("{whole}.{millis:03}Z") })
+}
+
 fn days_in_month(year: i64, month: i64) -> i64 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
@@ -75,9 +91,43 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
+/// The other way of `days_since_1970`.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = (from_march + 2) % 12 + 1;
+    (era * 400 + year + i64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_rfc3339;
+    use super::{date, days_since_1970, parse_rfc3339, spell};
+
+    #[test]
+    fn spells_what_it_reads() {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2026-01-15T10:00:00Z",
+            "2000-02-29T23:59:59.999Z",
+            "1969-12-31T23:59:59.001Z",
+            "0001-01-01T00:00:00Z",
+            "9999-12-31T23:59:59.999Z",
+        ] {
+            assert_eq!(parse_rfc3339(text).and_then(spell).as_deref(), Some(text));
+        }
+        for text in ["0000-12-31T23:59:59Z", "9999-12-31T23:59:59-00:01"] {
+            assert_eq!(parse_rfc3339(text).and_then(spell), None);
+        }
+        assert_eq!((spell(i64::MIN), spell(i64::MAX)), (None, None));
+        for days in (-1_000_000..4_000_000).step_by(97) {
+            let (year, month, day) = date(days);
+            assert_eq!(days_since_1970(year, month, day), days);
+        }
+    }
 
     #[test]
     fn reads_what_rfc_3339_allows() {

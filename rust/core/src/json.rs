@@ -30,20 +30,37 @@ pub fn parse(text: &[u8]) -> Result<JsonValue<'_>> {
 /// The first member of an object that has one of some names: its name, and its value if that is a
 /// string. What stands behind it is not looked at; none if what stands before it is not JSON.
 pub fn member<'n>(text: &[u8], names: &[&'n str]) -> Option<(&'n str, Option<String>)> {
-    let mut reader = Jiter::new(text);
-    let mut key = reader.next_object().ok()?;
-    while let Some(name) = key {
-        if let Some(found) = names.iter().find(|wanted| **wanted == name) {
-            let value = match reader.peek().ok()? {
-                Peek::String => Some(reader.known_str().ok()?.to_owned()),
-                _ => None,
+    members(text, names, names).pop()
+}
+
+/// The members of an object that have one of some names, each where it stands first, up to the first
+/// that has one of `until`: names, and the values that are strings. What stands behind that, or
+/// behind what is not JSON, is not looked at.
+pub fn members<'n>(text: &[u8], names: &[&'n str], until: &[&str]) -> Vec<(&'n str, Option<String>)> {
+    let (mut reader, mut found) = (Jiter::new(text), Vec::new());
+    let mut key = reader.next_object();
+    while let Ok(Some(name)) = key {
+        let new = |wanted: &&&str| **wanted == name && !found.iter().any(|(known, _)| *known == **wanted);
+        if let Some(wanted) = names.iter().find(new).copied() {
+            let value = match reader.peek() {
+                Ok(Peek::String) => match reader.known_str() {
+                    Ok(text) => Some(text.to_owned()),
+                    Err(_) => break,
+                },
+                Ok(_) => None,
+                Err(_) => break,
             };
-            return Some((found, value));
+            let skip = value.is_none();
+            found.push((wanted, value));
+            if until.contains(&wanted) || (skip && reader.next_skip().is_err()) {
+                break;
+            }
+        } else if reader.next_skip().is_err() {
+            break;
         }
-        reader.next_skip().ok()?;
-        key = reader.next_key().ok()?;
+        key = reader.next_key();
     }
-    None
+    found
 }
 
 /// The text of a `{"$bytes": ...}`.
@@ -110,7 +127,18 @@ impl<'v> Node for &'v JsonValue<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::member;
+    use super::{member, members};
+
+    #[test]
+    fn the_members_of_some_names() {
+        let of = |text: &str| members(text.as_bytes(), &["a", "b", "end"], &["end"]);
+        let (a, b, end) = (("a", Some("1".to_owned())), ("b", None), ("end", None));
+        assert_eq!(of(r#"{"x":{"a":2},"a":"1","b":[3],"a":"4","end":5,"b":6}"#), [a.clone(), b.clone(), end]);
+        assert_eq!(of(r#"{"b":{"a":1},"a":"1"}"#), [b.clone(), a.clone()]);
+        assert_eq!(of(r#"{"a":"1","b":nope,"end":1}"#), [a.clone(), b]);
+        assert_eq!(of(r#"{"a":"1","b":"#), [a]);
+        assert_eq!(of("[]"), []);
+    }
 
     #[test]
     fn the_first_member_of_some_names() {

@@ -2,16 +2,18 @@
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
 use omsgrain_core::batch::Batch as Core;
+use omsgrain_core::decode::Grain;
 use omsgrain_core::encode::encode_into;
-use omsgrain_core::jsonl;
+use omsgrain_core::{ahead, jsonl};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+use crate::borrowed::Exact;
 use crate::error::{exception, interrupt};
 use crate::functions::{PyOptions, hex};
-use crate::lane;
 use crate::node::Object;
+use crate::{lane, like};
 
 /// (position, line, exception)
 type Refused = (usize, Option<usize>, Py<PyAny>);
@@ -50,6 +52,22 @@ impl Batch {
     /// The input position of each good grain.
     fn indices(&self) -> Vec<usize> {
         self.0.indices.clone()
+    }
+
+    /// Of each good grain whether its blob, read again, says what its item does: the same fields with
+    /// values of the same types, and if `ordered` the keys of objects inside them in the same order.
+    fn is_like(&self, py: Python<'_>, items: &Bound<'_, PyList>, ordered: bool) -> PyResult<Vec<bool>> {
+        let batch = &self.0;
+        let blobs: Vec<&[u8]> = (0..batch.len()).map(|i| batch.blob(i)).collect();
+        let mut like = Vec::with_capacity(blobs.len());
+        let take = |at: usize, grain: omsgrain_core::Result<Grain<'_>>, (): ()| {
+            let item = items.get_item(batch.indices[at])?;
+            let same = |grain| like::is_like(Exact::new(&item), &grain, blobs[at], ordered);
+            like.push(grain.is_ok_and(same));
+            PyResult::Ok(())
+        };
+        ahead::read_each(&blobs, |_, _| (), |work| py.detach(work), take)?;
+        Ok(like)
     }
 
     /// (position, line, exception) of each that was refused.

@@ -9,6 +9,7 @@
 //! code for an object of an exact type.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -34,8 +35,9 @@ impl AsRef<str> for Key<'_> {
     }
 }
 
+/// What is not of the common types, said without words: it is looked at again in a general way.
 #[cold]
-fn declined() -> Error {
+pub fn declined() -> Error {
     Error::new(Code::Schema, "not for the lane")
 }
 
@@ -91,6 +93,16 @@ impl<'a> Exact<'a> {
         }
     }
 
+    /// How many code points it has, if it is an exact string: no UTF-8 is made for that.
+    #[inline]
+    pub fn letters(self) -> Option<usize> {
+        if !self.is(&raw mut ffi::PyUnicode_Type) {
+            return None;
+        }
+        // SAFETY: it is a string, for which this cannot fail.
+        usize::try_from(unsafe { ffi::PyUnicode_GetLength(self.object) }).ok()
+    }
+
     #[inline]
     fn int(self) -> Option<i64> {
         let mut overflow = 0;
@@ -98,6 +110,17 @@ impl<'a> Exact<'a> {
         // is told without an exception.
         let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(self.object, &raw mut overflow) };
         (overflow == 0).then_some(value)
+    }
+
+    /// The content of exact bytes.
+    #[inline]
+    fn content(self) -> &'a [u8] {
+        // SAFETY: the caller saw that it is bytes, for which neither can fail; they never change, and
+        // live as long as the object.
+        unsafe {
+            let (start, size) = (ffi::PyBytes_AsString(self.object), ffi::PyBytes_Size(self.object));
+            std::slice::from_raw_parts(start.cast(), size as usize)
+        }
     }
 
     /// Whether it is an exact dict.
@@ -143,6 +166,9 @@ impl<'a> Node for Exact<'a> {
         }
         if self.is(&raw mut ffi::PyDict_Type) {
             return Ok(View::Map);
+        }
+        if self.is(&raw mut ffi::PyBytes_Type) {
+            return Ok(View::Bytes(Cow::Borrowed(self.content())));
         }
         if self.is(&raw mut ffi::PyBool_Type) {
             // SAFETY: the singletons live as long as the interpreter.

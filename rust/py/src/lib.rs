@@ -12,16 +12,20 @@ mod held;
 mod jcs;
 mod json;
 mod lane;
+mod like;
 mod marks;
 mod nearest;
 mod node;
 mod object;
+mod outline;
 mod placed;
 mod rows;
 mod sealing;
 mod shape;
 mod signatures;
+mod spell;
 mod tail;
+mod times;
 mod wide;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
@@ -51,11 +55,13 @@ mod _core {
     #[pymodule_export]
     use crate::jcs::canonical_json;
     #[pymodule_export]
-    use crate::json::{json_member, parse_json};
+    use crate::json::{json_member, json_members, parse_json};
     #[pymodule_export]
     use crate::marks::Marks;
     #[pymodule_export]
     use crate::nearest::nearest;
+    #[pymodule_export]
+    use crate::outline::Outline;
     #[pymodule_export]
     use crate::placed::{all_placed, blobs_at, stored_blobs};
     #[pymodule_export]
@@ -65,7 +71,11 @@ mod _core {
     #[pymodule_export]
     use crate::signatures::prove_many;
     #[pymodule_export]
+    use crate::spell::spell_json;
+    #[pymodule_export]
     use crate::tail::{Coming, Tail, coming, millis, term};
+    #[pymodule_export]
+    use crate::times::{spell_time, usual_seconds};
 
     /// The version, from Cargo.toml: the one place where it stands.
     #[pymodule_export]

@@ -14,11 +14,12 @@ from omsgrain.formats.records import Built, Table, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["NOT_ASKED", "bare"]
+__all__ = ["MEMBERS", "NOT_ASKED", "bare"]
 
 NOT_ASKED: Final = "embeddings leave only when asked for"
 """Why something is lost even where the grains go along."""
-_MEMBERS: Final = {MIF2: "embeddings", MIF1: "embedding"}
+MEMBERS: Final = {MIF2: "embeddings", MIF1: "embedding"}
+"""The member that is the embedding of a record."""
 
 
 def bare(found: Heap) -> tuple[Heap, list[Loss]]:
@@ -28,7 +29,7 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     """
     made: dict[str, Built] = {}
     losses: list[Loss] = []
-    for format, member in _MEMBERS.items():
+    for format, member in MEMBERS.items():
         for one in found.records.get(format, ()):
             if isinstance(one.record.get(member), dict):
                 made[one.address] = _without(found.grains[one.address], format, one, member)
@@ -51,7 +52,9 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
                            user_id=owner)  # fmt: skip
     needed = {part for grain in grains for part in parts_of(grain)} - {g.address for g in grains}
     grains += [found.grains[part] for part in needed if part in found.grains]
-    return heap(grains), losses
+    again = heap(grains)
+    again.said = found.said
+    return again, losses
 
 
 def _without(grain: Grain, format: str, one: Born, member: str) -> Built:

@@ -27,6 +27,7 @@ from omsgrain.formats.document import Loss, Vector
 from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
 from omsgrain.formats.mif1.fields import CONSENT
 from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
+from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.times import spell
 
 __all__ = ["ARRAYS", "Made", "Options", "build"]
@@ -55,6 +56,9 @@ class Options:
         producer: of AIMEM: the namespace of what gets an identifier.
         user: whose it is; by default who is named around the records, or is the one of all grains.
         exported_at: when it was made; by default when the other document was, or the newest grain.
+        shape: of MIF in JSON-LD: of its memories; by default 0.1.
+        beside: of MIF in JSON-LD: whether anything has a place beside its memories.
+        checksum: of MIF: whether a document that is made anew has its checksum.
     """
 
     embeddings: bool = True
@@ -62,6 +66,9 @@ class Options:
     producer: str = PRODUCER
     user: str | None = None
     exported_at: str | None = None
+    shape: Shape | None = None
+    beside: bool = True
+    checksum: bool = True
 
 
 @dataclass(slots=True)
@@ -93,7 +100,7 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     """
     around, of, held = heap.held(vectors, but=to, natives=to != AIMEM)
     hub, given = HUBS[to], Names(to, options.producer)
-    for kind, id in _taken(heap, to):
+    for kind, id in _taken(heap, to) if held else ():
         given.give(kind, id)
     items = list(renamed(held, given))
     losses: list[Loss] = []
@@ -103,6 +110,8 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     document, kept = _document(heap, around, to, options)
     found = [Found(item, at) for at, item in enumerate(adapted) if item is not None]
     more: dict[str, Any] = {"producer": options.producer} if to == AIMEM else {}
+    if to == MIF_LD:
+        more["shape"] = options.shape or "0.1"
     written: Written = hub.write(Content(document, found), strict=options.strict, **more)
     losses += _losses(held, items, written, to)
     losses += _around(around, of, kept, written, to)
@@ -145,9 +154,7 @@ def _document(
     heap: Heap, around: model.Document, to: str, options: Options
 ) -> tuple[model.Document, bool]:
     """What is to stand around the records, and whether the export's id is kept."""
-    users = {grain.get("user_id") for grain in heap.grains.values()}
-    user = options.user or around.user or (users.pop() if len(users) == 1 else None)
-    newest = max((grain["created_at"] for grain in heap.grains.values()), default=0)
+    user = options.user or around.user or _only_user(heap)
     id, kept = export_id(to, around.id)
     if not id and to not in (AIMEM, MIF_LD):
         mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
@@ -158,8 +165,18 @@ def _document(
         user = aimem.tenant_of(user)
         if user is None:
             raise SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
-    exported_at = options.exported_at or around.exported_at or spell(newest)
+    exported_at = (
+        options.exported_at
+        or around.exported_at
+        or spell(max((grain["created_at"] for grain in heap.grains.values()), default=0))
+    )
     return replace(around, id=id, user=user, exported_at=exported_at), kept
+
+
+def _only_user(heap: Heap) -> str | None:
+    """Whose all grains are, if they are one's."""
+    users = {grain.get("user_id") for grain in heap.grains.values()}
+    return users.pop() if len(users) == 1 else None
 
 
 # -- losses ---------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ from typing import Any, Final
 from omsgrain.errors import OmsError
 from omsgrain.formats.across import aimem, mif2, mif_ld
 from omsgrain.formats.across.build import Made
-from omsgrain.formats.across.gather import Heap
+from omsgrain.formats.across.gather import Heap, parts_of
 from omsgrain.formats.across.names import MIF1, MIF2, MIF_LD
 from omsgrain.formats.document import Vector
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["carried", "load_up", "member_of", "vector_of"]
+__all__ = ["carried", "has_beside", "load_up", "member_of", "vector_of"]
 
 MEMBER: Final = aimem.CARRIED
 _GRAINS: Final = "grains"
@@ -39,6 +39,7 @@ def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> N
             for them.
     """
     own = {one.address for one in heap.records.get(to, ())}
+    own |= {part for address in own for part in parts_of(heap.grains[address])}
     left = dict.fromkeys(address for address in heap.grains if address not in own)
     if to != MIF2:
         for array in made.arrays.values():
@@ -118,6 +119,12 @@ def _members(
     grains = beside.get(_GRAINS) if isinstance(beside, dict) else None
     for address, blob in grains.items() if isinstance(grains, dict) else ():
         yield from _pair(address, blob)
+
+
+def has_beside(envelope: Mapping[str, Any]) -> bool:
+    """Whether anything goes along beside the memories of a corpus of MIF in JSON-LD."""
+    extensions = _extensions(envelope)
+    return isinstance(extensions, dict) and mif_ld.CARRIED in extensions
 
 
 def member_of(record: Mapping[str, Any]) -> Any:

@@ -3,41 +3,52 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.errors import FormatError, SchemaError
-from omsgrain.formats.across import mif_ld
+from omsgrain.formats.across.assembling import Records, assembled, together
 from omsgrain.formats.across.bare import NOT_ASKED, bare
 from omsgrain.formats.across.build import ARRAYS, Made, Options, build
-from omsgrain.formats.across.carry import load_up
-from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
+from omsgrain.formats.across.carry import has_beside, load_up
+from omsgrain.formats.across.gather import HUBS, Born, Heap, getter, heap
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
-from omsgrain.formats.aimem import bundle, embedding
+from omsgrain.formats.aimem import embedding
 from omsgrain.formats.document import (
     KIND,
     Dump,
     Loss,
     Manifest,
     Vector,
-    fill,
     open_manifest,
     spelled,
 )
 from omsgrain.formats.exact import spell
+from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.raw import Get
 from omsgrain.formats.source import KEY
 from omsgrain.grain import Grain
 
-__all__ = ["NOT_CHECKED", "dump", "is_foreign", "remade", "tree", "with_vector"]
+__all__ = [
+    "NOT_CHECKED",
+    "SHAPE",
+    "checking",
+    "dump",
+    "is_foreign",
+    "remade",
+    "shell",
+    "tree",
+    "with_vector",
+]
 
-Records = dict[str, list[dict[str, Any]]]
 NOT_CHECKED: Final = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError,
 )  # fmt: skip
 """What a record raises that stands in a grain, and that nobody has checked as one."""
+SHAPE: Final = "shape"
+"""In the envelope of MIF in JSON-LD: the shape of what was made of grains that went along."""
 _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
 
 
@@ -45,20 +56,24 @@ def is_foreign(grains: Iterable[Grain], to: str) -> bool:
     """Whether a format's own writer does not know all of these grains.
 
     It knows a document of its own; that of AIMEM also records without one, and natives.
+
+    Raises:
+        NotFoundError: a document is among them, and a grain that it names is not.
     """
     by_address = {grain.address: grain for grain in grains}
+    get = getter(by_address)
     own: Manifest | None = None
     for grain in by_address.values():
         said = grain.get(KEY)
         if not isinstance(said, bytes) or _DOCUMENT not in said[:64]:
             continue
-        whole = open_manifest(grain, by_address.__getitem__)
+        whole = open_manifest(grain, get)
         if whole is not None and whole.format == to:
             own = whole
     of = b'{"f":"%b"' % to.encode()
     if own is not None:
         listed = (one for array in own.arrays.values() for one in array)
-        return any(not by_address[one].get(KEY, b"").startswith(of) for one in listed)
+        return any(not get(one).get(KEY, b"").startswith(of) for one in listed)
     if to != AIMEM:
         return True
     return any(not grain.get(KEY, of).startswith(of) for grain in by_address.values())
@@ -76,6 +91,7 @@ def dump(
     exported_at: str | None = None,
     exact: bool = False,
     layout: str | None = None,
+    shape: Shape | None = None,
     passphrase: str | None = None,
     key: bytes | None = None,
 ) -> Dump:
@@ -93,6 +109,8 @@ def dump(
         exact: refuse to write it in another spelling than it had.
         layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``; of MIF in JSON-LD ``document``,
             ``array``, ``lines``, ``corpus`` or ``markdown``.
+        shape: of MIF in JSON-LD: that memories are to have; by default 0.1, and their own for
+            those that are of this format already.
         passphrase: of MIF 1.0: encrypt it, so that this opens it.
         key: instead, 32 bytes as they are.
 
@@ -100,20 +118,22 @@ def dump(
         SchemaError: there are several documents of one format, or a bundle is nobody's, or an
             option is of no use for the format.
         FormatError: a grain is not what it must be.
+        NotFoundError: a grain that another one names is not among them.
     """
     if to not in (MIF1, MIF_LD) and layout is not None:
         raise SchemaError("only MIF 1.0 and JSON-LD have layouts", field="/format", found=to)
+    if to != MIF_LD and shape is not None:
+        raise SchemaError("only MIF in JSON-LD has shapes", field="/shape", found=to)
     if to != MIF1 and (passphrase, key) != (None, None):
         raise SchemaError("only MIF 1.0 has encryption", field="/format", found=to)
     if to != AIMEM and producer is not None:
         raise SchemaError("only AIMEM has producers", field="/producer", found=to)
     given = Options(to != AIMEM if embeddings is None else embeddings, strict,
-                    **_said(producer=producer, user=user_id, exported_at=exported_at))  # fmt: skip
-    try:
+                    **_said(producer=producer, user=user_id, exported_at=exported_at,
+                            shape=shape), beside=layout in (None, "corpus"))  # fmt: skip
+    with checking():
         found = heap(grains)
         document, losses = tree(found, to, vectors, given)
-    except NOT_CHECKED:
-        raise FormatError("a grain is of a record that is none", rule="residual") from None
     own = _own(found, to)
     if exact and (own is None or (own.style is None and not own.text)):
         raise SchemaError("how the document was spelled was not kept when it was loaded")
@@ -124,8 +144,10 @@ def dump(
 
             data = seal_document(data, passphrase, key=key)
     elif to == MIF_LD:
-        from omsgrain.formats.mif_ld.convert import written
+        from omsgrain.formats.mif_ld.convert import in_shape, written
 
+        losses = list(losses)
+        document["memories"] = in_shape(document["memories"], shape, losses)
         form: Any = layout
         data, lost = written(document, own, form, found.grains.__getitem__)
         losses = [*losses, *lost]
@@ -134,6 +156,19 @@ def dump(
     else:
         data = spell(document)
     return Dump(data, losses)
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """A block in which records are read from grains that nobody has checked.
+
+    Raises:
+        FormatError: one of them is none.
+    """
+    try:
+        yield
+    except NOT_CHECKED:
+        raise FormatError("a grain is of a record that is none", rule="residual") from None
 
 
 def tree(
@@ -155,11 +190,28 @@ def tree(
     losses = losses + made.losses
     if own is not None:
         return _refilled(found, own, made, to, vectors, options), losses
-    if not options.strict:
+    # Without what goes along beside memories, those that stand in them may be of no use.
+    if not options.strict and (options.beside or not has_beside(made.envelope)):
         losses = [one for one in losses if one.reason == NOT_ASKED]
     arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
     _add(arrays, found.records.get(to, ()), to, vectors, options)
-    return _assembled(made.envelope, arrays, to), losses
+    return assembled(made.envelope, arrays, to, summed=options.checksum), losses
+
+
+def shell(
+    grains: Mapping[str, Grain], to: str, options: Options, pointers: Iterable[str]
+) -> dict[str, Any]:
+    """A document of MIF whose records are all of its own format, and are put there since.
+
+    Args:
+        grains: of the records, by address; they are not read.
+        to: the format.
+        options: how; ``user`` and ``exported_at`` stand there.
+        pointers: of the arrays that it is to have.
+    """
+    made = build(Heap(dict(grains), [], {}, [], []), to, {}, options)
+    arrays: Records = {pointer: [] for pointer in (*made.arrays, *pointers)}
+    return assembled(made.envelope, arrays, to, summed=options.checksum)
 
 
 def remade(
@@ -169,7 +221,8 @@ def remade(
     if own is not None:
         document = HUBS[to].read([], own.envelope).document
         producer = own.envelope.get("producer") if to == AIMEM else None
-        options = replace(options, **_said(producer=producer, user=document.user,
+        shape = options.shape or (own.envelope.get(SHAPE) if to == MIF_LD else None)
+        options = replace(options, **_said(producer=producer, user=document.user, shape=shape,
                                            exported_at=document.exported_at))  # fmt: skip
     made = build(found, to, vectors, options)
     if not options.strict:
@@ -205,7 +258,7 @@ def _refilled(
             ]
         except KeyError:
             raise SchemaError("a record of the document is none", field=pointer) from None
-    return _together(own.envelope, arrays, to)
+    return together(own.envelope, arrays, to)
 
 
 def _add(
@@ -230,66 +283,6 @@ def with_vector(
     if to != AIMEM or not options.embeddings or address not in vectors:
         return record
     return record | {"embedding": embedding.encode(vectors[address].data)}
-
-
-# -- documents ------------------------------------------------------------------------------------
-
-
-def _assembled(envelope: dict[str, Any], arrays: Records, to: str) -> dict[str, Any]:
-    """A document of ours, with its checksum."""
-    if to == AIMEM:
-        return _together(envelope, arrays, to)
-    if to == MIF_LD:
-        return _together(envelope, arrays, to)
-    for pointer in arrays:
-        envelope = _with_room(envelope, pointer)
-    if to == MIF2:
-        from omsgrain.formats.mif2.document import sealed
-
-        return sealed(_together(envelope, arrays, to))
-    from omsgrain.formats.mif1 import checksum
-
-    return checksum.sealed(_together(_counted(envelope, arrays), arrays, to))
-
-
-def _together(envelope: dict[str, Any], arrays: Records, to: str) -> dict[str, Any]:
-    if to == AIMEM:
-        records: dict[Any, Any] = {ARRAYS[to][name]: array for name, array in arrays.items()}
-        data = bundle.write(bundle.Bundle(envelope, records), arrays)
-        document: dict[str, Any] = json.loads(data)
-        return document
-    if to == MIF2:
-        return fill(envelope, arrays)
-    if to == MIF_LD:
-        return mif_ld.tree(envelope, arrays)
-    from omsgrain.formats.mif1.document import together
-
-    return together(envelope, arrays)
-
-
-def _with_room(envelope: dict[str, Any], pointer: str) -> dict[str, Any]:
-    """The envelope with a place for an array."""
-    *way, last = pointer.split("/")[1:]
-    if not way:
-        return envelope if last in envelope else envelope | {last: []}
-    inner = envelope.get(way[0]) or {}
-    return envelope | {way[0]: inner if last in inner else inner | {last: []}}
-
-
-def _counted(envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-    """What a document of MIF 1.0 says of itself, counted anew."""
-    from omsgrain.formats.mif1.metadata import Metadata
-
-    counted = Metadata()
-    for pointer, array in arrays.items():
-        for record in array:
-            counted.add(ARRAYS[MIF1][pointer], record)
-    metadata = counted.metadata() | {"privacy": envelope["metadata"].get("privacy")}
-    if metadata["privacy"] is None:
-        del metadata["privacy"]
-    if "graph" in envelope:
-        envelope = envelope | {"graph": envelope["graph"] | counted.graph()}
-    return envelope | {"metadata": metadata}
 
 
 def _mif1(document: dict[str, Any], own: Manifest | None, layout: Any, get: Get) -> bytes:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import SchemaError
+from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.formats import model, raw
 from omsgrain.formats.across import aimem, mif1, mif2, mif_ld, native
 from omsgrain.formats.across.content import Content
@@ -19,7 +19,7 @@ from omsgrain.formats.records import Record
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["HUBS", "NATIVE", "Born", "Heap", "Held", "born", "heap", "parts_of"]
+__all__ = ["HUBS", "NATIVE", "Born", "Heap", "Held", "born", "getter", "heap", "parts_of"]
 
 NATIVE: Final = "omsgrain"
 """The format of what never was a record."""
@@ -62,6 +62,7 @@ class Heap:
         records: those of each format, in the order of their document; what stands twice is twice.
         natives: the addresses of those that never were a record.
         beside: the addresses of what belongs to the others.
+        said: by format, what other documents of it say around their records; these are not here.
     """
 
     grains: dict[str, Grain]
@@ -69,6 +70,7 @@ class Heap:
     records: dict[str, list[Born]]
     natives: list[str]
     beside: list[str]
+    said: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def envelope(self, format: str) -> dict[str, Any]:
         """What stood around the records of a format; nothing if no document of it is here."""
@@ -79,7 +81,8 @@ class Heap:
         """What the records of a format say."""
         records = self.records.get(format, [])
         bare = [(one.kind, one.record) for one in records]
-        said: Content = HUBS[format].read(bare, self.envelope(format))
+        around = self.envelope(format) or self.said.get(format, {})
+        said: Content = HUBS[format].read(bare, around)
         held = []
         for item, at in said.found:
             address = records[at].address if at >= 0 else ""
@@ -122,9 +125,10 @@ def heap(grains: Iterable[Grain]) -> Heap:
     Raises:
         SchemaError: there are several documents of one format among them.
         FormatError: a grain is not what it must be.
+        NotFoundError: one that another one names is not among them.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = by_address.__getitem__
+    get = getter(by_address)
     found = Heap(by_address, [], {}, [], [])
     for address, grain in by_address.items():
         source = Source.of(grain)
@@ -143,6 +147,22 @@ def heap(grains: Iterable[Grain]) -> Heap:
     for manifest in found.manifests:
         _in_order(found, manifest)
     return found
+
+
+def getter(by_address: Mapping[str, Grain]) -> raw.Get:
+    """What gives the grains that others name.
+
+    Args:
+        by_address: all that there are; it raises a NotFoundError for any other.
+    """
+
+    def get(address: str) -> Grain:
+        found = by_address.get(address)
+        if found is None:
+            raise NotFoundError("a grain that another one names is missing", expected=address)
+        return found
+
+    return get
 
 
 def parts_of(grain: Grain) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ TITLE: Final = "MIF 2.0"
 CARRIED: Final = "omsgrain"
 """Our place in the vendor extensions."""
 _SHODH: Final = "shodh-memory"
-_METADATA: Final = "memory_metadata"
+METADATA: Final = "memory_metadata"
 _KNOWN: Final = {"importance": "importance", "access_count": "access_count",
                  "last_accessed": "accessed_at", "decay_rate": "decay_rate"}  # fmt: skip
 """What a vendor says of a memory, by its name there: the attribute of the model."""
@@ -219,7 +219,7 @@ def about(envelope: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     told: dict[str, Mapping[str, Any]] = {}
     for vendor in (_SHODH, CARRIED):
         place = vendors.get(vendor) if isinstance(vendors, dict) else None
-        of = place.get(_METADATA) if isinstance(place, dict) else None
+        of = place.get(METADATA) if isinstance(place, dict) else None
         for id, values in of.items() if isinstance(of, dict) else ():
             if isinstance(values, dict):
                 told[id] = {name: values[name] for name in _KNOWN if _is(name, values.get(name))}
@@ -261,7 +261,7 @@ def _is_ours(vendor: str, place: Any) -> bool:
     return vendor == CARRIED and isinstance(place, dict) and place.keys() <= _PLACES
 
 
-_PLACES = frozenset(("grains", _METADATA))
+_PLACES = frozenset(("grains", METADATA))
 _AROUND: Final[dict[str, type]] = {
     "mif_version": object, "generator": dict, "export_meta": dict, "knowledge_graph": dict,
     "vendor_extensions": dict, "memories": list, "todos": list, "projects": list,
@@ -347,7 +347,7 @@ def write(content: Content, *, strict: bool) -> Written:
         arrays |= {graph[0]: entities, graph[1]: arrays.get(graph[1], [])}
     envelope = _envelope(content.document, arrays)
     if more and not strict:
-        envelope["vendor_extensions"] = {CARRIED: {_METADATA: more}}
+        envelope["vendor_extensions"] = {CARRIED: {METADATA: more}}
     return Written(envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)})
 
 

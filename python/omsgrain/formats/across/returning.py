@@ -8,17 +8,18 @@ what they say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
-from omsgrain.formats.across.convert import NOT_CHECKED, remade, tree, with_vector
+from omsgrain.formats.across.convert import NOT_CHECKED, SHAPE, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
-from omsgrain.formats.across.names import AIMEM
-from omsgrain.formats.document import Import, Manifest, Vector, manifest
+from omsgrain.formats.across.names import AIMEM, MIF2
+from omsgrain.formats.document import Import, Manifest, Vector, manifest, open_manifest
+from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.packed import float32
 from omsgrain.formats.raw import gather
 from omsgrain.formats.source import Source, difference, same
@@ -40,6 +41,8 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     Returns:
         The same where none went along, or none is what the document still says.
     """
+    if found.format == MIF2 and not _stands_beside(found):
+        return found
     looked = heap(found.grains)
     own = next((one for one in looked.manifests if one.format == found.format), None)
     records = [one.record for one in looked.records.get(found.format, ())]
@@ -48,24 +51,40 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     grains = carried(own.envelope, records)
     if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
         return found
+    options = Options(shape=_shape(records))
+    if options.shape == "1.x":
+        own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
     try:
-        document, _ = tree(looked, found.format, found.vectors, Options())
+        document, _ = tree(looked, found.format, found.vectors, options)
         # How a document is spelled stands in its manifest.
         plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
         alone = plain and not found.problems
-        whole = _all(found, looked, document, grains) if alone else None
-        return whole or _some(found, looked, own, document, grains)
+        whole = _all(found, looked, document, grains, options) if alone else None
+        return whole or _some(found, looked, own, document, grains, options)
     except (OmsError, *NOT_CHECKED):
         return found  # what went along is not what it must be
 
 
+def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
+    """The shape that memories of MIF in JSON-LD have in which grains went along."""
+    of_1_x = any("conceptType" in one for one in records if member_of(one) is not None)
+    return "1.x" if of_1_x else "0.1"
+
+
+def _stands_beside(found: Import) -> bool:
+    """Whether grains stand beside the records of a document, where MIF 2.0 has them."""
+    by_address = {grain.address: grain for grain in found.grains}
+    own = open_manifest(found.grains[-1], by_address.__getitem__) if found.grains else None
+    return own is None or bool(carried(own.envelope, ()))
+
+
 def _all(
-    found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain]
+    found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain], options: Options
 ) -> Import | None:
     heaped = heap(grains)
     try:
-        vectors = _vectors(found, looked, heaped, None)
-        made, _ = tree(heaped, found.format, vectors, Options())
+        vectors = _vectors(found, looked, heaped, None, options)
+        made, _ = tree(heaped, found.format, vectors, options)
     except SchemaError:
         return None  # without being told whose it is, say, none can be made
     return (
@@ -76,15 +95,20 @@ def _all(
 
 
 def _some(
-    found: Import, looked: Heap, own: Manifest, document: dict[str, Any], grains: list[Grain]
+    found: Import,
+    looked: Heap,
+    own: Manifest,
+    document: dict[str, Any],
+    grains: list[Grain],
+    options: Options,
 ) -> Import:
     heaped = heap(grains)
-    vectors = _vectors(found, looked, heaped, own)
-    made = _by_name(remade(heaped, own, found.format, vectors, Options()))
+    vectors = _vectors(found, looked, heaped, own, options)
+    made = _by_name(remade(heaped, own, found.format, vectors, options))
     instead: dict[str, str] = {}
     for one in looked.records.get(found.format, ()):
         record, address = made.get(_name(one.record), ({}, ""))
-        said = with_vector(one.record, one.address, found.format, found.vectors, Options())
+        said = with_vector(one.record, one.address, found.format, found.vectors, options)
         if address and _alike(record, said, found.format):
             instead[one.address] = address
     # What is not in the document any more does not come back. Where nothing is missing, the
@@ -99,7 +123,7 @@ def _some(
     kept = {address: one for address, one in found.vectors.items() if address not in instead}
     vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
     # What was told of the others may have had its part in what they made.
-    again, _ = tree(heap(mixed), found.format, vectors, Options())
+    again, _ = tree(heap(mixed), found.format, vectors, options)
     alike = _alike(again, document, found.format)
     return replace(found, grains=mixed, vectors=vectors) if alike else found
 
@@ -117,7 +141,9 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
     return [*parts, *stay, *around]
 
 
-def _vectors(found: Import, looked: Heap, heaped: Heap, own: Manifest | None) -> dict[str, Vector]:
+def _vectors(
+    found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: Options
+) -> dict[str, Vector]:
     """The embeddings of grains that hold none, which the records have that they made."""
     said = {
         _name(one.record): vector
@@ -126,7 +152,7 @@ def _vectors(found: Import, looked: Heap, heaped: Heap, own: Manifest | None) ->
     }
     if not said:
         return {}
-    made = _by_name(remade(heaped, own, found.format, {}, Options()))
+    made = _by_name(remade(heaped, own, found.format, {}, options))
     return {
         address: said[name]
         for name, (record, address) in made.items()

@@ -29,6 +29,7 @@ from omsgrain.formats.aimem.fields import (
 )
 from omsgrain.formats.aimem.limits import LIMITS, TAG, Limits
 from omsgrain.formats.aimem.names import Hashed, Names, Texts
+from omsgrain.formats.aimem.outline import fits
 from omsgrain.formats.problems import MOST, Problems
 from omsgrain.formats.reading import kind_of
 
@@ -79,6 +80,7 @@ class Checker(Values):
         self.doubtful: dict[tuple[Kind, str], bool] = {}
         self._limits = limits
         self._producer = self._scope = ""
+        self._is_own = urn.of_producer("")
         self._since: times.Instant | None = None
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
@@ -103,6 +105,7 @@ class Checker(Values):
             if not urn.is_producer(self._producer):
                 self._wrong("invalid_producer", "/producer", "1 to 63 of a-z, 0-9 and -")
                 self._producer = ""
+            self._is_own = urn.of_producer(self._producer)
         if "tenant_id" in good and not urn.is_tenant(good["tenant_id"]):
             self._wrong("invalid_tenant", "/tenant_id", "a UUID or a URI")
         self._time("", "exported_at", good)
@@ -143,6 +146,8 @@ class Checker(Values):
             ends: whether all chunks and entities were seen, so that one that an edge or a link
                 names and nobody knows is a defect; else it is counted in ``unresolved``.
         """
+        if fits(kind, record) and self._is_sure(kind, record):
+            return
         self._line, self._found = line, self.problems
         if type(record) is not dict:
             self._wrong("invalid_type", pointer, "an object", kind_of(record))
@@ -163,6 +168,21 @@ class Checker(Values):
                 self.ends(kind, good, pointer, line)
             else:
                 self.unresolved += sum(1 for _ in self._unknown(kind, good))
+
+    def _is_sure(self, kind: Kind, record: dict[str, Any]) -> bool:
+        """Whether nothing is to be said of a record that fits; what is not sure is looked into."""
+        if _ENDS[kind]:
+            return all(record[name] in self._seen[other] for name, other, _ in _ENDS[kind])
+        if kind == "chunk":
+            content, given = record["content"], record.get("content_hash")
+            if len(content) > self._limits.content or self._scope not in ("FULL", ""):
+                return False
+            if given is not None and given != CHECKSUM + sha256(content.encode()).hexdigest():
+                return False
+        name = record["id"]
+        if not self._is_own(name) or name in self._seen["entity" if kind == "chunk" else "chunk"]:
+            return False
+        return self._seen[kind].add(name)
 
     def ends(
         self, kind: Kind, record: dict[str, Any], pointer: str, line: int | None = None

@@ -36,13 +36,15 @@ def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
         if kind not in read.records:
             continue
         built = to_grains(((kind, record) for record in read.records[kind]), tenant=tenant)
-        arrays[name] = [one.grain.address for one in built]
-        for one in built:
-            grains.update((part.address, part) for part in one.parts)
-            grains[one.grain.address] = one.grain
-            if one.vector is not None:
-                model = read.envelope["embedding_model"]
-                vectors[one.grain.address] = Vector(model, one.vector)
+        listed: list[str] = []
+        arrays[name] = listed
+        for grain, parts, vector in built:
+            for part in parts:
+                grains[part.address] = part
+            grains[grain.address] = grain
+            listed.append(grain.address)
+            if vector is not None:
+                vectors[grain.address] = Vector(read.envelope["embedding_model"], vector)
     created_at = times.of_grain(times.parse(read.envelope["exported_at"]))
     whole = Manifest(SOURCE, read.envelope["checksum"], read.envelope, arrays)
     more = manifest(whole, created_at=created_at, user_id=tenant)

@@ -6,7 +6,7 @@ References stay URNs. An embedding is no part of a grain: the store keeps vector
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
@@ -57,7 +57,7 @@ class Built(NamedTuple):
     """
 
     grain: Grain
-    parts: list[Grain]
+    parts: Sequence[Grain]
     vector: bytes | None
 
 

@@ -15,4 +15,5 @@ _UTC = re.compile(r"(?:[Zz]|[+-]00(?::?00)?)\Z")
 
 def parse(text: str) -> Instant | None:
     """Read a time; None if it is none, or not in UTC."""
-    return times.parse(text) if _UTC.search(text) and " " not in text else None
+    utc = text.endswith(("Z", "z")) or _UTC.search(text) is not None
+    return times.parse(text) if utc and " " not in text else None

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from omsgrain.formats.aimem.limits import LOCAL, PRODUCER
 
-__all__ = ["Urn", "is_producer", "is_tenant", "parse", "urn"]
+__all__ = ["Urn", "is_producer", "is_tenant", "of_producer", "parse", "urn"]
 
 _PRODUCER = f"[a-z0-9-]{{1,{PRODUCER}}}"
 _LOCAL = f"[\\x21-\\x39\\x3b-\\x7e]{{1,{LOCAL}}}"  # printable, but for the colon
@@ -36,6 +37,11 @@ def parse(text: str) -> Urn | None:
     # fullmatch: `$` would let a line end pass.
     found = _URN.fullmatch(text)
     return None if found is None else Urn(found[1], found[2])
+
+
+def of_producer(producer: str) -> Callable[[str], object]:
+    """Tells whether a text is an identifier of one producer; of any, if it is empty."""
+    return re.compile(f"urn:aimem:{producer}:{_LOCAL}" if producer else _URN.pattern).fullmatch
 
 
 def urn(producer: str, local: str) -> str:

@@ -8,13 +8,12 @@ Spec: MIF 1.0 §2, RFC 8785
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, Literal
 
-from omsgrain import _core
 from omsgrain.errors import OmsError
+from omsgrain.formats.texts import digest
 
 __all__ = ["MEMBER", "Verdict", "of_counts", "of_document", "sealed", "verify_checksum"]
 
@@ -34,8 +33,7 @@ def of_document(document: Mapping[str, Any]) -> str:
     export = whole.get(_EXPORT)
     if isinstance(export, dict):
         whole[_EXPORT] = {name: value for name, value in export.items() if name != MEMBER}
-    # Escaped, so that a lone surrogate is refused by the core rather than by the encoder.
-    return _spell(_core.canonical_json(json.dumps(whole).encode("ascii")))
+    return f"sha256:{digest(whole)}"
 
 
 def of_counts(document: Mapping[str, Any]) -> frozenset[str]:

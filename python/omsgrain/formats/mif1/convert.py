@@ -3,34 +3,24 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import raw, times
-from omsgrain.formats.document import (
-    Dump,
-    Import,
-    Loss,
-    Manifest,
-    Vector,
-    manifest,
-    open_manifest,
-)
+from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest
 from omsgrain.formats.exact import COMPACT, Style, style_of
 from omsgrain.formats.exact import spell as spell_json
+from omsgrain.formats.listed import gathered, getter, owner_of, the_one, vector_of
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import envelope, layouts
-from omsgrain.formats.mif1.document import Document, Item
+from omsgrain.formats.mif1.document import Document
 from omsgrain.formats.mif1.fields import FORMAT, Layout
-from omsgrain.formats.mif1.limits import LIMITS, NAME, Limits
+from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.records import TABLE
 from omsgrain.formats.mif1.rules import WARNINGS
-from omsgrain.formats.packed import float32
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.records import Built
 from omsgrain.formats.source import same
 from omsgrain.grain import Grain
 
@@ -69,34 +59,29 @@ def load(
             raise SchemaError("the document is not encrypted", field="/passphrase")
         data = envelope.open_document(data, passphrase, key=key, limits=limits)
     found = documents.read(data, limits, layout=layout)
-    owner, warnings = _owner(found, user_id)
-    grains: dict[str, Grain] = {}
-    arrays: dict[str, list[str]] = {}
-    vectors: dict[str, Vector] = {}
-    for pointer, items in found.records.items():
-        built = _built(items, owner)
-        arrays[pointer] = [one.grain.address for one in built]
-        for item, one in zip(items, built, strict=True):
-            grains.update((part.address, part) for part in one.parts)
-            grains[one.grain.address] = one.grain
-            if "embedding" in item.record and (vector := _vector(item.record)) is not None:
-                vectors[one.grain.address] = vector
+    said, warnings = found.envelope.get("export"), found.warnings
+    export = said if isinstance(said, dict) else {}
+    owner, unnamed = owner_of(export.get("user_id"), user_id)
+    if unnamed:
+        says, where = WARNINGS["owner_not_kept"].says, "/export/user_id"
+        warnings = (*warnings, Problem("owner_not_kept", where, says))
     style = _style(data, found, limits) if exact else None
-    export = _export(found)
-    made = export.get("created_at")
-    instant = times.parse(made, floating=True) if isinstance(made, str) else None
-    known = export.get("id")
+    made = gathered(
+        TABLE, found.records, owner, lambda item: vector_of(item.value.get("embedding"))
+    )
+    when, known = export.get("created_at"), export.get("id")
+    instant = times.parse(when, floating=True) if isinstance(when, str) else None
     whole = Manifest(
         FORMAT,
         known if isinstance(known, str) and known else f"sha256:{sha256(data).hexdigest()}",
         found.envelope,
-        arrays,
+        made.arrays,
         style,
         layout=found.layout,
     )
     text = data if exact and style is None else None
     more = manifest(whole, created_at=times.of_grain(instant), user_id=owner, text=text)
-    return Import(FORMAT, [*grains.values(), *more], vectors, warnings, found.problems)
+    return Import(FORMAT, [*made.grains.values(), *more], made.vectors, warnings, found.problems)
 
 
 def dump(
@@ -124,23 +109,21 @@ def dump(
         SchemaError: no document is among the grains, or several; or how it was spelled was not
             kept; or there is no such layout.
         FormatError: a grain is not what it must be.
+        NotFoundError: a grain that the document is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = by_address.__getitem__
-    opened = (open_manifest(grain, get) for grain in by_address.values())
-    found = [one for one in opened if one is not None and one.format == FORMAT]
-    if len(found) != 1:
-        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
+    get = getter(by_address)
+    found = the_one(by_address.values(), FORMAT, get)
     if layout is not None and layout not in get_args(Layout):
         raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))
-    kept = _layout(found[0])
+    kept = _layout(found)
     changed = layout is not None and layout != kept
-    if exact and (changed or (found[0].style is None and not found[0].text)):
+    if exact and (changed or (found.style is None and not found.text)):
         raise SchemaError("how the document was spelled was not kept when it was loaded")
     losses: list[Loss] = []
 
     def record(address: str) -> Any:
-        born = TABLE.from_grain(by_address[address], get)
+        born = TABLE.from_grain(get(address), get)
         if born is None:
             raise SchemaError("a record of the document is none", field=f"/{address}")
         value = born[1]
@@ -149,57 +132,12 @@ def dump(
             return {name: one for name, one in value.items() if name != "embedding"}
         return value
 
-    arrays = {name: [record(one) for one in listed] for name, listed in found[0].arrays.items()}
-    document = documents.together(found[0].envelope, arrays)
-    data = layouts.spell(document, layout or kept) if changed else spelled(found[0], document, get)
+    arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
+    document = documents.together(found.envelope, arrays)
+    data = layouts.spell(document, layout or kept) if changed else spelled(found, document, get)
     if passphrase is not None or key is not None:
         data = envelope.seal_document(data, passphrase, key=key)
     return Dump(data, losses)
-
-
-def _built(items: list[Item], owner: str | None) -> list[Built]:
-    """The grains of an array. A memory whose content stood before is kept without being one."""
-    plain = ((one.kind, one.record) for one in items if one.of is None)
-    made = iter(TABLE.to_grains(plain, owner=owner))
-    return [
-        next(made)
-        if one.of is None
-        else TABLE.to_duplicate(one.kind, one.record, of=_taken(one.of) or "-", owner=owner)
-        for one in items
-    ]
-
-
-def _vector(record: Mapping[str, Any]) -> Vector | None:
-    """What is searched of an embedding; None if there is none, or not one of its own length."""
-    told = record["embedding"]
-    if not isinstance(told, dict) or not isinstance(told.get("model"), str):
-        return None
-    vector = told.get("vector")
-    if not isinstance(vector, list) or told.get("dimensions", len(vector)) != len(vector):
-        return None
-    data = float32(vector)
-    return None if data is None else Vector(told["model"], data)
-
-
-def _export(found: Document) -> dict[str, Any]:
-    export = found.envelope.get("export")
-    return export if isinstance(export, dict) else {}
-
-
-def _owner(found: Document, user_id: str | None) -> tuple[str | None, tuple[Problem, ...]]:
-    """Whose the grains are, and the warnings."""
-    said = _export(found).get("user_id")
-    if user_id is not None or not isinstance(said, str) or not said:
-        return user_id, found.warnings
-    if len(said) <= NAME and not said.startswith("\ufeff"):
-        return unicodedata.normalize("NFC", said), found.warnings
-    says, where = WARNINGS["owner_not_kept"].says, "/export/user_id"
-    return None, (*found.warnings, Problem("owner_not_kept", where, says))
-
-
-def _taken(name: str) -> str:
-    """A name as a grain takes it."""
-    return unicodedata.normalize("NFC", name.lstrip("\ufeff")[:NAME])
 
 
 # -- how a document is spelled --------------------------------------------------------------------

@@ -5,33 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from omsgrain.formats.document import fill, lift
+from omsgrain.formats.listed import Item
 from omsgrain.formats.mif1 import checksum, layouts
 from omsgrain.formats.mif1.check import Checker
-from omsgrain.formats.mif1.fields import ARRAYS, CONSENT, Kind, Layout
+from omsgrain.formats.mif1.fields import ARRAYS, CONSENT, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from omsgrain.formats.mif1.rules import WARNINGS
 from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verdict
 
-__all__ = ["Document", "Item", "Verdict", "apart", "read", "together", "validate", "write"]
+__all__ = ["Document", "Verdict", "apart", "read", "together", "validate", "write"]
 
 _CONSENT: Final = CONSENT.removeprefix("/")
-
-
-class Item(NamedTuple):
-    """A record of a document.
-
-    Attributes:
-        kind: what it is.
-        record: as it stands there.
-        of: the id of the memory that had its content before, if one had.
-    """
-
-    kind: Kind
-    record: dict[str, Any]
-    of: str | None = None
 
 
 @dataclass(slots=True)
@@ -56,7 +43,7 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole document."""
-        arrays = {at: [item.record for item in items] for at, items in self.records.items()}
+        arrays = {at: [item.value for item in items] for at, items in self.records.items()}
         return together(self.envelope, arrays)
 
 
@@ -81,10 +68,7 @@ def read(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) 
     """
     checker = Checker(FIRSTS)
     found = _checked(layouts.parse(data, layout, limits), checker)
-    if checker.problems.too_many:
-        says, most = RULES["too_many_bad"].says, f"at most {FIRSTS}"
-        checker.faults.add(Problem("too_many_bad", "", says, most))
-    checker.faults.raise_any()
+    checker.refuse()
     return found
 
 

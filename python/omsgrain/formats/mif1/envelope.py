@@ -212,8 +212,11 @@ def _cost(params: dict[str, Any], name: str, least: int, most: int) -> int:
 
 
 def _derived(passphrase: str | None, kdf: Kdf) -> bytes:
-    if not passphrase:
+    if passphrase is None:
         raise KeyMissingError("the document is encrypted", expected="a passphrase or a key")
+    if not passphrase:
+        expected = "at least one character"
+        raise KeyMissingError("the passphrase is empty", field="/passphrase", expected=expected)
     # The same passphrase from another keyboard may come decomposed.
     secret = unicodedata.normalize("NFC", passphrase).encode()
     try:

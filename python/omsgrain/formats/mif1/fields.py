@@ -8,18 +8,17 @@ knows is read. What the SEP has is written. Spec: MIF 1.0 §2 to §7
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from omsgrain.formats.mif1.limits import CONTENT, TASK
+from omsgrain.formats.shapes.field import Field
 
 __all__ = [
     "ARRAYS",
-    "BEARING",
     "CONSENT",
     "EDGE_TYPES",
     "EXTENSIONS",
     "FORMAT",
-    "LOOSE",
     "MEDIA_TYPE",
     "MEMORY_TYPES",
     "PRIORITIES",
@@ -28,9 +27,9 @@ __all__ = [
     "SHAPES",
     "STATUSES",
     "VERSION",
-    "Field",
     "Kind",
     "Layout",
+    "is_loose",
 ]
 
 Kind: TypeAlias = Literal["memory", "todo", "node", "edge", "consent"]
@@ -92,40 +91,6 @@ _SOURCES: Final = ("conversation", "file", "api", "hook", "user")
 _NODES: Final = ("memory", "todo", "entity")
 
 
-class Field(NamedTuple):
-    """One field.
-
-    Attributes:
-        name: its key.
-        kind: what it holds: ``str``, ``bool``, ``number``, ``int``, ``object`` or ``array``.
-        says: what it means, in a few words.
-        required: whether it must be there.
-        expected: whether the published schema requires it; if it is missing, that is told.
-        nullable: whether the published schema lets it be null; elsewhere null is told.
-        of: the shape of an object, or of the items of an array; ``str`` for strings.
-        form: how a text looks: ``time``, or the shape of an id; another is told.
-        known: the values that are known; another is kept, and told.
-        least: of a number.
-        most: of a number, or code points of a text; another is told.
-        hard: whether a number out of range is refused, as the SEP says itself what it may be.
-        sep: whether the SEP has it; if not, the schema or the reference implementation does.
-    """
-
-    name: str
-    kind: str
-    says: str
-    required: bool = False
-    expected: bool = False
-    nullable: bool = False
-    of: str | None = None
-    form: str | None = None
-    known: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
-    hard: bool = False
-    sep: bool = True
-
-
 def _need(
     name: str, kind: str, says: str, form: str | None = None, of: str | None = None
 ) -> Field:
@@ -141,7 +106,7 @@ def _also(
     nullable: bool = False,
 ) -> Field:
     """A field that the SEP does not have."""
-    return Field(name, kind, says, nullable=nullable, form=form, of=of, sep=False)
+    return Field(name, kind, says, nullable=nullable, form=form, of=of, own=False)
 
 
 SHAPES: Final[dict[str, tuple[Field, ...]]] = {
@@ -188,7 +153,7 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("updated_at", "str", "when it was changed", form="time"),
         Field("accessed_at", "str", "when it was last read", form="time"),
         Field("access_count", "int", "how often it was read", least=0),
-        Field("decay_rate", "number", "how fast it fades, 0 to 1", least=0, most=1, sep=False),
+        Field("decay_rate", "number", "how fast it fades, 0 to 1", least=0, most=1, own=False),
         Field("tags", "array", "labels", of="str"),
         Field("source", "object", "where it came from", of="source"),
         Field("entities", "array", "what the text names", of="entity"),
@@ -213,8 +178,8 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("normalized", "bool", "whether its length is 1"),
     ),
     "relations": (
-        Field("related_memories", "array", "ids of memories", of="str", sep=False),
-        Field("related_todos", "array", "ids of todos", of="str", sep=False),
+        Field("related_memories", "array", "ids of memories", of="str", own=False),
+        Field("related_todos", "array", "ids of todos", of="str", own=False),
     ),
     "redaction": (
         Field("type", "str", "the kind of data"),
@@ -244,7 +209,7 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
             "when it comes up again",
             nullable=True,
             known=RECURRENCES,
-            sep=False,
+            own=False,
         ),
         _also("related_memory_ids", "array", "memories it is related to", of="str"),
         _also("embedding", "object", "its vector", of="embedding"),
@@ -265,13 +230,13 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("format", "str", "`adjacency_list`", known=("adjacency_list",)),
         Field("node_count", "int", "how many nodes there are", least=0),
         Field("edge_count", "int", "how many edges there are", least=0),
-        Field("nodes", "array", "what the edges join", of="node", sep=False),
+        Field("nodes", "array", "what the edges join", of="node", own=False),
         Field("edges", "array", "what joins two things", of="edge"),
         Field("hebbian_config", "object", "how weights are learnt", of="hebbian_config"),
     ),
     "node": (
-        Field("id", "str", "the memory, the todo or the entity", required=True, sep=False),
-        Field("type", "str", "which of them it is", known=_NODES, sep=False),
+        Field("id", "str", "the memory, the todo or the entity", required=True, own=False),
+        Field("type", "str", "which of them it is", known=_NODES, own=False),
         _also("entity_type", "str", "what kind of thing an entity is"),
     ),
     "edge": (
@@ -287,7 +252,7 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         ),
         Field("type", "str", "how they are joined", known=EDGE_TYPES, expected=True),
         Field("created_at", "str", "when it was made", form="time"),
-        Field("strengthened_count", "int", "how often it was used", least=0, sep=False),
+        Field("strengthened_count", "int", "how often it was used", least=0, own=False),
     ),
     "hebbian_config": (
         Field("learning_rate", "number", "how fast a weight grows"),
@@ -330,11 +295,12 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
 }
 """What each object has. All may have more, which is kept."""
 
-LOOSE: Final = frozenset(
+_LOOSE: Final = frozenset(
     {"generator", "export", "metadata", "date_range", "privacy", "hebbian_config"}
 )
-"""Shapes on which no record depends: what is odd in them is kept, and told."""
-BEARING: Final = frozenset(
-    {"mif_version", "export", "memories", "todos", "graph", "consent", "nodes", "edges"}
-)
-"""Members of a document and of its graph on which records depend; the others are as loose."""
+_BEARING: Final = frozenset({"export", "memories", "todos", "graph", "consent", "nodes", "edges"})
+
+
+def is_loose(shape: str, name: str) -> bool:
+    """Whether no record depends on a field, so that what is odd in it is kept, and told."""
+    return shape in _LOOSE or (shape in ("document", "graph") and name not in _BEARING)

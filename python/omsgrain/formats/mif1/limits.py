@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CONTENT", "LIMITS", "NAME", "TASK", "Limits"]
+__all__ = ["CONTENT", "LIMITS", "TASK", "Limits"]
 
 CONTENT = 100_000
 """Code points of a memory's content that the published schema allows; the SEP has no limit."""
 TASK = 10_000
 """Code points of a todo's content that the published schema allows; the SEP has no limit."""
-NAME = 2_048
-"""Code points of a name that stands in a field of a grain; a longer one is only kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,13 @@ schema refuses is a warning: the SEP's own samples do not keep to it.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from omsgrain.formats.reading import RULES as READING
+from omsgrain.formats.shapes.field import Rule
 from omsgrain.formats.yaml_reader import RULES as YAML
 
-__all__ = ["RULES", "WARNINGS", "Rule"]
-
-
-class Rule(NamedTuple):
-    """One rule: where the SEP has it, and what its breach is called."""
-
-    section: str
-    says: str
-
+__all__ = ["RULES", "WARNINGS"]
 
 RULES: Final[dict[str, Rule]] = {
     **{name: Rule("1", says) for name, says in READING.items()},

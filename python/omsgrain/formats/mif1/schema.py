@@ -11,7 +11,8 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any, Final
 
-from omsgrain.formats.mif1.fields import BEARING, LOOSE, SHAPES, VERSION, Field
+from omsgrain.formats.mif1.fields import SHAPES, VERSION, is_loose
+from omsgrain.formats.shapes.field import Field
 
 __all__ = ["schema", "text"]
 
@@ -59,7 +60,7 @@ def _object(name: str) -> dict[str, Any]:
         value["required"] = required
     fields = {}
     for field in shape:
-        loose = name in LOOSE or (name in ("document", "graph") and field.name not in BEARING)
+        loose = is_loose(name, field.name)
         fields[field.name] = {"description": field.says} if loose else _field(field)
     return value | {"properties": fields}
 

@@ -8,12 +8,11 @@ Spec: MIF 2.0 §1, RFC 8785
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, Literal
 
-from omsgrain import _core
+from omsgrain.formats.texts import digest
 
 __all__ = ["MEMBER", "Verdict", "of_counts", "of_document", "verify_checksum"]
 
@@ -30,8 +29,7 @@ def of_document(document: Mapping[str, Any]) -> str:
     meta = whole.get(_META)
     if isinstance(meta, dict):
         whole[_META] = {name: value for name, value in meta.items() if name != MEMBER}
-    # Escaped, so that a lone surrogate is refused by the core rather than by the encoder.
-    return _spell(_core.canonical_json(json.dumps(whole).encode("ascii")))
+    return f"sha256:{digest(whole)}"
 
 
 def of_counts(document: Mapping[str, Any]) -> str:

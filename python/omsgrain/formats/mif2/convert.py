@@ -3,35 +3,22 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import SchemaError
 from omsgrain.formats import reading, times
-from omsgrain.formats.document import (
-    Dump,
-    Import,
-    Loss,
-    Manifest,
-    Vector,
-    fill,
-    manifest,
-    open_manifest,
-    spelled,
-)
+from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, fill, manifest, spelled
 from omsgrain.formats.exact import style_of
+from omsgrain.formats.listed import Item, gathered, getter, owner_of, the_one, vector_of
 from omsgrain.formats.mif2 import document as documents
-from omsgrain.formats.mif2.document import Document
 from omsgrain.formats.mif2.fields import FORMAT
-from omsgrain.formats.mif2.limits import LIMITS, NAME, Limits
+from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.mif2.rules import WARNINGS
 from omsgrain.formats.mif2.values import name
-from omsgrain.formats.packed import float32
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.records import Built
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
@@ -52,28 +39,21 @@ def load(
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
     read = reading.parse(data, most=limits.document, depth=limits.depth)
-    found = documents.of_dict(read)
-    owner, warnings = _owner(found, user_id)
-    grains: dict[str, Grain] = {}
-    arrays: dict[str, list[str]] = {}
-    vectors: dict[str, Vector] = {}
-    for pointer, records in found.records.items():
-        built = _built(records, owner)
-        arrays[pointer] = [one.grain.address for one in built]
-        for item, one in zip(records, built, strict=True):
-            grains.update((part.address, part) for part in one.parts)
-            grains[one.grain.address] = one.grain
-            if item.kind == "memory" and item.of is None:
-                if (vector := _vector(item.value)) is not None:
-                    vectors[one.grain.address] = vector
-    meta = found.envelope.get("export_meta", {})
-    made = times.parse(meta.get("created_at", ""), floating=True)
-    known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
     style = style_of(data, read) if exact else None
-    whole = Manifest(FORMAT, known, found.envelope, arrays, style)
+    found = documents.of_dict(read)
+    del read  # or all of it would stay until the end
+    meta, warnings = found.envelope.get("export_meta", {}), found.warnings
+    owner, unnamed = owner_of(meta.get("user_id"), user_id)
+    if unnamed:
+        says, where = WARNINGS["owner_not_kept"].says, "/export_meta/user_id"
+        warnings = (*warnings, Problem("owner_not_kept", where, says))
+    made = gathered(TABLE, found.records, owner, _vector)
+    when = times.parse(meta.get("created_at", ""), floating=True)
+    known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
+    whole = Manifest(FORMAT, known, found.envelope, made.arrays, style)
     text = data if exact and style is None else None
-    more = manifest(whole, created_at=times.of_grain(made), user_id=owner, text=text)
-    return Import(FORMAT, [*grains.values(), *more], vectors, warnings, found.problems)
+    more = manifest(whole, created_at=times.of_grain(when), user_id=owner, text=text)
+    return Import(FORMAT, [*made.grains.values(), *more], made.vectors, warnings, found.problems)
 
 
 def dump(
@@ -98,17 +78,9 @@ def dump(
         NotFoundError: a grain that the document is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-
-    def get(address: str) -> Grain:
-        if address not in by_address:
-            raise NotFoundError("a grain of the document is missing", field=f"/{address}")
-        return by_address[address]
-
-    opened = (open_manifest(grain, get) for grain in by_address.values())
-    found = [one for one in opened if one is not None and one.format == FORMAT]
-    if len(found) != 1:
-        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
-    if exact and found[0].style is None and not found[0].text:
+    get = getter(by_address)
+    found = the_one(by_address.values(), FORMAT, get)
+    if exact and found.style is None and not found.text:
         raise SchemaError("how the document was spelled was not kept when it was loaded")
     losses: list[Loss] = []
 
@@ -122,42 +94,12 @@ def dump(
             return {key: one for key, one in value.items() if key != "embeddings"}
         return documents.bare(kind, value)
 
-    arrays = {place: [record(one) for one in listed] for place, listed in found[0].arrays.items()}
-    return Dump(spelled(found[0], fill(found[0].envelope, arrays), get), losses)
+    arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
+    return Dump(spelled(found, fill(found.envelope, arrays), get), losses)
 
 
-def _built(records: list[documents.Item], owner: str | None) -> list[Built]:
-    """The grains of an array. A memory whose content stood before is kept without being one."""
-    plain = ((one.kind, one.value) for one in records if one.of is None)
-    made = iter(TABLE.to_grains(plain, owner=owner))
-    return [
-        next(made)
-        if one.of is None
-        else TABLE.to_duplicate(one.kind, one.value, of=_taken(one.of) or "-", owner=owner)
-        for one in records
-    ]
-
-
-def _vector(record: Mapping[str, Any]) -> Vector | None:
-    """What is searched of an embedding; None if there is none, or not one of its own length."""
-    told = record.get("embeddings")
-    if told is None or told["dimensions"] != len(told["vector"]):
+def _vector(item: Item) -> Vector | None:
+    if item.kind != "memory" or item.of is not None:
         return None
-    data = float32(told["vector"])
-    return None if data is None else Vector(told["model"], data)
-
-
-def _owner(found: Document, user_id: str | None) -> tuple[str | None, tuple[Problem, ...]]:
-    """Whose the grains are, and the warnings."""
-    said = found.envelope.get("export_meta", {}).get("user_id") or None
-    if user_id is not None or said is None:
-        return user_id, found.warnings
-    if len(said) <= NAME and not said.startswith("\ufeff"):
-        return unicodedata.normalize("NFC", said), found.warnings
-    says, where = WARNINGS["owner_not_kept"].says, "/export_meta/user_id"
-    return None, (*found.warnings, Problem("owner_not_kept", where, says))
-
-
-def _taken(text: str) -> str:
-    """A name as a grain takes it."""
-    return unicodedata.normalize("NFC", text.lstrip("\ufeff")[:NAME])
+    told = item.value.get("embeddings")
+    return None if told is None else vector_of(told)

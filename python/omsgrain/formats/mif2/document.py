@@ -5,33 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from omsgrain.formats import reading
 from omsgrain.formats.document import fill, lift
 from omsgrain.formats.exact import spell
+from omsgrain.formats.listed import Item
 from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2.check import Checker
-from omsgrain.formats.mif2.fields import ARRAYS, Kind
+from omsgrain.formats.mif2.fields import ARRAYS
 from omsgrain.formats.mif2.limits import LIMITS, Limits
-from omsgrain.formats.mif2.rules import RULES
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
-__all__ = ["Document", "Item", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
-
-
-class Item(NamedTuple):
-    """A record of a document.
-
-    Attributes:
-        kind: of what kind it is.
-        value: what stands there; where it is nothing that is known, ``{"value": what}``.
-        of: the id of a memory before this one that has the same content.
-    """
-
-    kind: Kind
-    value: dict[str, Any]
-    of: str | None = None
+__all__ = ["Document", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
 
 
 @dataclass(slots=True)
@@ -94,10 +80,7 @@ def of_dict(document: Any) -> Document:
     """
     checker = Checker(FIRSTS)
     found = _apart(document, checker)
-    if checker.problems.too_many:
-        says, most = RULES["too_many_bad"].says, f"at most {FIRSTS}"
-        checker.faults.add(Problem("too_many_bad", "", says, most))
-    checker.faults.raise_any()
+    checker.refuse()
     found.problems = tuple(checker.problems.found)
     found.warnings = tuple(checker.warnings.found)
     return found

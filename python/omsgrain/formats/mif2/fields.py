@@ -8,7 +8,9 @@ Spec: MIF 2.0 §1 to §5
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+from omsgrain.formats.shapes.field import Field
 
 __all__ = [
     "ARRAYS",
@@ -17,7 +19,6 @@ __all__ = [
     "MAJOR",
     "SHAPES",
     "VERSION",
-    "Field",
     "Kind",
 ]
 
@@ -46,41 +47,15 @@ DIALECT: Final = frozenset({"episode", "todo", "project", "reminder"})
 """Records of the reference implementation. What is none of them is kept as it is."""
 
 
-class Field(NamedTuple):
-    """One field.
-
-    Attributes:
-        name: its key.
-        kind: what it holds: ``str``, ``bool``, ``number``, ``int``, ``object`` or ``array``.
-        says: what it means, in a few words.
-        required: whether it must be there.
-        nullable: whether it may be null.
-        of: the shape of an object, or of the items of an array; ``str`` for strings.
-        form: how a text looks, ``uuid``, ``time`` or ``checksum``; another is only warned of.
-        least: of a number.
-        most: of a number.
-    """
-
-    name: str
-    kind: str
-    says: str
-    required: bool = False
-    nullable: bool = False
-    of: str | None = None
-    form: str | None = None
-    least: int | None = None
-    most: int | None = None
-
-
 def _need(
     name: str, kind: str, says: str, of: str | None = None, form: str | None = None
 ) -> Field:
-    return Field(name, kind, says, True, False, of, form)
+    return Field(name, kind, says, required=True, of=of, form=form)
 
 
 def _may(name: str, kind: str, says: str, of: str | None = None, form: str | None = None) -> Field:
     """An optional field of the dialect, whose writers spell what is missing as null."""
-    return Field(name, kind, says, False, True, of, form)
+    return Field(name, kind, says, nullable=True, of=of, form=form)
 
 
 SHAPES: Final[dict[str, tuple[Field, ...]]] = {
@@ -124,16 +99,16 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("related_memory_ids", "array", "memories it is related to", of="str", form="uuid"),
         Field("agent_id", "str", "the agent that made it", nullable=True),
         Field("external_id", "str", "its id in another system", nullable=True),
-        Field("version", "int", "how often it was written", least=1),
+        Field("version", "int", "how often it was written", least=1, hard=True),
     ),
     "entity_ref": (
         _need("name", "str", "its name"),
         Field("entity_type", "str", "what kind of thing it is"),
-        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1),
+        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True),
     ),
     "embeddings": (
         _need("model", "str", "the model that made the vector"),
-        Field("dimensions", "int", "the length of the vector", required=True, least=1),
+        Field("dimensions", "int", "the length of the vector", required=True, least=1, hard=True),
         _need("vector", "array", "the vector", "number"),
         Field("normalized", "bool", "whether its length is 1"),
     ),
@@ -161,7 +136,7 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         _need("target_entity_id", "str", "the entity it leads to"),
         _need("relation_type", "str", "how they are related"),
         Field("context", "str", "in which text that was said"),
-        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1),
+        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True),
         Field("created_at", "str", "when it was first seen", form="time"),
         Field("invalidated_at", "str", "until when it held", nullable=True, form="time"),
     ),

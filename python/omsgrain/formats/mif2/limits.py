@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LIMITS", "NAME", "TEXT", "VECTOR", "Limits"]
+__all__ = ["LIMITS", "TEXT", "VECTOR", "Limits"]
 
-NAME = 2_048
-"""Code points of a name that stands in a field of a grain; a longer one is only kept."""
 TEXT = 65_536
 """Code points of a text that are searched; all of a longer one is kept."""
 VECTOR = 16_384

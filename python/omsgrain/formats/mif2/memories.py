@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from omsgrain.formats import times
-from omsgrain.formats.mif2.limits import NAME
 from omsgrain.formats.mif2.values import base, belief, name, somebody, text
-from omsgrain.formats.records import Fields, Record
+from omsgrain.formats.records import NAME, Fields, Record
 
 __all__ = ["ACTIONS", "BELIEFS", "TYPE", "agent_of", "from_fields", "text_of", "to_fields"]
 
@@ -39,6 +38,7 @@ _CONTENT = {
     "action": "content",
     "goal": "description",
 }
+_NONE: Final[Record] = {}
 _DID = re.compile(r"did:[a-z0-9]+:[\x21-\x7e]+")
 
 
@@ -49,18 +49,24 @@ def text_of(record: Record) -> str | None:
 
 def agent_of(record: Mapping[str, Any]) -> str | None:
     """Which agent a memory is from, in the spelling of the format or of its reference."""
-    source = record.get("source", {})
-    named = (source.get("agent_name"), source.get("agent"), record.get("agent_id"))
-    return next((one for one in named if name(one)), None)
+    source = record.get("source", _NONE)
+    for one in (source.get("agent_name"), source.get("agent"), record.get("agent_id")):
+        if name(one):
+            return str(one)
+    return None
 
 
 def to_fields(record: Record, owner: str | None) -> Fields:
     """The grain of a memory."""
     kind, content = record.get("memory_type", "observation"), text(record["content"])
-    tags = record.get("tags")
+    tags, agent = record.get("tags"), agent_of(record)
     if kind == "observation":
-        fields = base("observation", record, owner) | _observer(record, owner)
-        fields["object"] = content
+        fields = base("observation", record, owner)
+        said = record.get("source", _NONE).get("source_type")
+        # An observer who is nobody is called so.
+        observer = _OBSERVERS.get(said) or (f"mif:{said}" if name(said) else "mif:unknown")
+        fields["observer_type"], fields["observer_id"] = observer, agent or owner or "unknown"
+        fields["subject"], fields["object"] = somebody(owner), content
     elif kind in BELIEFS:
         fields = _belief(record, owner, kind, content)
     elif kind == "context":
@@ -83,7 +89,11 @@ def to_fields(record: Record, owner: str | None) -> Fields:
             fields["role"] = role
     if tags:
         fields["structural_tags"] = tags
-    return fields | _origin(record)
+    if (source := record.get("source")) is not None:
+        _origin(fields, source)
+    if agent is not None and agent.startswith("did:") and _DID.fullmatch(agent):
+        fields["author_did"] = agent
+    return fields
 
 
 def from_fields(fields: Mapping[str, Any], id: str) -> Record:
@@ -104,7 +114,9 @@ def from_fields(fields: Mapping[str, Any], id: str) -> Record:
         what, tags = tags[0].removeprefix(TYPE), tags[1:]
     created_at = times.spell(fields["created_at"])
     record = {"id": id, "content": content, "created_at": created_at, "memory_type": what}
-    return record | {"tags": tags} if tags else record
+    if tags:
+        record["tags"] = tags
+    return record
 
 
 def _belief(record: Record, owner: str | None, kind: str, content: str) -> Fields:
@@ -126,21 +138,8 @@ def _believed(fields: Mapping[str, Any]) -> str:
     return "decision" if relation == BELIEFS["decision"] else "pattern"
 
 
-def _observer(record: Record, owner: str | None) -> Fields:
-    """Who observed: an observer who is nobody is called so."""
-    said = record.get("source", {}).get("source_type")
-    kind = _OBSERVERS.get(said) or (f"mif:{said}" if said and name(said) else "mif:unknown")
-    who = agent_of(record) or owner or "unknown"
-    return {"observer_type": kind, "observer_id": who, "subject": somebody(owner)}
-
-
-def _origin(record: Record) -> Fields:
-    source, fields = record.get("source", {}), {}
+def _origin(fields: Fields, source: Record) -> None:
     if said := source.get("source_type"):
         fields["source_type"] = _SOURCES.get(said, "imported")
     if session := name(source.get("session_id")):
         fields["session_id"] = session
-    agent = agent_of(record)
-    if agent is not None and _DID.fullmatch(agent):
-        fields["author_did"] = agent
-    return fields

@@ -7,19 +7,12 @@ What only looks wrong is a warning: the format asks its readers to be lenient.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from omsgrain.formats.reading import RULES as READING
+from omsgrain.formats.shapes.field import Rule
 
-__all__ = ["RULES", "WARNINGS", "Rule"]
-
-
-class Rule(NamedTuple):
-    """One rule: where the format has it, and what its breach is called."""
-
-    section: str
-    says: str
-
+__all__ = ["RULES", "WARNINGS"]
 
 RULES: Final[dict[str, Rule]] = {
     **{name: Rule("1", says) for name, says in READING.items()},

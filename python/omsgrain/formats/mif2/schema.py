@@ -11,7 +11,8 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any, Final
 
-from omsgrain.formats.mif2.fields import DIALECT, MAJOR, SHAPES, Field
+from omsgrain.formats.mif2.fields import DIALECT, MAJOR, SHAPES
+from omsgrain.formats.shapes.field import Field
 
 __all__ = ["schema", "text"]
 

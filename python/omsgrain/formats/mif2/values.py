@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from omsgrain.formats import times
 from omsgrain.formats.mif2.fields import FORMAT
-from omsgrain.formats.mif2.limits import NAME, TEXT
-from omsgrain.formats.records import Fields, Record
+from omsgrain.formats.mif2.limits import TEXT
+from omsgrain.formats.records import NAME, Fields, Record
 
 __all__ = ["NAMESPACE", "base", "belief", "instant", "name", "somebody", "text"]
 

@@ -22,43 +22,27 @@ from omsgrain.formats.document import (
 from omsgrain.formats.exact import style_of
 from omsgrain.formats.mif_ld import layouts
 from omsgrain.formats.mif_ld.fields import FORMAT, LOCAL
-from omsgrain.formats.mif_ld.layouts import Layout, Sheet
-from omsgrain.formats.mif_ld.lenient import mended
+from omsgrain.formats.mif_ld.layouts import Layout
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
 from omsgrain.formats.mif_ld.records import TABLE, is_memory
+from omsgrain.formats.mif_ld.reshaping import reshaped
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.mif_ld.staying import STAYS
-from omsgrain.formats.mif_ld.validate import Mode, judge
+from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
+from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.raw import Get
-from omsgrain.formats.records import Record
+from omsgrain.formats.records import newest
 from omsgrain.grain import Grain
 
-__all__ = ["ARRAY", "Taken", "dump", "files_of", "imported", "is_local", "load", "own",
-           "taken", "written"]  # fmt: skip
+__all__ = ["ARRAY", "dump", "files_of", "imported", "in_shape", "is_local", "load", "own",
+           "written"]  # fmt: skip
 
 ARRAY: Final = "/memories"
 """The one array of a manifest: all documents, file after file."""
 _FILES: Final = "files"
 _COUNTERS: Final = "volatile"
-_OF_ONE: Final = 100  # findings of a document that are told
-
-
-class Taken(NamedTuple):
-    """The documents of a file that are good.
-
-    Attributes:
-        entry: what the manifest says of the file.
-        values: the documents.
-        warnings: what was taken although it looks wrong.
-        problems: the documents that were not taken, and why.
-    """
-
-    entry: dict[str, Any]
-    values: list[Any]
-    warnings: tuple[Problem, ...] = ()
-    problems: tuple[Problem, ...] = ()
 
 
 def load(
@@ -93,6 +77,8 @@ def load(
     found = taken(sheet, mode=mode, strict_published=strict_published)
     if found.problems and sheet.entry["layout"] in ("document", "markdown"):
         raise DocumentError(list(found.problems))
+    if mode == "extra":
+        found = found._replace(warnings=(*found.warnings, *in_order([found])))
     text = style = None
     if exact and found.entry["layout"] == "lines":
         found.entry["text"] = data.decode()
@@ -111,6 +97,7 @@ def dump(
     embeddings: bool = True,
     exact: bool = False,
     layout: Layout | None = None,
+    shape: Shape | None = None,
     local: bool = False,
 ) -> Dump:
     """Make a file of grains that were one; it comes back as it was.
@@ -121,6 +108,7 @@ def dump(
         embeddings: whether what names them leaves.
         exact: refuse to write it in another spelling than it had.
         layout: another than it had.
+        shape: that memories are to have; by default each has its own.
         local: whether memories of the namespace ``_local`` leave.
 
     Raises:
@@ -135,6 +123,7 @@ def dump(
         found = _without_embeddings(found, losses)
     files = list(files_of(found, local, losses))
     values = [value for file in files for value in file.values]
+    values = in_shape(values, shape, losses)
     alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
     if alone and not values:
         raise SchemaError(STAYS, field="/local", expected="local=True")
@@ -183,35 +172,6 @@ def written(
 # -- grains ---------------------------------------------------------------------------------------
 
 
-def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
-    """Judge the documents of a file.
-
-    Args:
-        sheet: as it was read.
-        mode: as for `load`.
-        strict_published: as for `load`.
-    """
-    values, good = [], []
-    warnings, problems = list(sheet.warnings), list(sheet.problems)
-    for value, (place, line) in zip(sheet.values, sheet.places, strict=True):
-        if sheet.entry["layout"] == "corpus" and _is_of_another_kind(value):
-            values.append(value)
-            good.append(True)
-            continue
-        verdict = judge(value, mode=mode, strict_published=strict_published)
-        told = _placed(verdict.findings[:_OF_ONE], place, line)
-        warnings += _placed((*verdict.warnings, *verdict.dropped), place, line)
-        problems += told
-        good.append(not told)
-        if not told:
-            values.append(mended(value) if mode == "lenient" else value)
-    problems.sort(key=lambda one: one.line or 0)  # those of lines come in two parts
-    entry = sheet.entry
-    if not all(good):
-        entry = layouts.shrunk(entry, good)
-    return Taken(entry, values, tuple(warnings), tuple(problems))
-
-
 def imported(
     files: Sequence[Taken], whole: Manifest, *, user_id: str | None, text: bytes | None = None
 ) -> Import:
@@ -234,11 +194,12 @@ def imported(
     if counters:
         envelope[_COUNTERS] = counters
     whole = replace(whole, envelope=envelope, arrays={ARRAY: [one.grain.address for one in built]})
-    made = max((one.grain["created_at"] for one in built), default=0)
+    made = newest(one.grain for one in built)
     more = manifest(whole, created_at=made, user_id=user_id, text=text)
     warnings = _bounded(one for file in files for one in file.warnings)
     problems = _bounded(one for file in files for one in file.problems)
-    return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems)
+    dropped = _bounded(one for file in files for one in file.dropped)
+    return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems, dropped)
 
 
 def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -316,6 +277,25 @@ def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
         raise SchemaError("a manifest is not of these documents", found=f"{at} of them")
 
 
+def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> list[Any]:
+    """Documents whose memories have a shape.
+
+    Args:
+        values: the documents.
+        shape: of memories; None: that which each has.
+        losses: what it does not hold is told here.
+    """
+    if shape is None:
+        return list(values)
+    made = []
+    for value in values:
+        if is_memory(value):
+            value, lost = reshaped(value, shape)
+            losses += [Loss(*one) for one in lost]
+        made.append(value)
+    return made
+
+
 def is_local(value: Any) -> bool:
     """Whether a memory is of the namespace that does not leave."""
     namespace = value.get("namespace") if isinstance(value, dict) else None
@@ -332,17 +312,5 @@ def _without_embeddings(found: Owned, losses: list[Loss]) -> Owned:
     return found._replace(values=values)
 
 
-def _is_of_another_kind(value: Record) -> bool:
-    """Whether a record of a corpus is of a kind that is not judged: a source document, say."""
-    kind = value.get("kind") if isinstance(value, dict) else None
-    return kind not in (None, "memory") and not is_memory(value)
-
-
 def _is_kept(whole: Manifest, entry: Mapping[str, Any]) -> bool:
     return bool(whole.text) or "text" in entry or entry["layout"] == "markdown"
-
-
-def _placed(found: Iterable[Problem], place: str, line: int | None) -> list[Problem]:
-    if not place and line is None:
-        return list(found)
-    return [replace(one, pointer=place + one.pointer, line=line or one.line) for one in found]

@@ -6,25 +6,30 @@ Files are read in the order of their paths, so that a directory gives the same g
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NoReturn
 
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.mif_ld import layouts
-from omsgrain.formats.mif_ld.convert import Taken, files_of, imported, own, taken
+from omsgrain.formats.mif_ld.convert import files_of, imported, in_shape, own
 from omsgrain.formats.mif_ld.fields import FORMAT
+from omsgrain.formats.mif_ld.layouts import Layout
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
-from omsgrain.formats.mif_ld.shape import Shape
+from omsgrain.formats.mif_ld.shape import Shape, shape_of
+from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import sniff
 from omsgrain.grain import Grain
 
-__all__ = ["DIRECTORY", "SUFFIXES", "is_file", "load_directory", "shape_of_name", "write_files"]
+__all__ = ["DIRECTORY", "SUFFIXES", "files_in", "is_file", "layout_of_file", "load_directory",
+           "shape_of_name", "write_files"]  # fmt: skip
 
 DIRECTORY: Final = "directory"
 """The layout of a manifest of files."""
@@ -34,16 +39,41 @@ _PERHAPS: Final = (".json", ".ndjson", ".jsonl")
 """Files of these are taken if they say that they are memories."""
 _RESERVED: Final = frozenset(("index.md", "log.md", "readme.md"))
 """What stands beside memories, and is none."""
+_DEVICES: Final = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)))
+)
+"""What no file can be called on some systems, whatever its suffix."""
 
 
 def is_file(name: str) -> bool:
-    """Whether a file is called as files of memories are."""
-    return name.endswith((*SUFFIXES, *_PERHAPS)) and name.lower() not in _RESERVED
+    """Whether a file is called as files of memories are; one that is hidden is not."""
+    lower = name.lower()
+    if lower.startswith(".") or lower in _RESERVED:
+        return False
+    return lower.endswith((*SUFFIXES, *_PERHAPS))
 
 
 def shape_of_name(name: str) -> Shape:
     """The shape of a memory in Markdown that does not tell it, by the name of its file."""
-    return "1.x" if name.endswith(".md") and not name.endswith(".memory.md") else "0.1"
+    lower = name.lower()
+    return "1.x" if lower.endswith(".md") and not lower.endswith(".memory.md") else "0.1"
+
+
+def layout_of_file(name: str, data: bytes) -> Layout | None:
+    """How memories stand in a file that its name tells better than its content; else None.
+
+    Text without front matter is called .md, and lines whose first one is broken .ndjson.
+    """
+    lower = name.lower()
+    if lower.endswith(".md"):
+        return "markdown"
+    if not lower.endswith((".ndjson", ".jsonl")) or layouts.layout_of(data) != "document":
+        return None
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return "lines"
+    return None
 
 
 def load_directory(
@@ -59,28 +89,36 @@ def load_directory(
     A file that is not good is left out, and told in ``problems`` with its path.
 
     Args:
-        root: the directory. Nothing outside of it is read: links are not followed.
+        root: the directory. Nothing outside of it is read: links are not followed. What is
+            hidden, by a point before its name, is not looked at.
         mode: how strict memories are judged.
         user_id: whose they are.
         strict_published: of shape 0.1, the schema as it was published.
         limits: what is taken.
 
     Raises:
-        SchemaError: there is no file of memories, or there are too many.
+        SchemaError: there is no file of memories, or there are too many, or too large ones.
         UnsupportedError: there is Markdown, and no PyYAML.
         OSError: a file cannot be read.
     """
-    files, mark = [], sha256()
-    for path in _paths(root, limits):
+    files, mark, left = [], sha256(), limits.directory
+    for path in files_in(root, limits):
         name = path.relative_to(root).as_posix()
         with path.open("rb") as source:
             data = source.read(limits.document + 1)  # one more, so that it is refused
-        if not name.endswith(SUFFIXES) and not _says_so(data):
+        if not name.lower().endswith(SUFFIXES) and not _says_so(data):
             continue
+        left -= len(data)
+        if left < 0:
+            most = f"at most {limits.directory} bytes"
+            raise SchemaError("too much for one document", expected=most)
         mark.update(f"{len(name)} {name} {len(data)} ".encode("utf-8", "surrogateescape") + data)
         files.append(_file(data, name, mode, strict_published, limits))
     if not files:
         raise SchemaError("no file of memories is in it", expected=", ".join(SUFFIXES))
+    if mode == "extra":
+        last = files[-1]
+        files[-1] = last._replace(warnings=(*last.warnings, *in_order(files)))
     whole = Manifest(FORMAT, f"sha256:{mark.hexdigest()}", {}, {}, layout=DIRECTORY)
     return imported(files, whole, user_id=user_id)
 
@@ -90,6 +128,7 @@ def write_files(
     write: Callable[[PurePosixPath, bytes], None],
     *,
     markdown: bool = False,
+    shape: Shape | None = None,
     local: bool = False,
 ) -> list[Loss]:
     """Write the files of a directory that was loaded, or one file a memory.
@@ -98,6 +137,7 @@ def write_files(
         grains: what `load_directory`, or ``load``, gave.
         write: takes the path of a file, below the directory, and its bytes.
         markdown: write memories as Markdown; what that does not hold is told.
+        shape: that memories are to have; by default each has its own.
         local: whether memories of the namespace ``_local`` leave.
 
     Raises:
@@ -106,8 +146,10 @@ def write_files(
     """
     found, _ = own(grains)
     losses: list[Loss] = []
-    taken_names: set[str] = set()
-    for file in files_of(found, local, losses):
+    files = [_in_shape(file, shape, losses) for file in files_of(found, local, losses)]
+    named_so = (file.entry.get("path") for file in files)
+    used = {name.lower() for name in named_so if isinstance(name, str)}
+    for file in files:
         if file.entry.get("bad"):
             continue  # it was never taken
         if not file.values and file.entry["layout"] in ("document", "markdown"):
@@ -115,21 +157,50 @@ def write_files(
         named = file.entry.get("path")
         parts = [file] if isinstance(named, str) and not markdown else _single(file, markdown)
         for part in parts:
-            name = part.entry.get("path") or _name_of(part.values[0], markdown, taken_names)
+            name = part.entry.get("path") or _name_of(part.values[0], markdown, used)
             data, lost = layouts.write(part.entry, part.values)
             losses += [Loss(*one) for one in lost]
             write(_inside(name), data)
     return losses
 
 
-def _paths(root: Path, limits: Limits) -> Iterator[Path]:
+def _in_shape(file: Taken, shape: Shape | None, losses: list[Loss]) -> Taken:
+    """A file whose memories have a shape; one in Markdown is called as its shape is."""
+    if shape is None:
+        return file
+    entry, path = file.entry, file.entry.get("path")
+    if entry["layout"] == "markdown" and isinstance(path, str):
+        bare = path[: -len(".memory.md" if path.lower().endswith(".memory.md") else ".md")]
+        entry = entry | {"path": bare + (".md" if shape == "1.x" else ".memory.md")}
+    return file._replace(entry=entry, values=in_shape(file.values, shape, losses))
+
+
+def files_in(root: Path, limits: Limits = LIMITS) -> Iterator[Path]:
+    """The files in a directory, and below it, that are called as files of memories are.
+
+    Args:
+        root: the directory. Links are not followed, and what is hidden is not looked at.
+        limits: how many files there may be.
+
+    Raises:
+        SchemaError: there are too many.
+        OSError: a directory cannot be read.
+    """
     found = []
-    for path in root.rglob("*"):
-        if is_file(path.name) and path.is_file() and not _through_link(path, root):
+    for inside, directories, names in os.walk(root, onerror=_refuse):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        for name in filter(is_file, names):
+            path = Path(inside, name)
+            if path.is_symlink() or not path.is_file():
+                continue
             found.append(path)
             if len(found) > limits.files:
                 raise SchemaError("too many files", expected=f"at most {limits.files}")
     yield from sorted(found, key=lambda path: path.relative_to(root).as_posix())
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise error  # of a directory that cannot be read
 
 
 def _says_so(data: bytes) -> bool:
@@ -139,17 +210,9 @@ def _says_so(data: bytes) -> bool:
         return False
 
 
-def _through_link(path: Path, root: Path) -> bool:
-    while path != root:
-        if path.is_symlink():
-            return True
-        path = path.parent
-    return False
-
-
 def _file(data: bytes, name: str, mode: Mode, published: bool, limits: Limits) -> Taken:
     try:
-        sheet = layouts.read(data, None, limits, shape_of_name(name))
+        sheet = layouts.read(data, layout_of_file(name, data), limits, shape_of_name(name))
         found = taken(sheet, mode=mode, strict_published=published)
     except DocumentError as error:
         entry = {"path": name, "layout": "array", "count": 0}
@@ -157,14 +220,22 @@ def _file(data: bytes, name: str, mode: Mode, published: bool, limits: Limits) -
     entry = {"path": name, **found.entry}
     if found.problems and not found.values:
         entry = {"path": name, "layout": "array", "count": 0, "bad": True}
-    warnings, problems = (tuple(_named(each, name)) for each in (found.warnings, found.problems))
-    return Taken(entry, found.values, warnings, problems)
+    return found._replace(
+        entry=entry,
+        warnings=tuple(_named(found.warnings, name)),
+        problems=tuple(_named(found.problems, name)),
+        dropped=tuple(_named(found.dropped, name)),
+        places=tuple((_key(name) + place, line) for place, line in found.places),
+    )
 
 
 def _named(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
     """Problems with the path of their file, as the first key of their pointers."""
-    first = name.replace("~", "~0").replace("/", "~1")
-    return (replace(one, pointer=f"/{first}{one.pointer}") for one in problems)
+    return (replace(one, pointer=_key(name) + one.pointer) for one in problems)
+
+
+def _key(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _single(file: Taken, markdown: bool) -> list[Taken]:
@@ -184,12 +255,19 @@ def _name_of(value: object, markdown: bool, used: set[str]) -> str:
     bare = str(id or "document").removeprefix("urn:mif:")
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in bare)[:120]
     base = plain.strip("-") or "memory"
-    name, count = base, 1
-    while name.lower() in used:
+    if base.lower() in _DEVICES:
+        base = f"memory-{base}"
+    end = ".memory.json"
+    if markdown and isinstance(id, str):
+        # The name tells the shape where the text does not.
+        later = isinstance(value, dict) and shape_of(value) == "1.x"
+        end = ".md" if later else ".memory.md"
+    name, count = base + end, 1
+    while name.lower() in used or name.lower() in _RESERVED:
         count += 1
-        name = f"{base}-{count}"
+        name = f"{base}-{count}{end}"
     used.add(name.lower())
-    return f"{name}.memory.md" if markdown else f"{name}.memory.json"
+    return name
 
 
 def _inside(name: str) -> PurePosixPath:

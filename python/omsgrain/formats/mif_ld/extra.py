@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld import checks, temporal
@@ -36,6 +36,7 @@ _SEMANTIC: Final = re.compile(
 _LATER: Final = frozenset(("derivedfrom", "supersedes"))
 """Relationships whose target was there before."""
 _Warnings = Iterator[Finding]
+_Place = TypeVar("_Place")
 
 
 def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
@@ -60,24 +61,27 @@ def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
         yield from _ontology(document)
 
 
-def order(records: Iterable[tuple[Way, Any]]) -> _Warnings:
+def order(records: Iterable[tuple[_Place, Any]]) -> Iterator[tuple[_Place, Finding]]:
     """The memories that were made of others before those were there.
 
     Args:
         records: memories, and where they stand. Targets that are not among them are not looked at.
 
+    Returns:
+        Where the memory stands, and what is to be said of it, by its place in the memory.
+
     Spec: MIF 1.x, temporal order
     """
-    listed = [(way, one) for way, one in records if isinstance(one, dict)]
+    listed = [(place, one) for place, one in records if isinstance(one, dict)]
     made = {one["@id"]: one.get("created") for _, one in listed if isinstance(one.get("@id"), str)}
-    for way, one in listed:
+    for place, one in listed:
         own = one.get("created")
         for at, (name, target) in _relations(one):
             if name not in _LATER or target == one.get("@id") or target not in made:
                 continue
             if _is_after(made[target], own):
                 says = "names a memory that is younger than its own"
-                yield _warn("MIF-ORDER", (*way, "relationships", at), says, None)
+                yield place, _warn("MIF-ORDER", ("relationships", at), says, None)
 
 
 def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:

@@ -43,7 +43,7 @@ MEMBERS: Final = (
     Member("content", _BOTH, "object, content or steps"),
     Member("created", _BOTH, "created_at"),
     Member("title", _BOTH, "context"),
-    Member("modified", _BOTH, None),
+    Member("modified", _BOTH, "system_valid_from"),
     Member("timestamp", "1.x", None),
     Member("description", "1.x", None),
     Member("namespace", _BOTH, "namespace"),

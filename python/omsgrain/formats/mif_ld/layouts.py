@@ -283,7 +283,7 @@ def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:
     entry: dict[str, Any] = {"layout": "markdown", "count": 1, "shape": shape}
     try:
         again = markdown.write(document, shape)[0]
-    except (DocumentError, KeyError, TypeError):
+    except (DocumentError, KeyError, TypeError, AttributeError, ValueError):
         again = ""  # of a memory that will be refused
     return Sheet(
         entry if again == text else entry | {"text": text},

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from omsgrain.formats.mif_ld.defects import Defect, Defects
 from omsgrain.formats.mif_ld.finding import Finding, Way
-from omsgrain.formats.mif_ld.shape import Kind
+from omsgrain.formats.mif_ld.shape import Kind, kind_of
 from omsgrain.formats.mif_ld.walk import checker
 
 __all__ = ["DROP", "Act", "act_of", "left_out", "mended", "told"]
@@ -84,13 +84,15 @@ def told(finding: Finding, act: Act) -> Finding:
     return replace(finding, hint=_SAYS[act], severity=severity)
 
 
-def mended(memory: dict[str, Any]) -> dict[str, Any]:
-    """The memory as mode lenient takes it; itself, if nothing is mended.
+def mended(memory: Any) -> Any:
+    """The memory, or the citation, as mode lenient takes it; itself, if nothing is mended.
 
     Args:
-        memory: one that `judge` takes in mode lenient.
+        memory: a document that `judge` takes in mode lenient.
     """
-    listed = memory.get("citations")
+    if kind_of(memory) == "citation":
+        return _mended(memory)
+    listed = memory.get("citations") if isinstance(memory, dict) else None
     if not isinstance(listed, list):
         return memory
     citations = [one for one in map(_mended, listed) if one is not None]

@@ -17,12 +17,14 @@ class Limits:
         depth: objects and arrays inside one another.
         documents: memories in a file; each is judged, so they cost time and not only memory.
         files: files of a directory.
+        directory: bytes of all of them.
     """
 
     document: int = 100 << 20
     depth: int = 128
     documents: int = 1_000_000
     files: int = 100_000
+    directory: int = 1 << 30
 
 
 LIMITS = Limits()

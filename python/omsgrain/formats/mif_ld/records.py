@@ -98,7 +98,7 @@ def _to_fields(record: Record, owner: str | None) -> Fields:
         fields["context"] = context
     if source := name(said.get("sourceType")):
         fields["source_type"] = _SOURCES.get(source, source)
-    return fields | _times(_object(record, "temporal")) | _references(record)
+    return fields | _times(record) | _references(record)
 
 
 def _context(record: Record) -> dict[str, str]:
@@ -130,19 +130,27 @@ def _confidence(said: Record) -> float:
     return _CONFIDENCES.get(name(said.get("sourceType")) or "", 0.5)
 
 
-def _times(temporal: Record) -> Fields:
-    """When a memory is true, and when it was recorded; never computed from its ttl."""
-    names = (("validFrom", "valid_from"), ("validUntil", "valid_to"),
-             ("recordedAt", "system_valid_from"))  # fmt: skip
+def _times(record: Record) -> Fields:
+    """When a memory is true, and since when it is known; never computed from its ttl."""
+    temporal = _object(record, "temporal")
+    texts = {"valid_from": temporal.get("validFrom"), "valid_to": temporal.get("validUntil"),
+             "system_valid_from": temporal.get("recordedAt", _revised(record))}  # fmt: skip
     fields: Fields = {}
-    for member, field in names:
-        said = temporal.get(member)
+    for field, said in texts.items():
         found = instant(said) if isinstance(said, str) else None
         if found is not None:
             fields[field] = found.millis
     if fields.get("valid_from", 0) > fields.get("valid_to", fields.get("valid_from", 0)):
         del fields["valid_to"]  # told as a warning; no query could find it
     return fields
+
+
+def _revised(record: Record) -> str | None:
+    """When a memory was modified. Before that it said something else, which may be stored too."""
+    said = record.get("modified")
+    made = instant(record["created"])
+    changed = instant(said) if isinstance(said, str) else None
+    return said if made is not None and changed is not None and changed > made else None
 
 
 def _references(record: Record) -> Fields:

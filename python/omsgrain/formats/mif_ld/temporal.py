@@ -109,8 +109,15 @@ def is_valid(memory: Json, at: Instant) -> bool:
 
 
 def is_known(memory: Json, at: Instant) -> bool:
-    """Whether a memory was recorded by a time, and its ``ttl`` not over."""
-    start, end = _recorded(memory), ttl_end(memory)
+    """Whether a memory, as it is now, was recorded by a time, and its ``ttl`` not over.
+
+    What was modified, and does not say when it was recorded, is known since then: before, it said
+    something else.
+    """
+    start, end = _time(_temporal(memory).get("recordedAt")), ttl_end(memory)
+    if start is None:
+        told = (_time(memory.get(name)) for name in ("created", "modified"))
+        start = max((one for one in told if one is not None), default=None)
     return (start is None or start <= at) and (end is None or at < end)
 
 

@@ -11,12 +11,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
+from omsgrain.errors import SchemaError
 from omsgrain.formats.mif_ld import extra, lenient
 from omsgrain.formats.mif_ld.codes import phrase
 from omsgrain.formats.mif_ld.defects import Defect, Defects
 from omsgrain.formats.mif_ld.finding import Finding, Verdict, Way, finding, pointer_to
 from omsgrain.formats.mif_ld.hints import hint_of, meant
-from omsgrain.formats.mif_ld.shape import Kind, Shape, kind_of, shape_of, telling
+from omsgrain.formats.mif_ld.shape import (
+    KINDS,
+    SHAPES,
+    Kind,
+    Shape,
+    kind_of,
+    shape_of,
+    telling,
+)
 from omsgrain.formats.mif_ld.walk import checker
 from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.reading import RULES
@@ -36,6 +45,8 @@ _SCHEMAS: Final[dict[str, str]] = {
 _ARRAYS: Final = ("records", "memories")
 """Where the records of a corpus stand."""
 _GOOD: Final = Verdict()
+_KINDS: Final = frozenset((None, *KINDS))
+_SHAPES: Final = frozenset((None, *SHAPES))
 _TYPES: Final = {"memoryType": "conceptType", "conceptType": "memoryType"}
 
 
@@ -57,7 +68,12 @@ def judge(
         mode: ``schema``, ``lenient`` or ``extra``.
         strict_published: of shape 0.1, the schema that was published; else that of the
             repository, which knows reinforcements, and closes ``decay``.
+
+    Raises:
+        SchemaError: no such kind, shape or mode.
     """
+    if mode not in MODES or kind not in _KINDS or shape not in _SHAPES:
+        _refuse(mode, kind, shape)
     asked = _Asked(shape, mode, strict_published)
     try:
         if isinstance(document, list) and document:
@@ -65,6 +81,16 @@ def judge(
         return _one(document, kind, asked)
     except RecursionError:
         return Verdict((Finding("too_deep", "", RULES["too_deep"]),), total=1)
+
+
+def _refuse(mode: str, kind: str | None, shape: str | None) -> None:
+    """Say which option is none that is known."""
+    name, known = "shape", tuple[str, ...](SHAPES)
+    if mode not in MODES:
+        name, known = "mode", MODES
+    elif kind not in _KINDS:
+        name, known = "kind", KINDS
+    raise SchemaError(f"no such {name}", field=f"/{name}", expected=", ".join(known))
 
 
 def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
@@ -198,7 +224,10 @@ def _all(documents: list[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> 
     found = _many(documents, asked, kind)
     if asked.mode != "extra":
         return found
-    return replace(found, warnings=_sorted((*found.warnings, *extra.order(documents))))
+    late = (
+        replace(one, pointer=pointer_to(way) + one.pointer) for way, one in extra.order(documents)
+    )
+    return replace(found, warnings=_sorted((*found.warnings, *late)))
 
 
 def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:

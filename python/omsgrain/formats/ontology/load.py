@@ -134,7 +134,9 @@ def read(source: Source) -> Any:
     else:
         with Path(source).open("rb") as file:
             data = file.read(LARGEST + 1)
-    if data.lstrip()[:1] in (b"{", b"["):
+    # Such a file may be YAML as well, and most of JSON is.
+    is_yaml = not isinstance(source, bytes) and Path(source).suffix.lower() in (".yaml", ".yml")
+    if data.lstrip()[:1] in (b"{", b"[") and not is_yaml:
         return reading.parse(data, most=LARGEST, depth=DEPTH)
     return yaml_reader.read(data, most=LARGEST, depth=DEPTH)
 

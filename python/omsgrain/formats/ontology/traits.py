@@ -29,12 +29,15 @@ class Field(NamedTuple):
         trait: the name of the trait; None if the type itself defines it.
         ontology: the id of the ontology that that stands in.
         pointer: where the field stands there.
+        also: those that define it just so elsewhere; what overrides one of them need not override
+            the others.
     """
 
     schema: Any
     trait: str | None
     ontology: str
     pointer: str
+    also: tuple[Field, ...] = ()
 
 
 class Composed(NamedTuple):
@@ -133,7 +136,10 @@ class Traits:
             if not self._can(one):
                 break
             some = [
-                *((key, (field,)) for key, field in one.fields.items()),
+                *(
+                    (key, (field._replace(also=()), *field.also) if field.also else (field,))
+                    for key, field in one.fields.items()
+                ),
                 *one.conflicts.items(),
             ]
             for key, fields in some:
@@ -151,6 +157,7 @@ class Traits:
     def _can(self, one: Composed) -> bool:
         """Whether there is room for all of it once more."""
         self._left -= len(one.fields) + len(one.requires)
+        self._left -= sum(len(field.also) for field in one.fields.values())
         self._left -= sum(len(some) for some in one.conflicts.values())
         self.is_full = self.is_full or self._left < 0
         return self._left >= 0
@@ -164,7 +171,9 @@ class Traits:
             over |= self._over(one.trait or "")
         # In a circle each is over the other; then none overrides.
         listed = tuple(one for one in listed if one.trait not in over) or listed
-        return listed[:1] if all(one.schema == listed[0].schema for one in listed) else listed
+        if any(one.schema != listed[0].schema for one in listed):
+            return listed
+        return (listed[0]._replace(also=listed[1:]),)
 
     def _over(self, name: str) -> frozenset[str]:
         """All that a trait extends; none, if there is no room for it."""

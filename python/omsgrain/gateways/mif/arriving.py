@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.across.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
+from omsgrain.formats.mif_ld.fields import FORMAT
+from omsgrain.formats.mif_ld.taking import document_of
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
@@ -83,9 +85,11 @@ class Document:
         manifest: what stood around the records, with their addresses.
         created_at: of the manifest, ms since 1970.
         text: the document as it came, where that is kept.
-        records: in the order of the document.
+        records: in the order of the document; an import that is not all or nothing takes them out
+            as it goes, so that what is stored is not in memory as well.
         bad: records that are not good, as they are reported, each by a key of its own.
-        read: what was read, to which all of it belongs.
+        problems: what is wrong with these.
+        warnings: what was taken although it looks wrong.
     """
 
     version: Version
@@ -95,7 +99,8 @@ class Document:
     text: tuple[Grain, ...]
     records: list[Arrived]
     bad: dict[str, RecordReport]
-    read: Import
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
 
     def record_of(self, one: Arrived) -> Record:
         """The record as it stands in the document."""
@@ -138,7 +143,17 @@ def arrived(read: Import, user_id: str | None = None) -> Document:
         for at, address in enumerate(addresses)
     ]
     text = tuple(by_address[address] for address in manifest.text)
-    document = Document(found, owner, manifest, created_at, text, records, bad, read)
+    document = Document(
+        found,
+        owner,
+        manifest,
+        created_at,
+        text,
+        records,
+        bad,
+        read.problems,
+        (*read.warnings, *read.dropped),
+    )
     if owner != of:
         document.records = [_owned(document, one) for one in records]
     return document
@@ -194,17 +209,17 @@ def _one(
     by_address: Mapping[str, Grain],
     read: Import,
 ) -> Arrived:
-    source = Source.of(grain)
+    seen = Grain(grain.blob)  # what is asked of a grain it keeps, and all of them are here
+    source = Source.of(seen)
     pointer = place.array
     if place.array in places and place.array not in found.single:
         pointer = f"{place.array}/{places[place.array][place.at]}"
     vector = read.vectors.get(grain.address)
     kept = None if vector is None else (vector.model, vector.data)
-    parts = tuple(by_address[address] for address in parts_of(grain) if address in by_address)
+    named = () if source is None else source.parts
+    parts = tuple(by_address[address] for address in named if address in by_address)
     if source is None or source.format not in NAMES or source.kind == KIND:
-        return Arrived(
-            place, pointer, found.name, NATIVE, None, hash_of(grain), grain, parts, kept
-        )
+        return Arrived(place, pointer, found.name, NATIVE, None, hash_of(seen), grain, parts, kept)
     return Arrived(
         place,
         pointer,
@@ -215,7 +230,7 @@ def _one(
         grain,
         parts,
         kept,
-        is_duplicate(grain),
+        is_duplicate(seen),
     )
 
 
@@ -227,6 +242,8 @@ def _bad(problems: Iterable[Problem], found: Version) -> dict[str, RecordReport]
         single = at is None or array in found.single
         pointer = array if single else f"{array}/{at}"
         kind = found.arrays.get(array, "record")
+        if found.name == FORMAT:  # its memories stand in no array of the document
+            pointer, kind = document_of(one.pointer), "memory"
         key = pointer if at is not None else f"{pointer}#{one.line}"
         if key not in bad:
             bad[key] = RecordReport(

@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omsgrain.engine import leaving
 from omsgrain.formats import times
 from omsgrain.formats.document import Vector
+from omsgrain.formats.mif1.records import CONSENT
 from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.mif.foreign import Foreign, is_manifest
 from omsgrain.grain import Grain
-from omsgrain.store import due
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
     from omsgrain.privacy import Purpose
 
-__all__ = ["Chosen", "Reads", "Wanted", "choose", "retention_over"]
+__all__ = ["Chosen", "Reads", "Wanted", "choose"]
 
 _OURS: Final = "omsgrain:"
 _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
@@ -30,6 +30,7 @@ _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", 
 class Wanted(NamedTuple):
     """What is wanted of a user's memory; ``export_document`` says what it means."""
 
+    format: str
     embeddings: bool
     graph: bool
     since: times.Instant | None
@@ -48,37 +49,46 @@ class Chosen:
 
     Attributes:
         memory: it is of; asked again before anything leaves.
-        grains: in the order of their arrival, opened, with what belongs to them.
-        vectors: their embeddings, by plain address.
+        grains: by plain address, in the order of their arrival, opened, with what belongs to them.
+        own: the kinds of those that were records of the format already, by plain address.
+        parts: of these, by plain address.
+        vectors: the embeddings of the others, by plain address.
         reads: of records that were read, by kind and id.
         rules: by which somebody should look at it.
         passed_over: how many grains are no memory of their own.
         foreign: what other systems say in documents that are kept.
+        embeddings: whether embeddings leave.
     """
 
     memory: Memory
-    grains: list[Grain] = field(default_factory=list)
+    grains: dict[str, Grain] = field(default_factory=dict)
+    own: dict[str, str] = field(default_factory=dict)
+    parts: set[str] = field(default_factory=set)
     vectors: dict[str, Vector] = field(default_factory=dict)
     reads: dict[str, Reads] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
     passed_over: int = 0
     foreign: Foreign = field(default_factory=Foreign)
+    embeddings: bool = False
 
 
-def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) -> Chosen:
+def choose(
+    store: GrainStore,
+    user_id: str,
+    wanted: Wanted,
+    purpose: Purpose,
+    alive: Callable[[], None] = lambda: None,
+) -> Chosen:
     """Read what leaves, and refuse what may not.
 
     Raises:
         UnsupportedError: a rule keeps a grain here.
         KeyMissingError, ErasedError, StoreError: as ``export_document``.
     """
-    memory = Memory(store, user_id)
-    chosen = Chosen(memory)
-    settings, over = store._settings, retention_over(store)
+    memory = Memory(store, user_id, alive)
+    chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
 
     def look(page: Page, seq: int, grain: Grain) -> None:
-        if seq in over:
-            return
         if _is_beside(grain):
             chosen.passed_over += 1
             if is_manifest(grain) and chosen.foreign.add(grain, page.get):
@@ -92,14 +102,19 @@ def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) ->
         chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
         # A sealed grain stands under an address of its own; it leaves as what it says.
         plain = Grain(grain.blob)
-        chosen.grains.append(plain)
+        chosen.grains[plain.address] = plain
+        own = source is not None and source.format == wanted.format
         if source is not None:
             for address in source.parts:
-                chosen.grains.append(Grain(page.get(address).blob))
+                part = Grain(page.get(address).blob)
+                chosen.grains[part.address] = part
+            if own:
+                chosen.own[plain.address] = source.kind
+                chosen.parts.update(source.parts)
             count, last = page.reads(seq)
             if count or last:
                 chosen.reads[source.id] = Reads(count, last)
-        if wanted.embeddings:
+        if wanted.embeddings and not own:  # a record of MIF has its own in itself
             for model in page.models.values():
                 data = page.vector(seq, model)
                 if data is not None:
@@ -108,13 +123,6 @@ def choose(store: GrainStore, user_id: str, wanted: Wanted, purpose: Purpose) ->
     for _ in memory.each(memory.seqs, look, strict=False):
         pass
     return chosen
-
-
-def retention_over(store: GrainStore) -> set[int]:
-    """The numbers of the grains that may be kept no longer, though they are not erased yet."""
-    with store._store.read() as reader:
-        entries = due.due(reader, store._settings.clock())
-        return {one.seq for one in entries if one.kind == due.RETENTION and one.seq is not None}
 
 
 def _is_wanted(grain: Grain, source: Source | None, wanted: Wanted) -> bool:
@@ -131,9 +139,13 @@ def _created(grain: Grain) -> int:
 
 
 def _is_beside(grain: Grain) -> bool:
-    """Whether a grain is part of a record, a duplicate, or a list of what was in a document."""
+    """Whether a grain is part of a record, a duplicate, or what stood around those of a document.
+
+    What somebody allowed belongs to the document that it came in, and to no other.
+    """
     if grain.type != "state":
         return False
     context = grain.get("context")
     kind = context.get("kind") if isinstance(context, Mapping) else None
-    return isinstance(kind, str) and kind.startswith(_OURS) and kind != "omsgrain:record"
+    ours = isinstance(kind, str) and kind.startswith(_OURS) and kind != "omsgrain:record"
+    return ours or kind == CONSENT

@@ -17,7 +17,6 @@ from omsgrain.errors import NotFoundError
 from omsgrain.formats.document import KIND, Dump, open_manifest
 from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
-from omsgrain.gateways.mif.choosing import retention_over
 from omsgrain.gateways.mif.versions import NAMES
 from omsgrain.grain import Grain
 
@@ -50,10 +49,7 @@ class KeptDocument:
 
 
 def documents(store: GrainStore, user_id: str) -> list[KeptDocument]:
-    """Return the documents that are kept of a user, in the order in which they came.
-
-    Those whose time is over are not among them, though they may not be erased yet.
-    """
+    """Return the documents that are kept of a user, in the order in which they came."""
     found: list[KeptDocument] = []
 
     def look(page: Page, seq: int, grain: Grain) -> None:
@@ -62,8 +58,8 @@ def documents(store: GrainStore, user_id: str) -> list[KeptDocument]:
             created_at = grain.get("created_at", 0)
             found.append(KeptDocument(source.id, source.format, created_at, seq))
 
-    memory, over = Memory(store, user_id), retention_over(store)
-    for _ in memory.each([one for one in memory.seqs if one not in over], look, strict=False):
+    memory = Memory(store, user_id)
+    for _ in memory.each(memory.seqs, look, strict=False):
         pass
     return found
 

@@ -10,19 +10,22 @@ Spec: MIF 2.0 §1, §8; MIF 1.0 §2, §6
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats import times
-from omsgrain.formats.document import Dump, Loss, lift
+from omsgrain.formats.across.build import Options
+from omsgrain.formats.document import Dump, Loss
+from omsgrain.formats.texts import Texts
 from omsgrain.formats.vendors import MEMBER, OURS, together
 from omsgrain.gateways.mif import linked
 from omsgrain.gateways.mif.choosing import Chosen, Wanted, choose
 from omsgrain.gateways.mif.finishing import finished
 from omsgrain.gateways.mif.foreign import FORMAT
+from omsgrain.gateways.mif.gathering import Gathered, gathered
 from omsgrain.gateways.mif.report import PLURALS
 from omsgrain.gateways.mif.versions import version
 from omsgrain.gateways.mif.written import spell
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
     from omsgrain.privacy import Purpose
     from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.records import Flags
 
-__all__ = ["ExportReport", "export_document"]
+__all__ = ["ExportReport", "export_document", "export_pieces"]
 
 MOST: Final = 1_000
 """Losses that are listed; all are counted."""
@@ -68,7 +72,13 @@ class ExportReport:
         return told if self.privacy is None else told | {"privacy": self.privacy}
 
 
-def export_document(
+def export_document(store: GrainStore, user_id: str, **options: Any) -> tuple[Dump, ExportReport]:
+    """Export a user's memory as one document, which is in memory; all else as `export_pieces`."""
+    found, losses, report = export_pieces(store, user_id, **options)
+    return Dump(b"".join(found), losses), report
+
+
+def export_pieces(
     store: GrainStore,
     user_id: str,
     *,
@@ -84,10 +94,14 @@ def export_document(
     now: int | None = None,
     actor: str | None = None,
     local: bool = False,
-) -> tuple[Dump, ExportReport]:
-    """Export a user's memory as one document.
+    shape: str | None = None,
+    alive: Callable[[], None] = lambda: None,
+) -> tuple[Iterator[bytes], list[Loss], ExportReport]:
+    """Export a user's memory as one document, by pieces.
 
-    The same store and the same ``now`` give the same document. All of it is in memory.
+    The same store and the same ``now`` give the same document. Of one as large as the memory
+    itself its records are in memory once, as text; where some of them have to be told in the
+    words of another format, all of them also as objects for a while.
 
     Args:
         store: where from.
@@ -105,6 +119,12 @@ def export_document(
         now: ms since 1970, instead of the clock.
         actor: who exports, for the audit trail, if it is another than the store's.
         local: with memories of MIF in JSON-LD that are of the namespace ``_local``.
+        shape: of MIF in JSON-LD: that memories are to have; by default their own, else 0.1.
+        alive: called for each page that is read; it raises what shall end the export.
+
+    Returns:
+        The document in UTF-8; nothing is read from the store for it any more. All that it cannot
+        hold, and the report.
 
     Raises:
         SchemaError: an argument.
@@ -118,6 +138,8 @@ def export_document(
     if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
         expected = "json; of MIF 1.0 also yaml and jsonl"
         raise SchemaError("no such layout", field="/layout", expected=expected)
+    if shape is not None and format != linked.FORMAT:
+        raise SchemaError("only MIF in JSON-LD has shapes", field="/shape", found=format)
     if not user_id:
         raise SchemaError("nobody says whose memory is exported", field="/user_id")
     if purpose not in ("move", "access", "transfer", "sale"):
@@ -125,31 +147,62 @@ def export_document(
         raise SchemaError("no such purpose", field="/purpose", expected=expected)
     if not store._store.readonly:
         store._write_counts()
-    wanted = Wanted(include_embeddings, include_graph, _instant(since))
-    chosen = choose(store, user_id, wanted, purpose)
+    wanted = Wanted(format, include_embeddings, include_graph, _instant(since))
+    chosen = choose(store, user_id, wanted, purpose, alive)
     made = store._settings.clock() if now is None else now
-    dumped = formats.dump(
-        chosen.grains,
-        format=format,
-        vectors=chosen.vectors,
-        user_id=user_id,
-        exported_at=times.spell(made),
-        embeddings=include_embeddings,
-        strict=strict or redact_pii,
-        local=local,
-    )
-    written, losses = _with_foreign(
-        store, user_id, json.loads(dumped.data), format, chosen, strict
-    )
-    losses = [*dumped.losses, *losses]
+    grains = len(chosen.grains)
+    if format == linked.FORMAT:
+        document, losses, flags = _linked(
+            chosen, user_id, made, strict or redact_pii, redact_pii, detectors, local, shape
+        )
+    else:
+        options = Options(
+            include_embeddings,
+            strict or redact_pii,
+            user=user_id,
+            exported_at=times.spell(made),
+            checksum=False,
+        )
+        found = gathered(chosen, format, options, local=local)
+        found, losses = _with_foreign(store, user_id, found, format, chosen, strict)
+        document, flags = finished(
+            found.envelope, found.arrays, format, redact=redact_pii, detectors=detectors
+        )
     if redact_pii:
         losses = _told(losses, detectors)
-    document, flags = finished(written, format, chosen, redact=redact_pii, detectors=detectors)
     report = _report(format, document, losses, chosen)
     report.privacy = None if flags is None else flags.to_dict()
     chosen.memory.check()
-    _note(store, report, purpose, chosen, redact_pii, actor)
-    return Dump(spell(document, format, layout), losses), report
+    _note(store, report, purpose, grains, chosen, redact_pii, actor)
+    return spell(document, format, layout), losses, report
+
+
+def _linked(
+    chosen: Chosen,
+    user_id: str,
+    made: int,
+    strict: bool,
+    redact: bool,
+    detectors: Sequence[Detector] | None,
+    local: bool,
+    shape: str | None,
+) -> tuple[dict[str, Any], list[Loss], Flags | None]:
+    """A corpus of MIF in JSON-LD, what it cannot hold, and what was found in it."""
+    dumped = formats.dump(
+        chosen.grains.values(),
+        format=linked.FORMAT,
+        vectors=chosen.vectors,
+        user_id=user_id,
+        exported_at=times.spell(made),
+        embeddings=chosen.embeddings,
+        strict=strict,
+        local=local,
+        **({} if shape is None else {"shape": shape}),
+    )
+    document, flags = linked.finished(
+        json.loads(dumped.data), chosen.reads, redact=redact, detectors=detectors
+    )
+    return document, [*dumped.losses, *chosen.foreign.losses()], flags
 
 
 def _instant(since: str | None) -> times.Instant | None:
@@ -165,24 +218,25 @@ def _instant(since: str | None) -> times.Instant | None:
 def _with_foreign(
     store: GrainStore,
     user_id: str,
-    document: dict[str, Any],
+    found: Gathered,
     format: str,
     chosen: Chosen,
     strict: bool,
-) -> tuple[dict[str, Any], list[Loss]]:
+) -> tuple[Gathered, list[Loss]]:
     """A document with what other systems say of what is in it, and what it cannot say."""
-    found = version(format)
     if format != FORMAT:
-        return document, chosen.foreign.losses()
-    _, arrays = lift(document, found.arrays)
-    ids = {one["id"] for array in arrays.values() for one in array if isinstance(one, dict)
-           and isinstance(one.get("id"), str)}  # fmt: skip
+        return found, [*found.losses, *chosen.foreign.losses()]
+    if not chosen.foreign:
+        return found, found.losses
+    ids = {one["id"] for array in found.arrays.values() for one in array
+           if isinstance(one, dict) and isinstance(one.get("id"), str)}  # fmt: skip
     said = chosen.foreign.said(store, user_id, ids)
     if strict:
         said.pop(OURS, None)
-    if not said:
-        return document, []
-    return {**document, MEMBER: together(said, document.get(MEMBER, {}))}, []
+    if said:
+        around = {**found.envelope, MEMBER: together(said, found.envelope.get(MEMBER, {}))}
+        found = found._replace(envelope=around)
+    return found, found.losses
 
 
 def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss]:
@@ -207,7 +261,7 @@ def _report(
         array: Any = document
         for name in pointer.split("/")[1:]:
             array = array.get(name) if isinstance(array, dict) else None
-        if isinstance(array, list):
+        if isinstance(array, list | Texts):
             report.counts[kind] = len(array)
     report.losses, report.lost = losses[:MOST], len(losses)
     return report
@@ -217,6 +271,7 @@ def _note(
     store: GrainStore,
     report: ExportReport,
     purpose: str,
+    grains: int,
     chosen: Chosen,
     redacted: bool,
     actor: str | None,
@@ -226,7 +281,7 @@ def _note(
         return
     told: dict[str, int | str] = {
         "format": report.format,
-        "grains": len(chosen.grains),
+        "grains": grains,
         "redacted": int(redacted),
         "purpose": purpose,
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last steps of an export: how often records were read, redaction, and what is counted.
+"""The last steps of an export: redaction, and what is counted.
 
 Redaction looks into every string of every record, and of what stands around them. Structure stays:
 ids, references and times, where they look like that. An id that tells something, such as an e-mail
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
 from omsgrain.formats import times
-from omsgrain.formats.document import fill, lift
-from omsgrain.gateways.mif import linked
-from omsgrain.gateways.mif.choosing import Chosen, Reads
-from omsgrain.gateways.mif.renaming import LIKE_UUID, References
+from omsgrain.formats.document import fill
+from omsgrain.formats.texts import Texts
+from omsgrain.gateways.mif.references import LIKE_UUID, References
 from omsgrain.gateways.mif.versions import Version, version
 
 if TYPE_CHECKING:
@@ -31,58 +30,36 @@ _FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
 _WHOLE: Final = ("x_omsgrain",)
 """Members that carry a grain whole, where no detector sees into it."""
 _CARRIED: Final = "omsgrain"
-_MEMORY: Final = "mem_"
 
 
 def finished(
-    document: Record,
+    envelope: Record,
+    arrays: Mapping[str, Texts],
     format: str,
-    chosen: Chosen,
     *,
     redact: bool,
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
-    """Finish a document that was written of grains.
+    """Finish a document.
 
     Args:
-        document: as the format wrote it.
+        envelope: what stands around its records.
+        arrays: the records, by pointer.
         format: its name.
-        chosen: what it was written of.
         redact: take out secrets and personal data.
         detectors: which; None: the usual ones.
 
     Returns:
         The document, and what was found if it was looked for.
     """
-    if format == linked.FORMAT:
-        return linked.finished(document, chosen.reads, redact=redact, detectors=detectors)
-    found = version(format)
-    envelope, arrays = lift(document, [at for at in found.arrays if at not in found.single])
-    if format == "mif1":
-        for record in arrays.get("/memories", ()):
-            id = str(record.get("id", ""))
-            # One that came with MIF 2.0 has its id there.
-            _count(record, chosen.reads.get(id) or chosen.reads.get(id.removeprefix(_MEMORY)))
     flags = None
     if redact:
-        envelope, arrays, flags = _redacted(envelope, arrays, found, detectors)
+        envelope, arrays, flags = _redacted(envelope, arrays, version(format), detectors)
     whole = fill(envelope, arrays)
     return (_mif1 if format == "mif1" else _mif2)(whole, arrays, flags), flags
 
 
-def _count(record: Record, reads: Reads | None) -> None:
-    """Say how often a record was read by now."""
-    if reads is None:
-        return
-    if reads.times or "access_count" in record:
-        record["access_count"] = reads.times
-    said = record.get("accessed_at")
-    instant = times.parse(said, floating=True) if isinstance(said, str) else None
-    if reads.last is not None and (instant is None or instant.millis != reads.last):
-        record["accessed_at"] = times.spell(reads.last)
-
-
-def _mif2(document: Record, arrays: Mapping[str, list[Record]], flags: Flags | None) -> Record:
+def _mif2(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
     from omsgrain.formats.mif2.document import sealed
 
     if flags is not None:
@@ -91,7 +68,7 @@ def _mif2(document: Record, arrays: Mapping[str, list[Record]], flags: Flags | N
     return sealed(document)
 
 
-def _mif1(document: Record, arrays: Mapping[str, list[Record]], flags: Flags | None) -> Record:
+def _mif1(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
     from omsgrain.formats.mif1.checksum import sealed
     from omsgrain.formats.mif1.metadata import Metadata
 
@@ -114,10 +91,10 @@ def _mif1(document: Record, arrays: Mapping[str, list[Record]], flags: Flags | N
 
 def _redacted(
     envelope: Record,
-    arrays: Mapping[str, list[Record]],
+    arrays: Mapping[str, Texts],
     found: Version,
     detectors: Sequence[Detector] | None,
-) -> tuple[Record, dict[str, list[Record]], Flags]:
+) -> tuple[Record, dict[str, Texts], Flags]:
     from omsgrain.privacy.detect import DEFAULT
     from omsgrain.privacy.records import Flags, redact_record
     from omsgrain.privacy.redact import redact_value
@@ -128,10 +105,10 @@ def _redacted(
            for one in array if isinstance(one.get("id"), str)]  # fmt: skip
     references = References(found, leads, ids)
     flags = Flags(bool(leads))
-    done: dict[str, list[Record]] = {}
+    done: dict[str, Texts] = {}
     for at, array in arrays.items():
         kind = found.arrays[at]
-        done[at] = []
+        done[at] = Texts()
         for record in array:
             bare = {name: value for name, value in record.items() if name not in _WHOLE}
             moved = references.of_record(kind, bare)
@@ -152,7 +129,7 @@ def _redacted(
 
 
 def _told_ids(
-    arrays: Mapping[str, list[Record]], found: Version, tells: Callable[[str], bool]
+    arrays: Mapping[str, Texts], found: Version, tells: Callable[[str], bool]
 ) -> dict[tuple[str, str], str]:
     """Fresh ids for those that tell something, by kind and id, in the order of the document."""
     leads: dict[tuple[str, str], str] = {}

@@ -41,6 +41,10 @@ class Foreign:
         self._keyed: set[str] = set()
         self._stays: set[str] = set()
 
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self._envelopes)
+
     def add(self, grain: Grain, get: Get) -> bool:
         """Take the manifest of a document; False if it says nothing of this sort.
 
@@ -71,10 +75,11 @@ class Foreign:
             user_id: whose memory it is.
             ids: of the records that leave.
         """
-        whole = {vendors.MEMBER: vendors.merged(self._envelopes)}
+        whole = self.envelope()
         names = vendors.keys(whole).difference(ids)
         if not names:
-            return whole[vendors.MEMBER]
+            everything: dict[str, Any] = whole[vendors.MEMBER]
+            return everything
         asked = [(kind, name) for name in names for kind in version(FORMAT).arrays.values()]
         with store.sources(user_id) as snapshot:
             told = snapshot.erased(asked, format=FORMAT)
@@ -82,6 +87,10 @@ class Foreign:
         gone |= names & (self._keyed | self._stays)
         left: dict[str, Any] = vendors.without(whole, gone)[vendors.MEMBER]
         return left
+
+    def envelope(self) -> dict[str, Any]:
+        """All of it, as it stands around the records of one document."""
+        return {vendors.MEMBER: vendors.merged(self._envelopes)}
 
     def losses(self) -> list[Loss]:
         """What is lost where the format has no place for it."""

@@ -9,13 +9,14 @@ and the rest follows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.engine.recording import Outcome, Step
 from omsgrain.errors import ErasedError, RangeError
 from omsgrain.formats.document import Import
 from omsgrain.formats.problems import Problem
+from omsgrain.formats.texts import drained
 from omsgrain.gateways.mif import deciding
 from omsgrain.gateways.mif.arriving import Arrived, Document, arrived
 from omsgrain.gateways.mif.consenting import Consent, consent
@@ -43,7 +44,7 @@ _TRIES: Final = 100  # times that somebody else may be faster than an import tha
 
 def import_document(
     store: GrainStore,
-    document: bytes | Import,
+    document: bytes | Import | Document,
     *,
     user_id: str | None = None,
     format: str = "auto",
@@ -54,6 +55,7 @@ def import_document(
     keep_document: bool = True,
     batch_size: int = 1_000,
     actor: str | None = None,
+    alive: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> MifReport:
     """Take a document into a store. Run again, it changes nothing.
@@ -62,7 +64,8 @@ def import_document(
 
     Args:
         store: where to.
-        document: its bytes, or what ``formats.load`` made of them.
+        document: its bytes, or what ``formats.load`` made of them; or what ``arrived`` made of
+            that, whose records are taken out of it as they are stored.
         user_id: whose memory it becomes; by default whose the document says it is.
         format: of the bytes: ``mif2``, ``mif1``, or ``auto``.
         merge_strategy: ``skip_duplicates``: what is stored with the same text stays, and the same
@@ -76,6 +79,8 @@ def import_document(
             document can be given back.
         batch_size: records a transaction; fewer where they are large.
         actor: who imports, for the audit trail, if it is another than the handle's.
+        alive: called before each transaction; it raises what shall end the import. What is stored
+            by then is whole, and the import can be run again.
         **options: of `reading.read`, for bytes: ``most``, ``passphrase``, and those of the format.
 
     Raises:
@@ -90,18 +95,23 @@ def import_document(
     strategy = deciding.strategy(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)
-    came = arrived(document, user_id)
+    came = document if isinstance(document, Document) else arrived(document, user_id)
+    del document  # of what was read all that is of use is in what arrived
+    alive()
     terms = Terms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
     bound = consent(came, store._settings.clock())
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
     planner = Planner(terms, came, natives(store, came.owner, hashes))
+    del hashes
     renamed = rename(store, came, planner) if strategy == "rename" else 0
     work = _Import(store, terms, came, planner, bound)
+    alive()
     if atomic:
         work.all()
     else:
         for batch in _batches(came.records, batch_size):
             work.take(batch)
+            alive()
         work.keep()
     report = work.report(renamed)
     if report.stored:
@@ -119,7 +129,7 @@ class _Import:
         self._planner, self._bound = planner, bound
         self._keeping = Keeping(document, terms.keep_document)
         self._reports: dict[str, RecordReport] = dict(document.bad)
-        self._warnings: list[Problem] = [*document.read.warnings, *bound.warnings]
+        self._warnings: list[Problem] = [*document.warnings, *bound.warnings]
         self._failed = False
 
     def take(self, batch: list[Arrived]) -> None:
@@ -269,7 +279,7 @@ class _Import:
             self._terms.strategy,
             not (self._terms.dry_run or self._failed),
             records,
-            self._document.read.problems,
+            self._document.problems,
             tuple(self._warnings),
             self._failed,
         )
@@ -286,13 +296,15 @@ class _Import:
 
 
 def _batches(records: list[Arrived], size: int) -> Iterator[list[Arrived]]:
-    batch: list[Arrived] = []
-    weight = 0
-    for one in records:
-        batch.append(one)
-        weight += len(one.grain.blob) + sum(len(part.blob) for part in one.parts)
-        if len(batch) == size or weight > _WEIGHT:
+    """Take the records out of a list, by batches."""
+    for page in drained(records, size):
+        batch: list[Arrived] = []
+        weight = 0
+        for one in page:
+            batch.append(one)
+            weight += len(one.grain.blob) + sum(len(part.blob) for part in one.parts)
+            if weight > _WEIGHT:
+                yield batch
+                batch, weight = [], 0
+        if batch:
             yield batch
-            batch, weight = [], 0
-    if batch:
-        yield batch

@@ -7,8 +7,10 @@ It says how often memories were read by now, and nothing that nobody else should
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from omsgrain.errors import FormatError
 from omsgrain.formats import times
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import apply
@@ -63,8 +65,12 @@ def with_counters(envelope: Mapping[str, Any], record: Record) -> Record:
     told = envelope.get("volatile")
     listed = told.get(record.get("@id")) if isinstance(told, dict) else None
     last = next((one for one in reversed(listed or ()) if one is not None), None)
-    made: Record = apply(record, last)
-    return made
+    # They were taken out of one version of the memory; this may be another.
+    for base in (record, {**record, "temporal": {"decay": {}}}):
+        with suppress(FormatError):
+            made: Record = apply(base, last)
+            return made
+    return record
 
 
 def _counted(memory: Record, reads: Reads | None) -> Record:

@@ -87,10 +87,11 @@ class Planner:
 
     def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
         self._terms, self._document, self._natives = terms, document, natives
-        self._brings: dict[tuple[str, str], set[str]] = {}
+        # Python's hash is keyed: nobody can make two names that have the same.
+        self._brings: set[int] = set()
         for one in document.records:
             if one.id and one.hash is not None:
-                self._brings.setdefault((one.kind, one.id), set()).add(one.hash)
+                self._brings.update((hash((one.kind, one.id)), hash((one.kind, one.id, one.hash))))
 
     def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
         """Decide.
@@ -263,8 +264,8 @@ class Planner:
         source = Source.of(found.grain)
         if source is None or self._terms.strategy == "rename":
             return False
-        brought = self._brings.get((source.kind, source.id))
-        return brought is not None and source.hash not in brought
+        key = source.kind, source.id
+        return hash(key) in self._brings and hash((*key, source.hash)) not in self._brings
 
     def _state(
         self, snapshot: Snapshot, one: Arrived, own: Sequence[Found]

@@ -11,6 +11,7 @@ from omsgrain import formats
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.document import Import
 from omsgrain.gateways.mif.versions import NAMES
+from omsgrain.grain import Grain
 
 __all__ = ["read"]
 
@@ -59,10 +60,12 @@ def read(
             raise SchemaError("no place for a passphrase", field="/format", expected=expected)
         if most is not None:
             options["limits"] = replace(LIMITS, document=most)
+    if user_id is not None:
+        return formats.load(data, format=format, user_id=user_id, **options)
     found = formats.load(data, format=format, **options)
     owner = found.grains[-1].get("user_id") if found.grains else None
-    wanted = owner if user_id is None else user_id
-    if all(grain.get("user_id") == wanted for grain in found.grains):
+    # What is asked of a grain it keeps, so others are asked.
+    if all(Grain(grain.blob).get("user_id") == owner for grain in found.grains):
         return found
     # A grain that went along is taken as it is by the one whose it was, and by nobody else.
-    return formats.load(data, format=format, user_id=wanted, **options)
+    return formats.load(data, format=format, user_id=owner, **options)

@@ -5,6 +5,8 @@
                                                                    what the record says
     a memory whose text is stored under another id                 that id
     a memory whose text an earlier one of the document has         references lead to that one
+    a record without a text that says another thing, with its      a fresh id as well
+    references where they lead now, than what is stored
 
 The same document gives the same ids again, so that importing it twice changes nothing.
 """
@@ -13,34 +15,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
 from omsgrain import _core
+from omsgrain.engine.sources import Found, Snapshot
 from omsgrain.errors import OmsError
 from omsgrain.formats.records import Record
 from omsgrain.gateways.mif.arriving import Arrived, Document, rebuilt
 from omsgrain.gateways.mif.planning import Planner
-from omsgrain.gateways.mif.versions import ANY, Version
+from omsgrain.gateways.mif.references import Key, References, named_in
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["LIKE_UUID", "References", "fresh", "rename"]
+__all__ = ["fresh", "rename"]
 
 _FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
 """The namespace of fresh ids."""
 _PREFIX = re.compile(r"[a-z]+_")
-LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
-_TEXTS: Final = frozenset(("content", "summary", "notes", "description"))
-"""Members of records that are for people: an id in one is text."""
 _PAGE = 1_000
 
-Key = tuple[str, str]
-"""The kind of a record, and its id."""
+_LookedUp = tuple[int, Arrived, dict[str, list[Found]], Snapshot]
 
 
 def rename(store: GrainStore, document: Document, planner: Planner) -> int:
@@ -51,52 +50,140 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
         document: is changed.
         planner: tells what is stored.
     """
-    new: dict[int, str] = {}  # by the number of the record
-    leads: dict[Key, str] = {}  # where references lead
-    first: dict[Key, str] = {}  # the address of the first record of an id
+    work = _Renaming(store, document, planner)
     records = document.records
-    for page in _pages(range(len(records))):
-        with store.sources(document.owner) as snapshot:
-            found = snapshot.find(name for i in page for name in records[i].names)
-            for i in page:
-                one = records[i]
-                if not one.id or one.is_duplicate or not _is_renamed(document, one):
-                    continue
-                key = one.kind, one.id
-                before = first.get(key)
-                if before == one.grain.address:
-                    continue  # it stands twice
-                first.setdefault(key, one.grain.address)
-                there = {name: found.get(name, []) for name in one.names}
-                taken = before is not None or planner.is_taken(snapshot, one, there)
-                id_ = fresh(document, one) if taken else planner.same_text(snapshot, one, there)
-                if id_ is not None:
-                    new[i] = id_
-                    if before is None:
-                        leads[key] = id_
-    for one in records:
-        if one.is_duplicate and one.id and (one.kind, one.id) not in first:
-            of = str(one.grain["context"]["of"])
-            leads[one.kind, one.id] = leads.get((one.kind, of), of)
-    if not new and not leads:
-        return 0
-    ids = ((one.kind, one.id) for one in records if one.id)
-    references = References(document.version, leads, ids)
-    for i, one in enumerate(records):
-        if one.id is None or one.format != document.version.name:
-            continue
-        record = document.record_of(one)
-        changed = references.of_record(one.kind, record)
-        if not one.is_duplicate and _is_renamed(document, one):
-            # Its own id is no reference: of two records with one id only one may be renamed.
-            own = new.get(i, one.id)
-            if changed.get("id") != own:
-                changed = {**changed, "id": own}
-        if changed is not record:
-            old = one.id if i in new else None
-            records[i] = rebuilt(document, one, changed, old_id=old)
-    document.manifest.envelope.update(references.of_envelope(document.manifest.envelope))
-    return len(new)
+    work.texts([i for i, one in enumerate(records) if one.hash is not None])
+    bare = [i for i, one in enumerate(records) if one.hash is None]
+    order = _referred_first(document, bare)
+    while work.others(order):  # in a circle one that is renamed can lead to another
+        pass
+    return work.finish()
+
+
+class _Renaming:
+    """The new ids of a document while they are found.
+
+    Attributes:
+        new: by the number of the record.
+        leads: where references lead.
+    """
+
+    def __init__(self, store: GrainStore, document: Document, planner: Planner) -> None:
+        self._store, self._document, self._planner = store, document, planner
+        self._first: dict[Key, int] = {}  # the number of the first record of an id
+        for i, one in enumerate(document.records):
+            if one.id and not one.is_duplicate and _is_renamed(document, one):
+                self._first.setdefault((one.kind, one.id), i)
+        self._ids = [(one.kind, one.id) for one in document.records if one.id]
+        self.new: dict[int, str] = {}
+        self.leads: dict[Key, str] = {}
+
+    def texts(self, numbers: Sequence[int]) -> None:
+        """Look at memories, which are told from others by their text alone."""
+        for i, one, found, snapshot in self._looked_up(numbers):
+            if self._is_another(i):
+                taken = True
+            elif self._first[one.kind, one.id or ""] != i:
+                continue  # it stands twice
+            else:
+                taken = self._planner.is_taken(snapshot, one, found)
+            same = None if taken else self._planner.same_text(snapshot, one, found)
+            id_ = fresh(self._document, one) if taken else same
+            if id_ is not None:
+                self._lead(i, id_)
+        for one in self._document.records:
+            if one.is_duplicate and one.id and (one.kind, one.id) not in self._first:
+                of = str(one.grain["context"]["of"])
+                self.leads[one.kind, one.id] = self.leads.get((one.kind, of), of)
+
+    def others(self, numbers: Sequence[int]) -> int:
+        """Look at records that are told by all that they say, as they would be stored.
+
+        Returns:
+            How many have a new id now.
+        """
+        before = len(self.new)
+        references = References(self._document.version, self.leads, self._ids)
+        for i, one, found, snapshot in self._looked_up([i for i in numbers if i not in self.new]):
+            record = self._document.record_of(one)
+            changed = references.of_record(one.kind, record)
+            comes = one if changed is record else rebuilt(self._document, one, changed)
+            if self._is_another(i) or self._planner.is_taken(snapshot, comes, found):
+                stood_for = references.stood_for(one.kind, one.id or "")
+                if self._lead(i, stood_for or fresh(self._document, comes)):
+                    references.add((one.kind, one.id or ""))
+        return len(self.new) - before
+
+    def _is_another(self, i: int) -> bool:
+        """Whether an earlier record of the document has the same id and says another thing."""
+        records = self._document.records
+        one = records[i]
+        first = records[self._first[one.kind, one.id or ""]]
+        return first.grain.address != one.grain.address
+
+    def _lead(self, i: int, id_: str) -> bool:
+        """Give a record a new id; whether references to its old one lead there."""
+        one = self._document.records[i]
+        key = one.kind, one.id or ""
+        self.new[i] = id_
+        if self._first[key] == i:
+            self.leads[key] = id_
+        return self._first[key] == i
+
+    def _looked_up(self, numbers: Sequence[int]) -> Iterator[_LookedUp]:
+        """Records that may need another id, with what is stored under their names."""
+        document = self._document
+        for page in _pages(numbers):
+            with self._store.sources(document.owner) as snapshot:
+                found = snapshot.find(name for i in page for name in document.records[i].names)
+                for i in page:
+                    one = document.records[i]
+                    if one.id and not one.is_duplicate and _is_renamed(document, one):
+                        there = {name: found.get(name, []) for name in one.names}
+                        yield i, one, there, snapshot
+
+    def finish(self) -> int:
+        """Rename the records, and lead all references there; how many records have another id."""
+        document, new = self._document, self.new
+        if not new and not self.leads:
+            return 0
+        references = References(document.version, self.leads, self._ids)
+        for i, one in enumerate(document.records):
+            if one.id is None or one.format != document.version.name:
+                continue
+            record = document.record_of(one)
+            changed = references.of_record(one.kind, record)
+            if not one.is_duplicate and _is_renamed(document, one):
+                # Its own id is no reference: of two records with one id only one may be renamed.
+                own = new.get(i, one.id)
+                if changed.get("id") != own:
+                    changed = {**changed, "id": own}
+            if changed is not record:
+                old = one.id if i in new else None
+                document.records[i] = rebuilt(document, one, changed, old_id=old)
+        envelope = document.manifest.envelope
+        envelope.update(references.of_envelope(envelope))
+        return len(new)
+
+
+def _referred_first(document: Document, numbers: Sequence[int]) -> list[int]:
+    """Records in such an order that those come first to which others refer, circles aside."""
+    records = document.records
+    at = {one.id: i for i in numbers if (one := records[i]).id}
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in numbers:
+        waiting = [(start, False)]
+        while waiting:
+            i, done = waiting.pop()
+            if done:
+                order.append(i)
+            elif i not in seen:
+                seen.add(i)
+                waiting.append((i, True))
+                named = named_in(document.record_of(records[i])) if records[i].id else ()
+                waiting += [(at[name], False) for name in named if name in at]
+    return order
 
 
 def _is_renamed(document: Document, one: Arrived) -> bool:
@@ -109,75 +196,6 @@ def fresh(document: Document, one: Arrived) -> str:
     prefix = _PREFIX.match(one.id or "")
     says = one.hash or sha256(_canonical(document.record_of(one))).hexdigest()
     return f"{prefix[0] if prefix else ''}{uuid5(_FRESH, f'{one.kind} {one.id} {says}')}"
-
-
-class References:
-    """Where the references of a document lead.
-
-    Args:
-        version: of the format.
-        leads: the new ids.
-        ids: of all records: one that two kinds of records have is told by the kind.
-    """
-
-    def __init__(self, version: Version, leads: Mapping[Key, str], ids: Iterable[Key]) -> None:
-        self._version, self._leads = version, leads
-        kinds: dict[str, set[str]] = {}
-        for kind, name in ids:
-            kinds.setdefault(name, set()).add(kind)
-        self._anywhere = {
-            name: new
-            for (kind, name), new in leads.items()
-            # An entity with the id of a memory stands for that memory.
-            if LIKE_UUID.fullmatch(name) and kinds.get(name, {kind}) <= {kind, "node", "entity"}
-        }
-        self._of_any: dict[str, str] = {}
-        for (_, name), new in leads.items():
-            self._of_any.setdefault(name, new)
-
-    def of_record(self, kind: str, record: Record) -> Record:
-        """A record with all its references; the record itself if none of them has moved."""
-        known = self._version.references.get(kind, {})
-        changed: Record = {}
-        for name, value in record.items():
-            if name == "id" and kind in self._version.renamed:
-                changed[name] = value
-            elif name in _TEXTS:
-                changed[name] = value
-            else:
-                changed[name] = self._member(name, value, known)
-        return record if changed == record else changed
-
-    def of_envelope(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
-        """What stands around the records, such as the data of vendors, with all its references."""
-        return {name: self._walk(value) for name, value in envelope.items()}
-
-    def _member(self, path: str, value: Any, known: Mapping[str, str]) -> Any:
-        kind = known.get(path)
-        if kind is not None:
-            if isinstance(value, str):
-                return self._to(kind, value)
-            if isinstance(value, list):
-                return [self._to(kind, one) if isinstance(one, str) else one for one in value]
-        if isinstance(value, dict) and any(name.startswith(f"{path}/") for name in known):
-            return {
-                name: self._member(f"{path}/{name}", one, known) for name, one in value.items()
-            }
-        return self._walk(value)
-
-    def _to(self, kind: str, name: str) -> str:
-        if kind == ANY:
-            return self._of_any.get(name, name)
-        return self._leads.get((kind, name), name)
-
-    def _walk(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._anywhere.get(value, value)
-        if isinstance(value, dict):
-            return {self._anywhere.get(name, name): self._walk(one) for name, one in value.items()}
-        if isinstance(value, list):
-            return [self._walk(one) for one in value]
-        return value
 
 
 def _canonical(record: Record) -> bytes:

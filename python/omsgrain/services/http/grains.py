@@ -20,6 +20,7 @@ import omsgrain as og
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError, NotFoundError, OmsError, TrustError
 from omsgrain.grain import make
+from omsgrain.ops import removing
 from omsgrain.ops.plain import plain, revive
 from omsgrain.services.http.call import Call, as_json
 from omsgrain.services.http.media import BLOB, JSON
@@ -75,7 +76,7 @@ async def delete(call: Call) -> Response:
 
     def work(_: Flag) -> Response:
         theirs(store, address, tenant)
-        store.delete(address, reason="asked for over the network")
+        removing.delete(store, address, reason="asked for over the network")
         return as_json({"deleted": address})
 
     return await call.do(work)

@@ -6,5 +6,6 @@ problems     what is refused, as MCP has  exchange     export and import of MIF 
 arguments    arguments of tools, checked  resources    what can be read without a tool
 tools        the one table of tools       prompts      what a person can ask for
 root         files, below one directory   stdio        lines in, bounded
-service      what all calls share         server       the process
+relay        what came is answered        server       the process
+service      what all calls share
 """

@@ -35,7 +35,12 @@ def import_memories(service: Service, given: dict[str, Any]) -> CallToolResult:
     """Take a document in. Both tools take documents of either version."""
     data = _document(service, given.pop("data"))
     report = mif.import_document(
-        service.store, data, user_id=service.user, most=service.options.document, **given
+        service.store,
+        data,
+        user_id=service.user,
+        most=service.options.document,
+        alive=service.alive,
+        **given,
     )
     return answer(_short(report.to_dict()))
 
@@ -48,7 +53,9 @@ def _export(
 ) -> CallToolResult:
     if path is not None and service.options.readonly:
         raise refuse("read_only", field="/path")
-    dump, told = mif.export_document(service.store, service.user, **given, **options)
+    dump, told = mif.export_document(
+        service.store, service.user, alive=service.alive, **given, **options
+    )
     told = _short(told | {"bytes": len(dump.data)})
     if path is not None:
         return answer(told | {"path": service.root.write(path, dump.data, field="/path")})

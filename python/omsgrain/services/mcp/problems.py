@@ -29,6 +29,7 @@ RULES: Final[dict[str, tuple[type[OmsError], str]]] = {
     "no_file": (UnsupportedError, "there is no file that can be read at the path"),
     "file_exists": (UnsupportedError, "there is something at the path, or it cannot be written"),
     "too_large": (UnsupportedError, "the document is larger than is taken"),
+    "line_too_long": (UnsupportedError, "the message is longer than is taken"),
     "answer_too_large": (UnsupportedError, "the document is too large for an answer"),
 }
 """The rules of the server: the error of each, and what its breach is called."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process: stdin and stdout are the protocol, stderr the log; nothing is half done at the end.
 
-It ends when stdin does, or with SIGTERM or SIGINT: calls that work are finished, and the store is
-closed.
+It ends when stdin does, or with SIGTERM or SIGINT: calls that came are finished and answered, and
+the store is closed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from omsgrain.services.mcp import prompts, resources
 from omsgrain.services.mcp.arguments import read
 from omsgrain.services.mcp.options import Options
 from omsgrain.services.mcp.problems import Defect, refuse, refused
+from omsgrain.services.mcp.relay import relayed
 from omsgrain.services.mcp.service import Service
 from omsgrain.services.mcp.stdio import Lines
 from omsgrain.services.mcp.tools import TOOLS, Told, listed
@@ -72,7 +73,7 @@ def run(store: og.GrainStore, options: Options, log: Log) -> None:
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False
     warnings.simplefilter("ignore")
-    lines = Lines(sys.stdin.fileno(), options.line, partial(log.write, "line_too_long"))
+    lines = Lines(sys.stdin.fileno(), options.line)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: lines.stop())
     try:
@@ -83,7 +84,11 @@ def run(store: og.GrainStore, options: Options, log: Log) -> None:
 
 async def _serve(service: Service, lines: Lines, log: Log) -> None:
     server = application(service, log)
-    async with stdio_server(stdin=anyio.wrap_file(lines)) as (incoming, outgoing):
+    most = service.options.line
+    async with (
+        stdio_server(stdin=anyio.wrap_file(lines)) as (heard, said),
+        relayed(heard, said, most, log) as (incoming, outgoing),
+    ):
         log.write("serving", tools=len(listed(readonly=service.options.readonly)))
         await server.run(incoming, outgoing, server.create_initialization_options())
     log.write("stopped")

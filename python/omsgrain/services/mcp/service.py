@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import anyio
+from anyio.from_thread import check_cancelled
 from anyio.to_thread import run_sync
 
 import omsgrain as og
@@ -38,8 +39,13 @@ class Service:
         self._work = anyio.CapacityLimiter(options.at_work)
         self._large = anyio.CapacityLimiter(1)  # a document takes ten times its size
 
+    @staticmethod
+    def alive() -> None:
+        """End what a call does, in its thread, if the client has cancelled it."""
+        check_cancelled()
+
     async def work(self, function: Callable[[], T], *, large: bool = False) -> T:
-        """Do something in a thread. Who is cancelled meanwhile waits for its end.
+        """Do something in a thread. Who is cancelled meanwhile waits for its end, or for `alive`.
 
         Args:
             function: what is to be done.

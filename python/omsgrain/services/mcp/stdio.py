@@ -2,20 +2,30 @@
 """Lines of stdin, each of a bounded length; told to stop, they end.
 
 A thread that waits for a line cannot be interrupted otherwise, and a line without an end would
-fill the memory.
+fill the memory. A line that is too long is passed over; in its place stands a notification of our
+own, which names the request if that could be seen, so that it is answered.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
+import re
 import select
-from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Lines"]
+__all__ = ["TOO_LONG", "Lines"]
 
+TOO_LONG: Final = "omsgrain/line_too_long"
+"""The method of what stands in the place of a line; ``id`` is that of the request, or null."""
 _PIECE: Final = 1 << 16
+_SHOWN: Final = 4 << 10  # bytes at both ends of a long line in which its id is looked for
+_ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,256}")\s*'
+_FIRST: Final = re.compile(
+    rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,256}"\s*,\s*){0,2}' + _ID + rb"[,}]"
+)
+_LAST: Final = re.compile(rb",\s*" + _ID + rb"\}\s*\Z")
 
 
 class Lines(io.TextIOWrapper):
@@ -23,15 +33,13 @@ class Lines(io.TextIOWrapper):
 
     Args:
         number: the descriptor.
-        most: bytes of a line; behind a longer one there are no more.
-        told: called when a line was longer.
+        most: bytes of a line.
     """
 
-    def __init__(self, number: int, most: int, told: Callable[[], None]) -> None:
+    def __init__(self, number: int, most: int) -> None:
         super().__init__(io.BytesIO())  # it is one for its type: nothing is read through it
         self._number = number
         self._most = most
-        self._told = told
         self._found = bytearray()
         self._seen = 0  # of what was found: here is no end of a line
         self._wake, self._waker = os.pipe()
@@ -48,10 +56,7 @@ class Lines(io.TextIOWrapper):
             end = self._found.find(b"\n", self._seen)
             self._seen = len(self._found) if end < 0 else end
             if self._seen > self._most:
-                self._over = True
-                self._found.clear()
-                self._told()
-                break
+                return self._pass_over(end)
             if end >= 0:
                 return self._take(end + 1)
             piece = self._read()
@@ -66,6 +71,23 @@ class Lines(io.TextIOWrapper):
         del self._found[:end]
         self._seen = 0
         return line
+
+    def _pass_over(self, end: int) -> str:
+        """What stands for a line that is too long; its end is there, or is not yet below zero."""
+        head = bytes(self._found[:_SHOWN])
+        while end < 0:
+            del self._found[:-_SHOWN]
+            at = len(self._found)
+            self._found += self._read()
+            self._over = self._over or len(self._found) == at
+            end = at if self._over else self._found.find(b"\n", at)
+        tail = bytes(self._found[max(0, end - _SHOWN) : end])
+        del self._found[: end + 1]
+        self._seen = 0
+        named = _FIRST.match(head) or _LAST.search(tail)
+        id = None if named is None else json.loads(named[1].decode("utf-8", "replace"))
+        said = {"jsonrpc": "2.0", "method": TOO_LONG, "params": {"id": id}}
+        return json.dumps(said) + "\n"
 
     def _read(self) -> bytes:
         if hasattr(select, "poll"):

@@ -20,7 +20,8 @@ __all__ = ["SPACE", "read", "read_bytes", "sections"]
 
 SPACE: Final = " \t\r\n"
 """What is taken off the ends of a content."""
-_RELATED = re.compile(r"- ([A-Za-z0-9][A-Za-z0-9:-]*) \[\[([^\]|\r\n]+)\]\]")
+# What stands behind a stroke is how an editor shows the link.
+_RELATED = re.compile(r"- ([A-Za-z0-9][A-Za-z0-9:-]*) \[\[([^\]|\r\n]+)(?:\|[^\]\r\n]*)?\]\]")
 _NAMED = re.compile(r"- @\[\[([^\]|\r\n]+)(?:\|([^\]|\r\n]+))?\]\]")
 _HEADING = re.compile(r"^## (Relationships|Entities)[ \t]*\r?$", re.MULTILINE)
 _SAID_BY_1_X: Final = frozenset(
@@ -116,6 +117,9 @@ def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Prob
     if concept and "memoryType" in rest:
         document["memoryType"] = rest.pop("memoryType")
     content, related = (body, {}) if concept else sections(body)
+    if not concept and _HEADING.search(content) is not None:
+        says = "a section of relationships or entities with other lines in it is content"
+        warnings.append(Problem("section", "/content", says))
     document["content"] = content.strip(SPACE)
     for name, value in (rest if concept else camel(rest)).items():
         if name in document:

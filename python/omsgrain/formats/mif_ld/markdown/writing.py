@@ -15,7 +15,7 @@ from omsgrain.formats.mif_ld.shape import Shape, shape_of
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import same
 
-__all__ = ["write"]
+__all__ = ["lost", "write"]
 
 _ABSENT: Final = object()
 _BEHIND: Final = ("relationships", "entities")
@@ -51,7 +51,7 @@ def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple
     text = joined(yaml, "\n\n".join(body))
     again, _ = read(text, shape)
     named = str(document.get("@id"))
-    losses = [(named, *one) for one in _lost(document, again, "", f"Markdown of shape {shape}")]
+    losses = [(named, *one) for one in lost(document, again, "", f"Markdown of shape {shape}")]
     return text, losses
 
 
@@ -118,20 +118,27 @@ def _is_plain(text: str) -> bool:
     return not any(one in text for one in _BREAKS)
 
 
-def _lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str]]:
-    """The members that are not read again as they were."""
+def lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str]]:
+    """The members that are not read again as they were, each with why.
+
+    Args:
+        value: what there was.
+        again: what was read.
+        way: the members that lead to it.
+        form: what it was written in.
+    """
     if isinstance(value, dict) and isinstance(again, dict):
         for name, one in value.items():
             place = f"{way}/{name}" if way else name
             if name not in again:
                 yield place, f"{form} has no place for it"
             else:
-                yield from _lost(one, again[name], place, form)
+                yield from lost(one, again[name], place, form)
         for name in again:
             if name not in value:
                 yield f"{way}/{name}" if way else name, f"{form} always says it"
     elif isinstance(value, list) and isinstance(again, list) and len(value) == len(again):
         for i, (one, other) in enumerate(zip(value, again, strict=True)):
-            yield from _lost(one, other, f"{way}/{i}", form)
+            yield from lost(one, other, f"{way}/{i}", form)
     elif not same(value, again):
         yield way, f"{form} says it in another way, which is not as exact"

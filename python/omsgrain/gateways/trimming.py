@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of documents, without what it says of a record that is forgotten.
+"""What is kept of documents of any format, without what it says of a record that goes.
 
-A document says it in the data of other systems, under the record's id, and in its text, where that
-was kept as it came.
+A document says it around its records, under the record's id, as other systems do; in grains that
+went along whole, under their addresses; and in its text, where that was kept as it came.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.engine.recording import Step
 from omsgrain.errors import FormatError, NotFoundError, OmsError
-from omsgrain.formats import vendors
-from omsgrain.formats.document import beside, keyed, manifest, open_manifest
-from omsgrain.gateways.mif.foreign import is_manifest
+from omsgrain.formats import FORMATS
+from omsgrain.formats.document import KIND, beside, keyed, manifest, open_manifest
+from omsgrain.formats.mif1.fields import SHAPES as MIF1
+from omsgrain.formats.mif2.fields import SHAPES as MIF2
+from omsgrain.formats.source import Source
+from omsgrain.formats.vendors import MEMBER
 from omsgrain.grain import Grain
 from omsgrain.store.due import RETENTION
 
@@ -26,7 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["trimmed"]
 
-_PAGE = 1_000  # grains
+_PAGE: Final = 1_000  # grains
+_NAMED: Final = frozenset(
+    field.name for shapes in (MIF1, MIF2) for shape in shapes.values() for field in shape
+)
+"""Members that the formats name: one is where it is, whatever the ids of records are."""
 
 
 @contextmanager
@@ -100,9 +107,9 @@ def _again(
     if found is None:
         return None
     lists = any(not addresses.isdisjoint(listed) for listed in found.arrays.values())
-    if not (vendors.keys(found.envelope) & ids or (found.text and lists)):
+    envelope = _without(found.envelope, ids | addresses)
+    if envelope == found.envelope and not (found.text and lists):
         return None
-    envelope = vendors.without(found.envelope, ids)
     return manifest(
         replace(found, envelope=envelope, text=()),
         created_at=whole["created_at"],
@@ -111,13 +118,52 @@ def _again(
     )
 
 
+def _without(envelope: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
+    """What stands around the records, without what stands there under some names."""
+    left: dict[str, Any] = _cleaned({k: v for k, v in envelope.items() if k != MEMBER}, gone)
+    if MEMBER not in envelope:
+        return left
+    systems = envelope[MEMBER]
+    if isinstance(systems, dict):  # the names of the systems are no ids
+        systems = {name: _cleaned(one, gone) for name, one in systems.items()}
+    return {name: systems if name == MEMBER else left[name] for name in envelope
+            if name == MEMBER or name in left}  # fmt: skip
+
+
+def _cleaned(value: Any, gone: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _cleaned(one, gone)
+            for name, one in value.items()
+            if name not in gone or name in _NAMED
+        }
+    if isinstance(value, list):
+        return [_cleaned(one, gone) for one in value if not _is_of(one, gone)]
+    return value
+
+
+def _is_of(value: Any, gone: frozenset[str]) -> bool:
+    """Whether one of several objects is about a record that goes."""
+    names = (value.get(name) for name in ("id", "@id")) if isinstance(value, dict) else ()
+    return any(isinstance(name, str) and name in gone for name in names)
+
+
 def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
-    cursor: str | None = None
-    while True:
-        page = store.query(user_id=user_id, type="state", current=None, limit=_PAGE, cursor=cursor)
-        for hit in page.results:
-            if is_manifest(hit.grain, "mif2") or is_manifest(hit.grain, "mif1"):
-                yield hit.grain
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    for format in FORMATS:
+        cursor: str | None = None
+        while True:
+            page = store.query(
+                user_id=user_id,
+                type="state",
+                namespace=format,
+                current=None,
+                limit=_PAGE,
+                cursor=cursor,
+            )
+            for hit in page.results:
+                source = Source.of(hit.grain)
+                if source is not None and source.kind == KIND:
+                    yield hit.grain
+            cursor = page.next_cursor
+            if cursor is None:
+                break

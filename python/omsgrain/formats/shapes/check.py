@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether objects are what their shapes ask for; all defects, each once, with their places.
+
+Nearly every record is good, and that is seen at one look; only another is walked field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from omsgrain.formats.problems import FIRSTS, Problem, Problems
+from omsgrain.formats.reading import kind_of
+from omsgrain.formats.shapes.field import Field, Rule
+from omsgrain.formats.shapes.table import KINDS, PLAIN, Row, Shapes
+
+__all__ = ["Checker"]
+
+
+class Checker:
+    """Checks one document: what stands around its records first, then its records.
+
+    A format says in a class of its own what else it asks.
+
+    Attributes:
+        faults: what the document is refused for.
+        problems: what is wrong with records, which are left out.
+        warnings: what is taken, and told.
+    """
+
+    def __init__(
+        self,
+        shapes: Shapes,
+        rules: Mapping[str, Rule],
+        warnings: Mapping[str, Rule],
+        firsts: int = 0,
+    ) -> None:
+        """Begin a document.
+
+        Args:
+            shapes: those of the format.
+            rules: what refuses a document, or a record of it.
+            warnings: what is told.
+            firsts: of how many bad records at least one problem is kept.
+        """
+        self.faults = Problems()
+        self.problems = Problems(firsts)
+        self.warnings = Problems()
+        self._found = self.faults
+        self._line: int | None = None
+        self._shapes, self._rules, self._told = shapes, rules, warnings
+
+    def refuse(self) -> None:
+        """Refuse the document if it must be, also for more bad records than are told.
+
+        Raises:
+            DocumentError: with all that it is refused for.
+        """
+        if self.problems.too_many:
+            self._found, self._line = self.faults, None
+            self._wrong("too_many_bad", "", f"at most {FIRSTS}")
+        self.faults.raise_any()
+
+    def _is_good(self, kind: str, record: Any, pointer: str) -> bool:
+        """Check one record, and say whether it can be taken."""
+        if self._shapes.fit(kind, record):
+            return True
+        self._found = self.problems
+        self.problems.begin()
+        before = self.problems.total
+        self._whole(pointer, kind, record)
+        return self.problems.total == before
+
+    def _whole(self, pointer: str, shape: str, value: Any) -> None:
+        """Check what must be an object of a shape."""
+        if type(value) is dict:
+            self._object(pointer, shape, value)
+        else:
+            self._wrong("not_object", pointer, "an object", kind_of(value))
+
+    def _object(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
+        """Check the fields that are known; the others are nobody's business."""
+        rows, needed = self._shapes.rows[shape], self._shapes.needed[shape]
+        for name, item in value.items():
+            row = rows.get(name)
+            if row is None:
+                continue
+            if type(item) in row.types:
+                if row.deeper:
+                    self._deeper(f"{pointer}/{name}", row, item)
+            elif item is not None or not row.field.nullable:
+                self._odd(f"{pointer}/{name}", row, item)
+        for name in sorted(needed - value.keys()):
+            field = rows[name].field
+            tell = self._wrong if field.required else self._warn
+            tell("missing_field", f"{pointer}/{name}", field.says)
+        if shape in self._shapes.more:
+            self._more(pointer, shape, value)
+
+    def _more(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
+        """Check what a table cannot say of a shape."""
+
+    def _odd(self, pointer: str, row: Row, value: Any) -> None:
+        """A value that is of none of the types of its field."""
+        field, words = row.field, KINDS[row.field.kind][0]
+        if value is None and self._shapes.nulls and not field.required:
+            self._warn("null_value", pointer, words)
+        elif field.kind == "int" and type(value) is float and value.is_integer():
+            self._deeper(pointer, row, value)  # 2.0 is an integer too
+        else:
+            tell = self._warn if row.loose else self._wrong
+            tell("invalid_type", pointer, words, kind_of(value))
+
+    def _deeper(self, pointer: str, row: Row, value: Any) -> None:
+        field = row.field
+        if field.kind == "object":
+            self._object(pointer, field.of or "", value)
+        elif field.kind == "array":
+            self._items(pointer, row, value)
+        elif field.form is not None:
+            self._form(pointer, field, value)
+        elif field.known:
+            if value not in field.known:
+                self._warn("unknown_value", pointer, ", ".join(field.known))
+        elif type(value) is str:
+            self._length(pointer, field, len(value))
+        elif field.least is not None and (
+            value < field.least or (field.most is not None and value > field.most)
+        ):
+            tell = self._wrong if field.hard else self._warn
+            most = " or more" if field.most is None else f" to {field.most}"
+            tell("out_of_range", pointer, f"{field.least}{most}")
+
+    def _items(self, pointer: str, row: Row, values: list[Any]) -> None:
+        of, form = row.field.of or "", row.field.form
+        words, types = KINDS[of if of in PLAIN else "object"]
+        if of in PLAIN and form is None and {*map(type, values)} <= {*types}:
+            return  # a vector has thousands of numbers, and they are all there is to see
+        tell = self._warn if row.loose else self._wrong
+        for i, value in enumerate(values):
+            if type(value) not in types:
+                tell("invalid_type", f"{pointer}/{i}", words, kind_of(value))
+            elif of not in PLAIN:
+                self._object(f"{pointer}/{i}", of, value)
+            elif form is not None:
+                self._form(f"{pointer}/{i}", row.field, value)
+
+    def _form(self, pointer: str, field: Field, text: str) -> None:
+        form = self._shapes.forms[field.form or ""]
+        if not form.fits(text):
+            tell = self._wrong if form.refused and field.required else self._warn
+            tell(form.rule, pointer, form.expected)
+
+    def _length(self, pointer: str, field: Field, length: int) -> None:
+        if field.least is not None and field.most is not None:
+            if not field.least <= length <= field.most:
+                found = f"{length} code points"
+                self._warn("content_length", pointer, f"{field.least} to {field.most}", found)
+
+    def _wrong(
+        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
+    ) -> None:
+        says = self._rules[rule].says
+        self._found.add(Problem(rule, pointer, says, expected, found, self._line))
+
+    def _warn(
+        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
+    ) -> None:
+        says = self._told[rule].says
+        self.warnings.add(Problem(rule, pointer, says, expected, found, self._line))

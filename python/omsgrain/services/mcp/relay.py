@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between stdin, stdout and the server of the SDK, which drops calls that work when stdin ends.
+
+What came is answered first: the server learns of the end when nothing is open any more. A request
+that the client has cancelled waits for no answer. A line that was too long is answered here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+
+from omsgrain.services.log import Log
+from omsgrain.services.mcp.problems import refuse
+from omsgrain.services.mcp.stdio import TOO_LONG
+
+__all__ = ["Streams", "relayed"]
+
+Item = SessionMessage | Exception
+Streams = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
+"""What a server reads from, and what it writes to."""
+_INVALID: Final = -32600  # JSON-RPC: invalid request
+_CANCELLED: Final = "notifications/cancelled"
+
+
+@asynccontextmanager
+async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIterator[Streams]:
+    """Streams for the server, in the place of those of the transport.
+
+    Args:
+        incoming: messages from the client; what is none is an exception.
+        outgoing: messages to the client.
+        most: bytes of a line, for the answer to one that is longer.
+        log: where such a line is told.
+    """
+    relay = _Relay(outgoing, most, log)
+    feed, read = anyio.create_memory_object_stream[Item](0)
+    write, heard = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(relay.requests, incoming, feed)
+        tasks.start_soon(relay.answers, heard)
+        yield read, write
+
+
+class _Relay:
+    """Knows which requests are open."""
+
+    def __init__(self, outgoing: Any, most: int, log: Log) -> None:
+        self._outgoing, self._most, self._log = outgoing, most, log
+        self._open: Counter[str] = Counter()
+        self._changed = anyio.Event()
+
+    async def requests(self, incoming: Any, feed: MemoryObjectSendStream[Item]) -> None:
+        """Pass on what comes, and its end when all of it was answered."""
+        try:
+            async with feed:
+                async for item in incoming:
+                    if not await self._met(item):
+                        await feed.send(item)
+                while self._open:
+                    self._changed = anyio.Event()
+                    await self._changed.wait()
+        except anyio.BrokenResourceError:
+            pass  # the server has ended, and says itself why
+
+    async def answers(self, heard: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Pass on what the server says."""
+        async with self._outgoing:
+            async for item in heard:
+                await self._outgoing.send(item)
+                message = item.message
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    self._settle(message.id)
+
+    async def _met(self, item: Item) -> bool:
+        """Note what came; whether it was answered here."""
+        message = None if isinstance(item, Exception) else item.message
+        if isinstance(message, JSONRPCRequest):
+            self._open[str(message.id)] += 1
+        elif isinstance(message, JSONRPCNotification):
+            given = message.params or {}
+            if message.method == TOO_LONG:
+                self._log.write("line_too_long")
+                await self._outgoing.send(SessionMessage(self._too_long(given.get("id"))))
+                return True
+            if message.method == _CANCELLED:
+                self._settle(given.get("requestId"))
+        return False
+
+    def _settle(self, id: Any) -> None:
+        """Note that nobody waits for the answer to a request any more."""
+        key = str(id)
+        self._open[key] -= 1
+        if self._open[key] <= 0:
+            del self._open[key]
+        self._changed.set()
+
+    def _too_long(self, id: Any) -> JSONRPCError:
+        error = refuse("line_too_long", expected=f"at most {self._most} bytes")
+        known = id if isinstance(id, str | int) else None
+        data = ErrorData(code=_INVALID, message=str(error), data=error.to_dict())
+        return JSONRPCError(jsonrpc="2.0", id=known, error=data)

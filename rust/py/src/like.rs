@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a blob, read again, says what it was made of: value for value, of the same types. It is
+//! read as anybody reads it; then its payload is walked beside the fields, and no object is made.
+
+use omsgrain_core::codec::cbor::Cbor;
+use omsgrain_core::codec::msgpack::Msgpack;
+use omsgrain_core::codec::{Cursor, Encoding, Head, Wire};
+use omsgrain_core::decode::Grain;
+use omsgrain_core::header::{COMPRESSED, LEN};
+use omsgrain_core::registry::{self, Nested, UNKNOWN};
+use omsgrain_core::{Node, View};
+
+use crate::borrowed::{Exact, declined};
+
+/// Whether a grain has these fields and no others; `ordered` asks for the order of keys in the
+/// objects inside of them too.
+pub fn is_like(given: Exact<'_>, grain: &Grain<'_>, blob: &[u8], ordered: bool) -> bool {
+    let header = match grain {
+        Grain::Plain(header, _) => *header,
+        Grain::Other(decoded) => decoded.header,
+    };
+    if !given.is_dict() || header.has(COMPRESSED) {
+        return false; // nobody packs them here
+    }
+    let payload = blob.get(LEN..).unwrap_or_default();
+    match header.encoding() {
+        Encoding::Msgpack => fields::<Msgpack>(given, grain, payload, ordered),
+        Encoding::Cbor => fields::<Cbor>(given, grain, payload, ordered),
+    }
+    .is_some()
+}
+
+fn fields<W: Wire>(given: Exact<'_>, grain: &Grain<'_>, payload: &[u8], ordered: bool) -> Option<()> {
+    let (entries, mut cursor) = (entries(given)?, Cursor::new(payload));
+    let Head::Map(len) = W::head(&mut cursor).ok()? else { return None };
+    if entries.len() != len {
+        return None;
+    }
+    for at in 0..len {
+        text::<W>(&mut cursor)?;
+        let (name, items) = field(grain, at)?;
+        let (_, value) = entries.iter().find(|(own, _)| *own == name)?;
+        same::<W>(*value, &mut cursor, Names { here: None, items }, ordered)?;
+    }
+    Some(())
+}
+
+/// The full name of the field that stands at a place of the payload, and the table of the maps in
+/// its list. None for one whose sense has turned.
+fn field<'g>(grain: &'g Grain<'_>, at: usize) -> Option<(&'g str, Option<&'static Nested>)> {
+    match grain {
+        Grain::Plain(header, plan) => {
+            let step = plan.steps(header.encoding()).get(at)?;
+            if step.id == UNKNOWN {
+                return Some((plan.names.get(step.from)?, None));
+            }
+            let field = registry::field(step.id);
+            Some((field.name, field.nested))
+        }
+        Grain::Other(decoded) => {
+            let item = decoded.items.get(at).filter(|item| !item.negate)?;
+            Some((item.name(), item.field().and_then(|field| field.nested)))
+        }
+    }
+}
+
+/// The table by which the keys of a map have full names, and that of the maps in a list.
+#[derive(Clone, Copy, Default)]
+struct Names {
+    here: Option<&'static Nested>,
+    items: Option<&'static Nested>,
+}
+
+impl Names {
+    fn full(self, key: &str) -> &str {
+        self.here.and_then(|table| table.by_short(key)).map_or(key, |field| field.name)
+    }
+}
+
+fn same<W: Wire>(given: Exact<'_>, cursor: &mut Cursor<'_>, names: Names, ordered: bool) -> Option<()> {
+    let (view, head) = (given.view().ok()?, W::head(cursor).ok()?);
+    let good = match (view, head) {
+        (View::Null, Head::Nil) => true,
+        (View::Bool(one), Head::Bool(other)) => one == other,
+        (View::Int(one), Head::Int(other)) => one == other,
+        // 0.0 is not what -0.0 is.
+        (View::Float(one), Head::Float(other)) => one.to_bits() == other.to_bits(),
+        (View::Str(one), Head::Str(len)) => one.as_bytes() == cursor.take(len).ok()?,
+        (View::Bytes(one), Head::Bytes(len)) => *one == *cursor.take(len).ok()?,
+        (View::List, Head::Array(len)) => {
+            let inner = Names { here: names.items, items: None };
+            let mut item = |one| same::<W>(one, cursor, inner, ordered).ok_or_else(declined);
+            given.list_len() == len && given.each_item(&mut item).is_ok()
+        }
+        (View::Map, Head::Map(len)) => {
+            let entries = entries(given)?;
+            if entries.len() != len {
+                return None;
+            }
+            for at in 0..len {
+                let name = names.full(text::<W>(cursor)?);
+                let named = |(own, _): &&(&str, Exact<'_>)| *own == name;
+                let found = if ordered { entries.get(at).filter(named) } else { entries.iter().find(named) };
+                same::<W>(found?.1, cursor, Names::default(), ordered)?;
+            }
+            true
+        }
+        _ => false,
+    };
+    good.then_some(())
+}
+
+/// The entries of a dict; none if a key is no text.
+fn entries<'a>(dict: Exact<'a>) -> Option<Vec<(&'a str, Exact<'a>)>> {
+    let (mut found, mut good) = (Vec::with_capacity(16), true);
+    dict.entries(|key, value| {
+        good = key.text().map(|name| found.push((name, value))).is_some();
+        good
+    });
+    good.then_some(found)
+}
+
+fn text<'p, W: Wire>(cursor: &mut Cursor<'p>) -> Option<&'p str> {
+    let Head::Str(len) = W::head(cursor).ok()? else { return None };
+    std::str::from_utf8(cursor.take(len).ok()?).ok()
+}
