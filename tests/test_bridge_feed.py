@@ -158,6 +158,7 @@ def test_a_process_that_is_told_to_stop(tmp_path: Path, number: int) -> None:
     assert session.closed
     assert sorted(broker.settled) == list(range(11))
     (report,) = reports
+    # The last batch was stored after the signal, and is published all the same.
     assert (report["stored"], report["refused"], report["published"]) == (10, 1, 10)
     with og.open(tmp_path / "m.omsg") as again:
         assert told(broker) == changes(again)

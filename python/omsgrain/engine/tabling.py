@@ -42,7 +42,8 @@ class Tabling(Moving):
 
         The columns are those of docs/analytics.md: the address and the blob, what became of the
         grain, and each field with the type that the registry gives it; what has no column of its
-        own is JSON in ``extra``. Grains that are restricted are left out, since tables are use.
+        own is JSON in ``extra``. Grains that are restricted, or may be kept no longer, are left
+        out: a table is use.
 
         Args:
             columns: the names of those wanted, in that order; None for all. Without a column of a
@@ -66,7 +67,8 @@ class Tabling(Moving):
 
         asked = chosen(columns)
         form = schema(asked)
-        rows = self._rows(_all_unless(filters), self._restricted(), _Look.of(asked, unsealed))
+        stays = self._staying("transfer")
+        rows = self._rows(_all_unless(filters), stays, _Look.of(asked, unsealed))
         return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
 
     def export_parquet(
@@ -87,8 +89,8 @@ class Tabling(Moving):
             columns: as for ``to_arrow``; None for all but how often grains were read here.
             unsealed: as for ``to_arrow``: the file then has in plain what the store keeps sealed.
             purpose: why, for the rules of presets and profiles.
-            **filters: as for ``to_arrow``. Restricted grains go along to ``move`` and for
-                ``access`` only.
+            **filters: as for ``to_arrow``. What does not leave for a purpose is as for
+                ``export_mg``.
 
         Raises:
             SchemaError: a column, filter or purpose that there is not.

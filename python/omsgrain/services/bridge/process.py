@@ -109,14 +109,13 @@ def _bridge(
     counts: Counts,
     told: Callable[[], None],
 ) -> None:
-    feed = None
+    feed, over = None, threading.Event()
     if plan.publish is not None:
-        feed = _Feeding(
-            Feed(
-                store, connection, plan.publish, plan.follower, log=log, stop=stop, counts=counts
-            ),
-            stop,
+        # It ends after the bridge, whose last batch is still to be published.
+        feeding = Feed(
+            store, connection, plan.publish, plan.follower, log=log, stop=over, counts=counts
         )
+        feed = _Feeding(feeding, stop)
     try:
         if plan.reads:
             aside = letters or Topic(connection, str(plan.letters))
@@ -141,7 +140,7 @@ def _bridge(
                 connection.fetch(1, 0)  # says what the broker refuses for good
                 told()
     finally:
-        stop.set()
+        over.set()
         if feed is not None:
             feed.end()
 
