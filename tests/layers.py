@@ -20,7 +20,7 @@ FLOORS = (
     ("intake",),
     ("index", "privacy"),
     ("search",),
-    ("exchange",),
+    ("exchange", "analytics"),
     ("engine",),
     ("omsgrain",),
     ("gateways", "conformance", "sync"),

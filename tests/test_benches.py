@@ -171,6 +171,7 @@ def test_the_pages_have_the_marks() -> None:
         (growth.PAGE, ("growth", "growth-about", "growth-end")),
         (growth.PAGE.with_name("small.md"),
          ("small-about", "small-start", "small-store", "small-budget", "small-core")),
+        (growth.PAGE.with_name("bridge.md"), ("bridge", "bridge-about")),
     ):  # fmt: skip
         text = file.read_text("utf-8")
         assert all(

@@ -11,7 +11,7 @@ import omsgrain as og
 from fences import fences, table
 from omsgrain import _core
 from omsgrain.crypto import derive
-from omsgrain.engine import reading
+from omsgrain.engine import following, reading
 from omsgrain.engine.rights.erasing import ErasureReport
 from omsgrain.index.conditions import TESTED
 from omsgrain.index.policy import modes
@@ -40,6 +40,7 @@ def test_tables_of_the_store() -> None:
         entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
         entry.KEY_RECORD.decode(): entry.KEY_BYTES,
         tombstones.KEY_RECORD.decode(): 32,
+        f"{following.PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}

@@ -17,6 +17,9 @@ from http_processes import Served
 from http_sites import ADA, ALL
 from omsgrain.ops.tokens import add_token
 from omsgrain.services.http.routes import ROUTES
+from omsgrain.sync.message import MEDIA as SYNC
+
+schemathesis.serializer.alias(SYNC, "application/octet-stream")
 
 FEW, MANY = 8, 300
 MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]

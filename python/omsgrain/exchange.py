@@ -28,6 +28,7 @@ __all__ = [
     "export_mg",
     "import_mg",
     "is_sync_record",
+    "take_in",
 ]
 
 SYNC_BYTE, SYNC_TYPE = 0xFB, "omsgrain:sync"
@@ -153,7 +154,6 @@ def import_mg(
     files = container.parts(path)
     _refuse_sync(files[0])
     bad: dict[int, OmsError] = {}
-    replacing: dict[str, list[bytes]] = {}
     claims: dict[str, Mapping[str, Any]] = {}
     first = 0
     for file in files:
@@ -168,10 +168,36 @@ def import_mg(
             first += len(source)
     if stop and bad:
         raise bad[min(bad)]
-    named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
     refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
+    return take_in(_batches(files, bad), claims, refused, put, merge, stop=stop)
+
+
+def take_in(
+    batches: Iterable[tuple[list[int], list[bytes]]],
+    claims: Mapping[str, Mapping[str, Any]],
+    refused: list[ItemError],
+    put: PutMany,
+    merge: Merge,
+    *,
+    stop: bool,
+) -> ImportReport:
+    """Put grains, and take over what is claimed of them.
+
+    Args:
+        batches: blobs and envelopes with their positions, those that were found to be good.
+        claims: what is said to have become of them, by address.
+        refused: the others.
+        put: stores them.
+        merge: takes claims over.
+        stop: whether the first that the store refuses ends it.
+
+    Raises:
+        OmsError: with ``stop``, that refusal; the grains before it stay, with their states.
+    """
+    named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
+    replacing: dict[str, list[bytes]] = {}
     stored = duplicates = unproven = 0
-    for positions, grains in _batches(files, bad):
+    for positions, grains in batches:
         if named:
             positions, grains = _set_apart(positions, grains, named, replacing)
         new, old, wrong, unknown = put(grains) if grains else Put(0, 0, [])

@@ -57,6 +57,7 @@ COMMANDS = {
     "token": ("token", "token"),
     "serve": ("serve", "serve"),
     "mcp": ("mcp", "mcp"),
+    "bridge": ("bridge", "bridge"),
     "keys": ("rings", "keys"),
     "keygen": ("keys", "keygen"),
     "sign": ("keys", "sign"),

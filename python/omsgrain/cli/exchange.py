@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from omsgrain.cli import formats, mif, output
+from omsgrain.cli import formats, mif, output, tables
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.opening import keys_option, trust_options
@@ -23,6 +23,7 @@ SHOWN = 10  # refused grains printed one by one; the rest are counted
 @filter_options
 @formats.export_options
 @mif.export_options
+@tables.export_options
 @click.option(
     "--codec",
     type=click.Choice(["none", "zstd", "lz4"]),
@@ -53,6 +54,7 @@ def export_mg(
     policy: str | None,
     actor: str | None,
     format: str | None,
+    parquet: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -65,6 +67,9 @@ def export_mg(
     MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
     JSON-LD; memories of the namespace _local are in no document unless --local is given.
 
+    FILE.parquet is a table: a column for each field, and the blobs, so that `import` brings the
+    same grains back. What is sealed shows no field unless --unsealed is given.
+
     All grains without a filter, in order of arrival; with filters, the oldest first. Each is
     hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
     disk, or not at all. What one file cannot hold (4 GiB) becomes NAME-0001.mg and so on.
@@ -74,11 +79,19 @@ def export_mg(
 
     bundle = {name: given.pop(name) for name in formats.EXPORT}
     own = {name: given.pop(name) for name in mif.EXPORT}
+    shown = {name: given.pop(name) for name in tables.EXPORT}
     named = format or format_of_name(file) or mif.format_of_name(file)
+    if parquet and format is not None:
+        raise click.UsageError("--parquet and --format exclude each other")
+    if parquet or (named is None and file.suffix == ".parquet"):
+        formats.refuse_given(tables.TABLES, *formats.EXPORT, *own, "codec", "sort")
+        shown |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
+        tables.export_parquet(store, file, taken(given), as_json, **shown)
+        return
     if named in ("mif1", "mif2", "mif-ld"):
         user = given.pop("user_id")
         others = [name for name in formats.EXPORT if name not in mif.SHARED]
-        formats.refuse_given(mif.DOCUMENTS, *given, *others, "codec", "sort")
+        formats.refuse_given(mif.DOCUMENTS, *given, *others, *shown, "codec", "sort")
         if own["document"] is not None:
             formats.refuse_given("--document", *mif.CHANGING)
         own |= {name: bundle[name] for name in mif.SHARED} | {"user": user, "format": named}
@@ -86,11 +99,11 @@ def export_mg(
         mif.export_document(store, file, as_json, **own)
         return
     if named == "aimem":
-        formats.refuse_given(formats.BUNDLES, *given, *own, "codec", "sort")
+        formats.refuse_given(formats.BUNDLES, *given, *own, *shown, "codec", "sort")
         bundle |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
         formats.export_bundle(store, file, as_json, **bundle)
         return
-    formats.refuse_given(formats.CONTAINERS, *formats.EXPORT, *own)
+    formats.refuse_given(formats.CONTAINERS, *formats.EXPORT, *own, *shown)
     written = ops.export_mg(
         store,
         file,
@@ -128,7 +141,7 @@ def export_mg(
 @click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
 @click.option(
     "--format",
-    type=click.Choice(["auto", "mg", "aimem", "mif2", "mif1", "mif-ld"]),
+    type=click.Choice(["auto", "mg", "parquet", "aimem", "mif2", "mif1", "mif-ld"]),
     default="auto",
     show_default=True,
     help="What FILE is; auto looks into it.",
@@ -158,6 +171,8 @@ def import_mg(
     is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that
     is not good, or that the store refuses, is reported; the others are taken.
 
+    Of a Parquet table of grains the blobs are taken, each compared with its address.
+
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
     Grains that are there already stay as they are, so an import can be run again. With --errors
@@ -167,7 +182,10 @@ def import_mg(
     from omsgrain.ops.bundles import is_bundle, sniffed
     from omsgrain.ops.convert import format_of_name
     from omsgrain.ops.mif import is_directory
+    from omsgrain.ops.tables import import_parquet, is_parquet
 
+    if format == "auto" and is_parquet(file):
+        format = "parquet"
     found = sniffed(file) if format == "auto" else None
     named = format if found is None else found.format
     if format == "auto" and is_directory(file):
@@ -192,8 +210,11 @@ def import_mg(
         formats.refuse_given(formats.BUNDLES, "errors", *own)
         given |= {"allow_erased": allow_erased, "actor": actor}
         return formats.import_bundle(store, file, as_json, **given)
-    formats.refuse_given(formats.CONTAINERS, *formats.IMPORT, *own)
-    report = ops.import_mg(store, file, errors=errors, allow_erased=allow_erased, actor=actor)
+    formats.refuse_given(
+        tables.TABLES if named == "parquet" else formats.CONTAINERS, *formats.IMPORT, *own
+    )
+    take = import_parquet if named == "parquet" else ops.import_mg
+    report = take(store, file, errors=errors, allow_erased=allow_erased, actor=actor)
     if as_json:
         output.emit(
             {

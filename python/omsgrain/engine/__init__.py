@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 from omsgrain.engine.base import Settings
 from omsgrain.engine.care import Care
-from omsgrain.engine.moving import Moving
+from omsgrain.engine.following import Following
 from omsgrain.engine.putting import BATCH, PutReport
 from omsgrain.engine.reading import Change, Reading
 from omsgrain.engine.recording import Recording
 from omsgrain.engine.rights import Rights
 from omsgrain.engine.signing import Signing
+from omsgrain.engine.tabling import Tabling
 from omsgrain.engine.tracing import Tracing
 from omsgrain.errors import SchemaError
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "Change", "GrainStore", "PutReport", "open", "restore"]
 
 
-class GrainStore(Reading, Recording, Moving, Signing, Tracing, Rights, Care):
+class GrainStore(Reading, Following, Recording, Tabling, Signing, Tracing, Rights, Care):
     """Grains by content address, in order of arrival.
 
     A context manager; any thread may use it. In a forked child it refuses: open the store there.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omsgrain.container import Written
     from omsgrain.container.block import Block
     from omsgrain.container.layout import Codec
-    from omsgrain.exchange import Claim, ImportReport, Merged
+    from omsgrain.exchange import Claim, ImportReport, Merge, Merged, PutMany
     from omsgrain.privacy import Purpose
 
 __all__ = ["Moving", "in_envelopes"]
@@ -79,11 +79,26 @@ class Moving(Finding, Putting, Changing):
         """
         from omsgrain.container.write import write_blocks
 
+        filters = {"current": None, **filters} if filters else {}
+        states, rules, stays = self._leaving(filters, purpose)
+        grains = self._packed(filters, stays)
+        written = write_blocks(path, grains, states, codec=codec, sort=sort)
+        self._note_export(written.grains, purpose, rules)
+        return written
+
+    def _leaving(
+        self, filters: dict[str, Any], purpose: Purpose
+    ) -> tuple[dict[str, Mapping[str, Any]], set[str], frozenset[int]]:
+        """See what may leave: what is told of it, which rules want a look, what stays here.
+
+        Raises:
+            SchemaError: no such purpose.
+            UnsupportedError: a rule keeps a grain here.
+        """
         if purpose not in ("move", "access", "transfer", "sale"):
             raise SchemaError(
                 "no such purpose", field="/purpose", expected="move, access, transfer or sale"
             )
-        filters = {"current": None, **filters} if filters else {}
         states: dict[str, Mapping[str, Any]] = {}
         rules: set[str] = set()
         stays = self._staying(purpose)
@@ -92,14 +107,16 @@ class Moving(Finding, Putting, Changing):
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
-        grains = self._packed(filters, stays)
-        written = write_blocks(path, grains, states, codec=codec, sort=sort)
-        if not self._store.readonly:
-            told_of: dict[str, int | str] = {"grains": written.grains, "purpose": purpose}
-            if rules:
-                told_of["review"] = ",".join(sorted(rules))[:256]
-            self._store.write(lambda w: self._note(w, "export", [], details=told_of))
-        return written
+        return states, rules, stays
+
+    def _note_export(self, grains: int, purpose: Purpose, rules: set[str]) -> None:
+        """Tell the audit trail of an export, where it can be written."""
+        if self._store.readonly:
+            return
+        told: dict[str, int | str] = {"grains": grains, "purpose": purpose}
+        if rules:
+            told["review"] = ",".join(sorted(rules))[:256]
+        self._store.write(lambda w: self._note(w, "export", [], details=told))
 
     def _marked(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[Grain]:
         """The chosen grains that have a state, or that a rule may keep here."""
@@ -199,7 +216,14 @@ class Moving(Finding, Putting, Changing):
 
         Spec: OMS §11
         """
-        from omsgrain.exchange import Put, import_mg
+        from omsgrain.exchange import import_mg
+
+        put, merge = self._taking_in(allow_erased)
+        return import_mg(path, put, merge, errors=errors)
+
+    def _taking_in(self, allow_erased: bool) -> tuple[PutMany, Merge]:
+        """How grains of a file come in, and what it claims of them."""
+        from omsgrain.exchange import Put
 
         def put(grains: list[bytes]) -> Put:
             report = self.put_many(
@@ -226,7 +250,7 @@ class Moving(Finding, Putting, Changing):
         def noted(writer: Writer, operation: str, digests: list[bytes]) -> None:
             self._note(writer, operation, digests, reason_code="import")
 
-        return import_mg(path, put, merge, errors=errors)
+        return put, merge
 
     def _unproven(self, grains: list[bytes], addresses: list[str | None]) -> int:
         """How many of the envelopes are kept with a signature that could not be verified."""

@@ -20,7 +20,7 @@ from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import Peer, Right
 from omsgrain.sync.urls import is_loopback
 
-__all__ = ["Listening", "Stores", "check_producer", "open_one", "open_stores"]
+__all__ = ["Listening", "Stores", "check_producer", "is_loopback", "open_one", "open_stores"]
 
 _RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
     "sync:read": ("give",),

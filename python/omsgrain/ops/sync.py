@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypedDict
 from omsgrain.engine import GrainStore
 from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store
+from omsgrain.store.home import home_of
 from omsgrain.store.memory import MemoryStore
-from omsgrain.store.opening import prepare
 
 if TYPE_CHECKING:
     from omsgrain.privacy import Purpose
@@ -45,7 +45,7 @@ def open_peer(
     """Open one side of a sync.
 
     Args:
-        text: the path of a store, or the address of a server.
+        text: the path of a store, the URL of one in a database, or the address of a server.
         takes: it is to take something; else a store that cannot be written will do.
         create: make the store if there is none.
         purpose: why grains leave it.
@@ -66,15 +66,11 @@ def open_peer(
         from omsgrain.sync.http_peer import HttpPeer
 
         return HttpPeer(text, token=token, verify=None if trusted is None else str(trusted))
-    scheme, mark, _ = text.partition("://")
-    if mark:
-        expected = "the path of a store, or https://"
-        raise UnsupportedError("no such kind of store", expected=expected, found=f"{scheme}://")
-    path = Path(text)
+    home = home_of(text)
     if not create:
-        prepare(path, readonly=True)
-    readonly = not takes and not os.access(path, os.W_OK)
-    store = open_store(path, readonly=readonly, actor=actor, policy=policy)
+        home.must_exist()
+    readonly = not takes and not home.is_writable()
+    store = open_store(text, readonly=readonly, actor=actor, policy=policy)
     return LocalPeer(store, purpose=purpose, owned=True)
 
 

@@ -35,6 +35,7 @@
     omsgrain.format     u32, the format of the whole store
     head                u64 last sequence number given ++ u64 bytes of all blobs ++ u64 grains ++
                         u64 watermark
+    position.NAME       u64 last change that the follower NAME has seen to
 
 Blobs are written at once; addresses and terms cover the grains up to the watermark, and are
 written behind it in sorted runs (``recent.py`` has the rest). Keys and places of terms are made in

@@ -32,7 +32,7 @@ KEYED_TABLES = tuple(t for t in TABLES if t.life in (Life.STATE, Life.BLIND))
 FIRST = (
     "meta-0 states-0 counters-0 holds-0 supersedes-0 lineages-0 guards-0 reviews-0 events-0 "
     "audit-0 notes-0 models-0 vectors-0 signatures-0 sealed-0 keyed-0 kept-0 blind-0 plain-0 "
-    "veiled-0 tombstones-0 due-0 tokens-0"
+    "veiled-0 tombstones-0 due-0 tokens-0 toggles-0"
 ).split()
 """Those of the first version of the schema. One that comes later comes with a version."""
 

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain bridge``: between a broker and a store."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.change import actor_option
+from omsgrain.cli.opening import trust_options
+from omsgrain.cli.serve import Size
+from omsgrain.cli.store import StoreParam, Where
+
+if TYPE_CHECKING:
+    from omsgrain.services.bridge.options import Broker
+    from omsgrain.services.bridge.process import Connection
+    from omsgrain.services.log import Log
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXAMPLES = r"""
+From robots over MQTT, shared with other bridges of the group hub:
+    omsgrain bridge hub.omsg --mqtt mqtt://127.0.0.1:1883 --topic robots/+/memory --group hub \
+        --dead-letter refused/memory
+From a stream of NATS JetStream, and what happens in the store into another:
+    omsgrain bridge hub.omsg --nats nats://127.0.0.1:4222 --stream MEMORY --durable hub \
+        --dead-letter-dir refused --publish changes.hub
+"""
+PASSWORD = "OMSGRAIN_BROKER_PASSWORD"
+
+_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MQTT = ("topic", "group", "client_id", "session")
+_NATS = ("stream", "durable", "subject", "ack_wait", "creds")
+_READING = ("group", "subject", "dead_letter", "dead_letter_dir")
+
+
+def _options(command: F) -> F:
+    for option in reversed((
+        click.option("--mqtt", metavar="URL",
+                     help="A broker of MQTT 5: mqtt://HOST:PORT, or mqtts."),
+        click.option("--topic", multiple=True, metavar="FILTER",
+                     help="What to subscribe to, with + and #; may be given more than once."),
+        click.option("--group", metavar="NAME",
+                     help="Share the topics with all bridges of this group ($share/NAME/...)."),
+        click.option("--client-id", metavar="NAME",
+                     help="The name of the session; by default made of this machine, STORE and "
+                     "the group. Each bridge needs one of its own."),
+        click.option("--session", type=click.IntRange(0, 0xFFFFFFFF), default=7 * 86_400,
+                     show_default=True, metavar="SECONDS",
+                     help="How long the broker keeps what comes while the bridge is away."),
+        click.option("--nats", metavar="URL", help="A NATS server: nats://HOST:PORT, or tls."),
+        click.option("--stream", metavar="NAME", help="The stream to read; it must be there."),
+        click.option("--durable", metavar="NAME", default="omsgrain", show_default=True,
+                     help="The consumer, made if it is not there; bridges that use the same share "
+                     "its messages."),
+        click.option("--subject", metavar="FILTER",
+                     help="Only what was published to such subjects, where the consumer is made."),
+        click.option("--ack-wait", type=click.FloatRange(0.1, 86_400), default=30.0,
+                     show_default=True, metavar="SECONDS",
+                     help="After which NATS delivers again what was not acknowledged, where the "
+                     "consumer is made."),
+        click.option("--dead-letter", metavar="NAME",
+                     help="Where refused messages go: a topic or subject of the same broker."),
+        click.option("--dead-letter-dir", type=click.Path(file_okay=False, path_type=Path),
+                     help="Where refused messages go: files in this directory."),
+        click.option("--publish", metavar="NAME",
+                     help="Publish what happens in STORE to this topic or subject."),
+        click.option("--user", metavar="NAME", help="Who asks. Never in the URL."),
+        click.option("--password-file", type=_existing,
+                     help=f"The password, or a token of NATS: the first line of this file; else "
+                     f"that of {PASSWORD}."),
+        click.option("--plain-password", is_flag=True,
+                     help="Let the password go over the network without TLS."),
+        click.option("--creds", type=_existing, help="A credentials file of NATS."),
+        click.option("--ca", type=_existing, help="Whose certificates count for TLS, PEM."),
+        click.option("--cert", type=_existing, help="Our certificate, PEM."),
+        click.option("--key", type=_existing, help="Its private key, PEM."),
+        click.option("--batch", type=click.IntRange(1, 65_535), default=1_000, show_default=True,
+                     metavar="N", help="Messages of a commit at the most."),
+        click.option("--batch-bytes", type=Size(), default="8MB", show_default=True,
+                     help="Bytes of a commit, about."),
+        click.option("--batch-age", type=click.FloatRange(0, 60), default=0.25, show_default=True,
+                     metavar="SECONDS", help="How long a message may wait for others."),
+        click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
+                     show_default=True, metavar="N",
+                     help="Messages delivered and not acknowledged: what the broker holds back."),
+        click.option("--message-limit", type=Size(), default="16MB", show_default=True,
+                     help="The largest message; what is larger is refused."),
+        click.option("--require-signatures", is_flag=True,
+                     help="Take only grains with a signature that holds."),
+        click.option("--policy", metavar="NAME",
+                     help="Rules: gdpr, hipaa, ccpa, sox, or a file."),
+        click.option("--stats", type=click.FloatRange(0.1, 86_400), default=60.0,
+                     show_default=True, metavar="SECONDS", help="Between two reports."),
+        click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
+                     show_default=True, help="Of the log, on stderr."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command(short_help="Take grains from a broker into a store.", epilog="\b" + EXAMPLES)
+@click.argument("store", type=StoreParam(exists=False, file_okay=False))
+@_options
+@actor_option
+@trust_options
+@output.json_option
+def bridge(
+    store: Where,
+    mqtt: str | None,
+    nats: str | None,
+    dead_letter: str | None,
+    dead_letter_dir: Path | None,
+    publish: str | None,
+    batch: int,
+    batch_bytes: int,
+    batch_age: float,
+    in_flight: int,
+    message_limit: int,
+    require_signatures: bool,
+    policy: str | None,
+    stats: float,
+    log_format: Any,
+    actor: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Take grains from a broker into STORE, which is made if it is not there, until SIGTERM.
+
+    A message is a grain as bytes, an envelope, or JSON: one grain, a list, or lines. It is
+    acknowledged once it is on the disk. What is refused goes to --dead-letter with the code and
+    the reason, and is acknowledged then. With --publish alone nothing is read.
+
+    Reports are lines on stdout, with --json as JSON; neither they nor the log have content.
+    """
+    if (mqtt is None) == (nats is None):
+        raise click.UsageError("either --mqtt or --nats")
+    reads = bool(given["topic"]) if nats is None else given["stream"] is not None
+    if not reads and publish is None:
+        raise click.UsageError("nothing to do: --topic or --stream to read, or --publish")
+    if dead_letter is not None and dead_letter_dir is not None:
+        raise click.UsageError("--dead-letter and --dead-letter-dir exclude each other")
+    if reads and dead_letter is None and dead_letter_dir is None:
+        raise click.UsageError("say where refused messages go: --dead-letter, --dead-letter-dir")
+    _refuse("--mqtt" if nats is None else "--nats", _NATS if nats is None else _MQTT)
+    if not reads:
+        _refuse("--publish alone", _READING)
+    for name in (dead_letter, publish):
+        _check_name(name, nats is not None)
+    if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
+        raise click.UsageError("what the bridge publishes would come back to it as messages")
+    from omsgrain import ops
+    from omsgrain.services.bridge.bridge import Limits
+    from omsgrain.services.bridge.feed import follower
+    from omsgrain.services.bridge.process import Plan, run
+    from omsgrain.services.log import Log
+
+    log = Log(log_format)
+    broker = _broker(mqtt or nats or "", nats is not None, given)
+    names = [name for name in (dead_letter, publish) if name is not None]
+    connect = _connector(broker, store, in_flight, names, log, given)
+    limits = Limits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
+    letters = dead_letter_dir or dead_letter or ""
+    name = publish and follower(broker.name, publish)
+    plan = Plan(letters, publish, name or "", reads, limits, stats)
+    opened = ops.open_store(
+        store, actor=actor or "bridge", policy=policy, require_signatures=require_signatures
+    )
+    run(opened, connect, plan, log, _reporter(as_json))
+
+
+def _reporter(as_json: bool) -> Callable[[dict[str, Any]], None]:
+    def report(counts: dict[str, Any]) -> None:
+        if as_json:
+            output.emit(counts)
+            return
+        click.echo(
+            "{messages} messages, {stored} stored, {duplicates} duplicates, {refused} refused, "
+            "{acknowledged} acknowledged, {published} published".format(**counts)
+        )
+
+    return report
+
+
+def _refuse(kind: str, names: tuple[str, ...]) -> None:
+    from omsgrain.cli.formats import refuse_given
+
+    refuse_given(kind, *names)
+
+
+def _check_name(name: str | None, is_nats: bool) -> None:
+    """Refuse what nobody can publish to."""
+    wild = ("*", ">") if is_nats else ("+", "#")
+    if name is not None and (not name or any(sign in name for sign in wild)):
+        raise click.UsageError("what is published to is one topic or subject, without wildcards")
+
+
+def _covered(name: str, given: dict[str, Any]) -> bool:
+    """Whether what is published there would be read again; of a stream only the server knows."""
+    from omsgrain.services.bridge.transport import covers
+
+    return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
+
+
+def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:
+    from omsgrain.services.bridge.options import Credentials, broker
+
+    password = os.environ.get(PASSWORD)
+    if (file := given["password_file"]) is not None:
+        password = file.read_text("utf-8").split("\n", 1)[0].rstrip("\r")
+    if password is not None and given["user"] is None and not is_nats:
+        raise click.UsageError("a password goes with --user")
+    own = Credentials(
+        given["user"], password, given["creds"], given["ca"], given["cert"], given["key"]
+    )
+    schemes = ("nats", "tls") if is_nats else ("mqtt", "mqtts")
+    return broker(url, schemes, own, in_clear=given["plain_password"])
+
+
+def _connector(
+    broker: Broker,
+    store: Where,
+    in_flight: int,
+    publishes: list[str],
+    log: Log,
+    given: dict[str, Any],
+) -> Callable[[], Connection]:
+    """How to connect.
+
+    Raises:
+        UnsupportedError: the library is not installed.
+    """
+    from omsgrain.errors import UnsupportedError
+
+    is_nats = broker.scheme in ("nats", "tls")
+    extra, module = ("nats", "nats") if is_nats else ("mqtt", "paho")
+    try:
+        if is_nats:
+            from omsgrain.services.bridge.nats import Nats
+        else:
+            from omsgrain.services.bridge.mqtt import Mqtt, shared
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module:
+            raise
+        text = f"this broker needs more packages: pip install omsgrain[{extra}]"
+        raise UnsupportedError(text) from None
+    if is_nats:
+        return lambda: Nats(
+            broker,
+            log,
+            stream=given["stream"],
+            durable=given["durable"],
+            subject=given["subject"],
+            in_flight=in_flight,
+            ack_wait=given["ack_wait"],
+            publishes=publishes,
+        )
+    group = given["group"]
+    client = given["client_id"] or _client_id(store, group)
+    topics = [shared(topic, group) for topic in given["topic"]]
+    return lambda: Mqtt(broker, client, topics, log, in_flight=in_flight, session=given["session"])
+
+
+def _client_id(store: Path, group: str | None) -> str:
+    """A name for the session, the same each time; every broker takes 23 letters and digits."""
+    of = "\n".join(
+        [platform.node(), str(store.absolute() if isinstance(store, Path) else store), group or ""]
+    )
+    return "omsgrain" + sha256(of.encode("utf-8", "surrogateescape")).hexdigest()[:15]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring grains from a store to Parquet files and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omsgrain.analytics import parquet
+from omsgrain.analytics.parquet import is_parquet
+from omsgrain.ops.opening import open_store
+from omsgrain.ops.writing import refuse_existing
+from omsgrain.store.home import Where, home_of
+
+if TYPE_CHECKING:
+    from omsgrain.analytics.parquet import Written
+    from omsgrain.batch import OnError
+    from omsgrain.exchange import ImportReport
+    from omsgrain.privacy import Purpose
+
+__all__ = ["export_parquet", "import_parquet", "is_parquet"]
+
+
+def export_parquet(
+    store: Where,
+    file: Path,
+    filters: Mapping[str, Any],
+    *,
+    columns: Iterable[str] | None = None,
+    unsealed: bool = False,
+    replace: bool = False,
+    purpose: Purpose = "transfer",
+    policy: str | None = None,
+    actor: str | None = None,
+) -> Written:
+    """Write the grains that match the filters as a table; all of them without any.
+
+    Args:
+        store: where from.
+        file: where to.
+        filters: those of ``GrainStore.query``; with them the oldest grains come first, without in
+            order of arrival.
+        columns: those wanted; None for all.
+        unsealed: show what sealed grains say where the keys open them.
+        replace: a file that is there.
+        purpose: why, for the rules of presets and profiles.
+        policy: a preset, or a file with rules.
+        actor: who exports, for the audit trail.
+
+    Raises:
+        FileExistsError: it is there, and ``replace`` was not given.
+        OmsError: as ``GrainStore.export_parquet``.
+    """
+    refuse_existing(file, replace)
+    chosen = {**filters, "order": "oldest"} if filters else {}
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
+    with open_store(store, readonly=not home.is_writable(), actor=actor, policy=policy) as grains:
+        return grains.export_parquet(
+            file, columns=columns, unsealed=unsealed, purpose=purpose, **chosen
+        )
+
+
+def import_parquet(
+    store: Where,
+    file: Path,
+    *,
+    errors: OnError = "raise",
+    allow_erased: bool = False,
+    actor: str | None = None,
+) -> ImportReport:
+    """Take the grains of a table into a store, which is made if it is not there.
+
+    What is no Parquet file of grains is refused before a store is made.
+
+    Raises:
+        OmsError: as ``GrainStore.import_parquet``.
+    """
+    next(parquet.read(file), None)
+    with open_store(store, actor=actor) as grains:
+        return grains.import_parquet(file, errors=errors, allow_erased=allow_erased)
