@@ -268,7 +268,7 @@ def _connector(
     return lambda: Mqtt(broker, client, topics, log, in_flight=in_flight, session=given["session"])
 
 
-def _client_id(store: Path, group: str | None) -> str:
+def _client_id(store: Where, group: str | None) -> str:
     """A name for the session, the same each time; every broker takes 23 letters and digits."""
     of = "\n".join(
         [platform.node(), str(store.absolute() if isinstance(store, Path) else store), group or ""]

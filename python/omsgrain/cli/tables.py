@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.store import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +34,7 @@ def export_options(command: F) -> F:
 
 
 def export_parquet(
-    store: Path, file: Path, filters: dict[str, Any], as_json: bool, **given: Any
+    store: Where, file: Path, filters: dict[str, Any], as_json: bool, **given: Any
 ) -> None:
     """Write a table, and say how large it is."""
     from omsgrain.ops import tables

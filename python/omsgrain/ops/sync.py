@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from omsgrain.engine import GrainStore
+import omsgrain as og
 from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store
 from omsgrain.store.home import home_of
@@ -145,7 +145,7 @@ def sync(
             )
         right: Peer
         if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
-            right = syncing.LocalPeer(GrainStore(MemoryStore()))  # all would be new to it
+            right = syncing.LocalPeer(og.GrainStore(MemoryStore()))  # all would be new to it
         else:
             takes = direction != "pull"
             right = opened.enter_context(
