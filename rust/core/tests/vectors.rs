@@ -11,7 +11,8 @@ use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::{Error, address, decode, json};
 
 /// Vectors of other formats, which the core does not read.
-const OTHERS: [&str; 3] = ["test_vectors/aimem", "test_vectors/mif1", "test_vectors/mif2"];
+const OTHERS: [&str; 4] =
+    ["test_vectors/aimem", "test_vectors/mif1", "test_vectors/mif2", "test_vectors/mif-ld"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
