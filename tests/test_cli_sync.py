@@ -5,9 +5,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 import omsgrain as og
 from shell import USAGE, Shell, belief, count
+
+if TYPE_CHECKING:
+    from servers.postgres import Postgres
 
 
 def test_sync(shell: Shell, tmp_path: Path) -> None:
@@ -22,6 +28,19 @@ def test_sync(shell: Shell, tmp_path: Path) -> None:
     told = shell.json("sync", robot, hub, "--full")
     assert told["sent"]["grains"] == told["received"]["grains"] == 0
     assert told["sent"]["compared"] and told["sent"]["refused"] == []
+
+
+@pytest.mark.services
+def test_a_store_in_a_database(shell: Shell, postgres: Postgres, tmp_path: Path) -> None:
+    robot, hub = tmp_path / "robot.omsg", f"{postgres.database()}?tenant=hub"
+    with og.open(robot) as store:
+        addresses = store.put_many([belief(n) for n in range(5)]).addresses
+    assert shell.json("sync", robot, hub)["sent"]["grains"] == 5
+    assert shell.json("sync", hub, robot, "--full")["sent"]["grains"] == 0
+    table = tmp_path / "all.parquet"
+    assert shell("export", hub, table) == 0 and shell("import", tmp_path / "new.omsg", table) == 0
+    with og.open(tmp_path / "new.omsg") as store:
+        assert [grain.address for grain in store] == addresses
 
 
 def test_refusals_are_the_exit_code(shell: Shell, tmp_path: Path) -> None:
