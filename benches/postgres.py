@@ -203,7 +203,9 @@ def main() -> None:
         inserted = PostgresStore(asked.role, tenant="bench inserted")
         ways["omsgrain, by INSERT"] = lambda batch: _all_new(inserted, batch)
     rows = [
-        row for b in asked.batches for row in rates(ways, b, asked.count, asked.rounds, bare.connection)
+        row
+        for b in asked.batches
+        for row in rates(ways, b, asked.count, asked.rounds, bare.connection)
     ]
     stats = copied.stats()
     rows += questions(asked.url, keyed)
