@@ -49,6 +49,13 @@ def test_a_document_comes_back(whole: dict[str, Any]) -> None:
     assert json.dumps(json.loads(returned(spelled(whole)))) == json.dumps(whole)
 
 
+def test_a_type_of_its_own_moves_no_array() -> None:
+    rest = {name: one for name, one in MINIMAL.items() if name != "memories"}
+    first = {"memories": MINIMAL["memories"], "type": None, "todos": None}
+    data = layouts.spell(first | rest, "jsonl")
+    assert returned(data) == data
+
+
 @given(DOCUMENTS, st.sampled_from(LAYOUTS))
 def test_a_document_comes_back_in_each_layout(whole: dict[str, Any], layout: Layout) -> None:
     data = layouts.spell(whole, layout)

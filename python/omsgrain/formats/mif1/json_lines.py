@@ -29,7 +29,7 @@ from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.rules import RULES, WARNINGS
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Problems
 
-__all__ = ["HEADER", "Line", "Lines", "assembled", "header_of", "is_header", "write"]
+__all__ = ["HEADER", "Line", "Lines", "assembled", "header_of", "is_header", "own_last", "write"]
 
 HEADER: Final = "header"
 _FOOTER: Final = "footer"
@@ -223,6 +223,12 @@ def write(header: Mapping[str, Any], records: Iterable[tuple[Kind, Any]]) -> Ite
             "counts": {names[0]: counts[kind] for kind, names in _COUNTS.items()},
         }
     )
+
+
+def own_last(document: dict[str, Any]) -> dict[str, Any]:
+    """A document in the order in which it is read from lines: what stands aside comes last."""
+    aside = {name: one for name, one in document.items() if name in _OWN}
+    return {name: one for name, one in document.items() if name not in _OWN} | aside
 
 
 def header_of(document: dict[str, Any]) -> dict[str, Any]:

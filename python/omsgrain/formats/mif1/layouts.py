@@ -116,6 +116,7 @@ def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
 
 def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
     """Write a document by lines, record by record."""
+    document = json_lines.own_last(document)
     arrays = lift(document, ARRAYS)[1]
     records: Iterator[tuple[Kind, Any]] = (
         (ARRAYS[pointer], record) for pointer, array in arrays.items() for record in array
