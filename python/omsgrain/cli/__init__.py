@@ -23,6 +23,7 @@ COMMANDS = {
     "search": ("search", "search"),
     "get": ("show", "get"),
     "show": ("show", "show"),
+    "inspect": ("inspect", "inspect"),
     "supersede": ("change", "supersede"),
     "mark": ("change", "mark"),
     "state": ("change", "state"),
