@@ -185,7 +185,7 @@ def test_damaged_store(shell: Shell, store: Path, tmp_path: Path) -> None:
     data = (store / "data.mdb").read_bytes()
     (store / "data.mdb").write_bytes(data.replace(b"private", b"PRIVATE"))
     assert shell.json("inspect", store, "-o", page)["problems"] > 0
-    assert [one["ok"] for one in shown(page)["checks"]][0] is False
+    assert not shown(page)["checks"][0]["ok"]
 
 
 def test_no_store(shell: Shell, tmp_path: Path) -> None:
