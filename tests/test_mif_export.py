@@ -15,6 +15,8 @@ from mif_imports import MAKERS, NOW, TIME, USER, Maker, contents, current, fates
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
+from omsgrain.formats.mif1.consent import STAYS
+from omsgrain.gateways.aimem import ExportReport as BundleReport
 from omsgrain.gateways.aimem import export_bundle
 from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
 
@@ -222,6 +224,21 @@ def test_a_consent_that_allows_sharing(store: og.GrainStore) -> None:
     maker = MAKERS[1]
     maker.take(store, maker.memory(1, "tea"), consent={"sharing_allowed": True})
     assert len(exported(store, maker)["memories"]) == 1
+
+
+@pytest.mark.parametrize("more", [{}, {"x": "\u00e9" * 400_000}], ids=["small", "in parts"])
+def test_a_consent_stays_with_its_document(store: og.GrainStore, more: dict[str, Any]) -> None:
+    maker = MAKERS[1]
+    maker.take(store, maker.memory(1, "tea"), consent={"sharing_allowed": True, **more})
+    report = BundleReport()
+    (found,) = export_bundle(store, USER, tenant_id="urn:x:ada", report=report)
+    assert len(found.records["chunk"]) == 1
+    assert [(one.field, one.reason) for one in report.losses] == [("consent", STAYS)]
+    for format in ("mif1", "mif2", "mif-ld"):
+        written = export_document(store, USER, format=format)
+        assert b"sharing_allowed" not in written[0].data
+        assert [(one.field, one.reason) for one in written[1].losses] == [("consent", STAYS)]
+    assert json.loads(export_kept(store, USER, "exp_a1b2").data)["consent"]["sharing_allowed"]
 
 
 # -- redaction ------------------------------------------------------------------------------------
