@@ -8,6 +8,7 @@ what they say.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -105,12 +106,17 @@ def _some(
     heaped = heap(grains)
     vectors = _vectors(found, looked, heaped, own, options)
     made = _by_name(remade(heaped, own, found.format, vectors, options), found.format)
-    instead: dict[str, str] = {}
+    still: dict[Any, str] = {}
     for one in looked.records.get(found.format, ()):
-        record, address = made.get(_name(one.kind, one.record), ({}, ""))
+        name = _name(one.kind, one.record)
+        record, _ = made.get(name, ({}, ""))
         said = with_vector(one.record, one.address, found.format, found.vectors, options)
-        if address and _alike(record, said, found.format):
-            instead[one.address] = address
+        if name in made and _alike(record, said, found.format):
+            still[name] = one.address
+    # A grain can make several records: a memory, and its edges. It is what all of them say.
+    changed = {address for name, (_, address) in made.items() if name not in still}
+    instead = {still[name]: address for name, (_, address) in made.items()
+               if address not in changed}  # fmt: skip
     # What is not in the document any more does not come back. Where nothing is missing, the
     # document that they were of does.
     gone = {address for _, address in made.values()} - {*instead.values()}
@@ -181,11 +187,12 @@ def _by_name(made: Made, format: str) -> dict[Any, tuple[dict[str, Any], str]]:
 
 
 def _name(kind: str, record: Mapping[str, Any]) -> Any:
-    """By what a record is found among its kind: the grain that goes along in it, or its id."""
+    """By what a record is found: its kind, and the grain that goes along in it, its id, or all."""
     member = member_of(record)
     if isinstance(member, dict):
         return kind, member.get("address")
-    return kind, record.get("id", record.get("@id"))
+    name = record.get("id", record.get("@id"))
+    return kind, json.dumps(record, sort_keys=True) if name is None else name
 
 
 def _alike(one: Any, other: Any, format: str) -> bool:
