@@ -142,7 +142,7 @@ def _pieces(
     options: dict[str, Any],
 ) -> tuple[Iterable[bytes], list[Loss], dict[str, Any]]:
     """A document by pieces, what it cannot hold, and what is to be told of it."""
-    from omsgrain.gateways.mif.documents import export_kept
+    from omsgrain.gateways.mif.documents import kept_pieces
     from omsgrain.gateways.mif.exporting import export_pieces
 
     found: Iterable[bytes]
@@ -152,8 +152,7 @@ def _pieces(
                 expected = "a document that is given back is not changed"
                 raise SchemaError("not with a document", field=f"/{name}", expected=expected)
         known = {name: options[name] for name in ("purpose", "actor") if name in options}
-        dump = export_kept(store, user_id, document, **known)
-        found, losses = [dump.data], dump.losses
+        found, losses = kept_pieces(store, user_id, document, **known)
         told: dict[str, Any] = {"document": document, "losses": [], "lost": 0}
     else:
         if passphrase is not None and options.get("format") != "mif1":
