@@ -323,9 +323,10 @@ def test_a_turn_that_does_not_end(url: str, tenant: str, store: PostgresStore) -
 
 def test_all_connections_in_use(url: str, tenant: str) -> None:
     store = PostgresStore(url, tenant=tenant, pool_size=2, patience=0.05)
-    with store.read(), store.read():
-        with pytest.raises(StoreError) as caught, store.read():
-            pass
+    with store.read() as first, store.read() as second, store.read() as third:
+        assert first.count() == second.count() == 0
+        with pytest.raises(StoreError) as caught:
+            third.count()
         assert caught.value.found == "2 open"
     put(store, *facts(1))
     store.close()

@@ -92,7 +92,10 @@ class Entry(NamedTuple):
 
 
 class Reader(Protocol):
-    """A snapshot of the store: what was committed when it was opened, and nothing later."""
+    """A snapshot of the store: what was committed at one moment, and nothing later.
+
+    The moment is when it was opened, or where the store is on a server, when it was asked first.
+    """
 
     def count(self) -> int:
         """Return the number of grains."""

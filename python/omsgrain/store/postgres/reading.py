@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
-from psycopg.types.numeric import Int8
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
@@ -17,10 +16,9 @@ from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.ahead import Ahead, Named
 from omsgrain.store.postgres.arrays import Array, byteas
-from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.failures import failure
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import SEQUENCE, STATES, Table
 
@@ -32,48 +30,77 @@ _KEYS = 16, 256  # the same of terms
 
 
 class PostgresReader:
-    """Reads in one transaction.
+    """Reads in one transaction, which begins with the first question, in the same round trip.
 
     Args:
-        connection: on which the transaction has begun.
-        place: the database, for errors.
+        database: where.
         store_id: the number of the store.
-        head: its head as this transaction sees it.
     """
 
-    def __init__(self, connection: Connection, place: Place, store_id: int, head: Head) -> None:
-        self.connection = connection
-        self.head = head
-        self.store_id = Int8(store_id)
-        self._place = place
-        self._cursor = connection.cursor(binary=True)
+    def __init__(self, database: Database, store_id: int) -> None:
+        self.store_id = store_id
+        self._database = database
+        self._wire: Wire | None = None
+        self._head: Head | None = None
         self._ended = False
         self._ahead: Ahead | None = Ahead(
             self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
         )
         self._named: Named | None = Named(self._named_of)
 
-    def ended(self) -> None:
-        """Say that the transaction is over: a walk that was left half-way cannot go on."""
-        self._ended = True
+    def end(self, how: str | None = "COMMIT") -> None:
+        """End the transaction: a walk that was left half-way cannot go on.
 
-    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        Args:
+            how: the statement that ends it; None: it has ended.
+        """
+        self._ended = True
+        if self._wire is not None:
+            self._database.end(self._wire, how)
+
+    @property
+    def head(self) -> Head:
+        """The head of the store as this transaction sees it."""
+        if self._head is None:
+            self.ask()
+        assert self._head is not None, "it comes with the first answer"
+        return self._head
+
+    @head.setter
+    def head(self, head: Head) -> None:
+        self._head = head
+
+    def ask(self, *statements: Statement) -> list[list[Row]]:
+        """Put questions in one round trip; return the rows that each gives."""
+        if self._ended:
+            raise StoreError("the snapshot is over")
+        if self._wire is None:
+            return self._begin(statements)
+        try:
+            return self._wire.ask(*statements)
+        except psycopg.Error as error:
+            raise failure(self._database.place, "read the store", error) from None
+
+    def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        opening = (sql.READ, ()), (sql.HEAD, (self.store_id,))
+        self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
+        if not head:
+            raise self._database.gone()
+        self._head = Head(*head[0])
+        return found
+
+    def all(self, text: str, *params: Any) -> list[Row]:
         """Ask for rows of the store; its number is the first parameter."""
         return self._run(text, self.store_id, *params)
 
-    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
-        if self._ended:
-            raise StoreError("the snapshot is over")
-        try:
-            return self._cursor.execute(text, params).fetchall()
-        except psycopg.Error as error:
-            raise failure(self._place, "read the store", error) from None
+    def _run(self, text: str, *params: Any) -> list[Row]:
+        return self.ask((text, params))[0]
 
-    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table of keys and values."""
         return self.all(text, *params)
 
-    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
         """Ask for those of a list that are there."""
         return self._run(text, asked, self.store_id, *params)
 
@@ -125,7 +152,7 @@ class PostgresReader:
         """Return the next blobs with their sequence numbers, in order."""
         return [(seq, blob) for seq, _, blob in self.rows_from(after, grains, size)]
 
-    def rows_from(self, after: int, grains: int, size: int) -> list[tuple[Any, ...]]:
+    def rows_from(self, after: int, grains: int, size: int) -> list[Row]:
         """Return the next numbers, addresses and blobs."""
         return self.all(sql.PAGE, after, grains, size)
 

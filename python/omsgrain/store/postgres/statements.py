@@ -20,6 +20,14 @@ ABOVE = b"\xff" * 512
 TOGETHER = 10_000
 """Numbers or addresses asked for at a time."""
 
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+HEAD = f"SELECT last_seq, blob_bytes, grains, ordinal FROM {SCHEMA}.heads WHERE store_id = %b"
+LOCKED_HEAD = (
+    f"SELECT last_seq, blob_bytes, grains, ordinal, commits FROM {SCHEMA}.heads "
+    "WHERE store_id = %b FOR UPDATE"
+)
+
 GET = (
     f"SELECT b.blob FROM {SCHEMA}.addresses a "
     f"JOIN {SCHEMA}.blobs b ON b.store_id = a.store_id AND b.seq = a.seq "

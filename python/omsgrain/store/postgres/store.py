@@ -16,7 +16,7 @@ from omsgrain.store.home import Beside
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.check import check
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Database, Head, Pause, head_text
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.migrating import migrate
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.reading import PostgresReader
@@ -24,11 +24,12 @@ from omsgrain.store.postgres.tenants import DEFAULT, admit, store_of
 from omsgrain.store.postgres.turns import Turns
 from omsgrain.store.postgres.upkeep import compact, copy, rebuild, size_of
 from omsgrain.store.postgres.writing import PostgresWriter
-from omsgrain.store.tables import FORMAT
+from omsgrain.store.tables import FORMAT, META
 
 __all__ = ["PostgresStore"]
 
 T = TypeVar("T")
+Kind = TypeVar("Kind", bound=PostgresReader)
 
 _PATIENCE = 30.0
 _TIMEOUT = 60.0
@@ -83,13 +84,7 @@ class PostgresStore:
         )
         migrate(self._database, readonly=readonly, partitions=partitions)
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
-        named = f"SET LOCAL omsgrain.store = '{self.store_id}'"
-        self._read_text = (
-            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {named}; {head_text(self.store_id)}"
-        )
-        self._write_text = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; {named}; {head_text(self.store_id, lock=True)}"
-        )
+        self._database.enter(self.store_id)
         self._counts = Counts()
         watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
         self._copies = not watched
@@ -108,19 +103,18 @@ class PostgresStore:
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
-        """Open a snapshot: it has a connection of the pool for itself as long as it is open."""
-        database = self._open()
-        connection, row = database.begin(self._read_text, Pause(database.patience))
+        """Open a snapshot: from its first question on it has a connection for itself."""
+        with self.reading(PostgresReader) as reader:
+            yield reader
+
+    @contextmanager
+    def reading(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Open a snapshot of a kind of its own."""
+        reader = kind(self._open(), self.store_id)
         try:
-            if row is None:
-                raise self._gone()
-            reader = PostgresReader(connection, self.place, self.store_id, Head(*row))
-            try:
-                yield reader
-            finally:
-                reader.ended()
+            yield reader
         finally:
-            database.end(connection, "COMMIT")
+            reader.end()
 
     def write(self, work: Callable[[PostgresWriter], T]) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
@@ -128,34 +122,34 @@ class PostgresStore:
         return self._turns.write(work)
 
     def _begin(self) -> PostgresWriter:
-        database = self._open()
-        connection, row = database.begin(self._write_text, Pause(database.patience))
+        database, number = self._open(), self.store_id
+        wire, (_, found, meta) = database.begin(
+            (sql.WRITE, ()), (sql.LOCKED_HEAD, (number,)), (sql.all_rows(META), (number,))
+        )
         try:
-            if row is None:
-                raise self._gone()
-            *head, commits = row
+            if not found:
+                raise database.gone()
+            *head, commits = found[0]
             return PostgresWriter(
-                connection,
-                self.place,
-                self.store_id,
+                database,
+                wire,
+                number,
                 Head(*head),
                 self._counts,
                 commits=commits,
                 copies=self._copies,
+                meta=dict(meta),
             )
         except BaseException:
-            database.end(connection)
+            database.end(wire)
             raise
 
     def _kept(self, writer: PostgresWriter) -> None:
         self._counts = writer.counts
 
-    def _gone(self) -> StoreError:
-        return StoreError(f"the store at {self.place.shown!r} is no longer there for this role")
-
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""
-        database = self._open()
+        self._open()
         if not (self._durable or self._readonly):
             # A commit that waits for the disk has all before it on the disk, too.
             def touch(writer: PostgresWriter) -> None:
@@ -164,8 +158,8 @@ class PostgresStore:
 
             self._turns.write(touch, alone=True)
         else:
-            connection, _ = database.begin(self._read_text, Pause(database.patience))
-            database.end(connection, "COMMIT")
+            with self.read() as reader:
+                reader.ask()
 
     def flush(self) -> None:
         """Nothing to do: index rows are committed with their grains."""

@@ -125,8 +125,7 @@ class Turns:
                 self._over(writer)
                 raise
             else:
-                writer.ended()
-                self._database.pool.give(writer.connection)
+                writer.end(None)
                 break
         self._kept(writer)
         for member, result in zip(members, results, strict=True):
@@ -164,8 +163,7 @@ class Turns:
         return result
 
     def _over(self, writer: PostgresWriter) -> None:
-        writer.ended()
-        self._database.end(writer.connection)
+        writer.end("ROLLBACK")
 
 
 def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:

@@ -14,13 +14,12 @@ from typing import Any
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.adding import Added, Statement, terms_of
+from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.indexing import IndexWriter
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 from omsgrain.store.state import forget
 from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
@@ -34,48 +33,50 @@ class PostgresWriter(IndexWriter):
     """Writes in one transaction, which has locked the head of the store.
 
     Args:
-        connection: on which the transaction has begun.
-        place: the database, for errors.
+        database: where.
+        wire: on which the transaction has begun.
         store_id: the number of the store.
         head: its head.
         counts: the terms that have a count, as this process knew them.
         commits: the names of the store's last commits.
         copies: whether COPY is let.
+        meta: the rows of the table META.
     """
 
     def __init__(
         self,
-        connection: Connection,
-        place: Place,
+        database: Database,
+        wire: Wire,
         store_id: int,
         head: Head,
         counts: Counts,
         *,
         commits: bytes,
         copies: bool,
+        meta: dict[bytes, bytes],
     ) -> None:
-        super().__init__(connection, place, store_id, head, commits=commits, copies=copies)
+        super().__init__(database, wire, store_id, head, commits=commits, copies=copies)
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
-        self._meta: dict[bytes, bytes] | None = None  # as they are in the table
+        self._meta: dict[bytes, bytes] | None = meta  # as they are in the table
         self._size = 0
         self.counts = counts.loaded(self)
 
     # --- what waits -----------------------------------------------------------------------------
 
-    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def all(self, text: str, *params: Any) -> list[Row]:
         """Ask for rows of the store; all that waits is sent before."""
         self.settle()
         return self.run(text, self.store_id, *params)
 
-    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
         """Ask for those of a list that are there; all that waits is sent before."""
         self.settle()
         return super().among(text, asked, *params)
 
-    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table; what waits for others goes on waiting."""
         if table in self._rows:
             self.settle()
