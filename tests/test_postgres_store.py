@@ -272,7 +272,7 @@ def test_threads_share_a_commit(store: PostgresStore) -> None:
         for n in some:
             threads.append(threading.Thread(target=write, args=(n,)))
             threads[-1].start()
-        while len(store._turns._queue._waiting) < len(some):
+        while len(store._turns.queue._waiting) < len(some):
             pass
         go_on.set()
         for thread in threads:

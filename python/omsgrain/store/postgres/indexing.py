@@ -146,8 +146,8 @@ class IndexWriter(PostgresReader):
         """Run a statement for each row, many on the way at a time; return what they gave."""
         self._sent = True
         found: list[Row] = []
-        for start in range(0, len(params), sql.TOGETHER):
-            for rows in self.ask(*[(text, one) for one in params[start : start + sql.TOGETHER]]):
+        for part in sql.together(params):
+            for rows in self.ask(*[(text, one) for one in part]):
                 found += rows
         return found
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from omsgrain.errors import StoreError
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
 from omsgrain.store.home import Beside
 from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.arrays import byteas
 from omsgrain.store.postgres.check import check
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Database, Head
@@ -21,10 +23,11 @@ from omsgrain.store.postgres.migrating import migrate
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.postgres.tenants import DEFAULT, admit, store_of
-from omsgrain.store.postgres.turns import Turns
+from omsgrain.store.postgres.turns import Commits
 from omsgrain.store.postgres.upkeep import compact, copy, rebuild, size_of
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.tables import FORMAT, META
+from omsgrain.store.turns import Turns
 
 __all__ = ["PostgresStore"]
 
@@ -88,7 +91,7 @@ class PostgresStore:
         self._counts = Counts()
         watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
         self._copies = not watched
-        self._turns = Turns(self._database, self._begin, self._kept)
+        self._turns = Turns(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
 
     @property
@@ -116,20 +119,24 @@ class PostgresStore:
         finally:
             reader.end()
 
-    def write(self, work: Callable[[PostgresWriter], T]) -> T:
+    def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
         self._writable()
-        return self._turns.write(work)
+        return cast("T", self._turns.write(work, expecting=expecting))
 
-    def _begin(self) -> PostgresWriter:
+    def _begin(self, expecting: list[bytes]) -> PostgresWriter:
         database, number = self._open(), self.store_id
-        wire, (_, found, meta) = database.begin(
-            (sql.WRITE, ()), (sql.LOCKED_HEAD, (number,)), (sql.all_rows(META), (number,))
+        wire, (_, found, meta, *known) = database.begin(
+            (sql.WRITE, ()),
+            (sql.LOCKED_HEAD, (number,)),
+            (sql.all_rows(META), (number,)),
+            *[(sql.FIND, (byteas(part), number)) for part in sql.together(expecting)],
         )
         try:
             if not found:
                 raise database.gone()
             *head, commits = found[0]
+            there = dict.fromkeys(expecting) | dict(chain.from_iterable(known))
             return PostgresWriter(
                 database,
                 wire,
@@ -139,6 +146,7 @@ class PostgresStore:
                 commits=commits,
                 copies=self._copies,
                 meta=dict(meta),
+                known=there,
             )
         except BaseException:
             database.end(wire)
@@ -168,7 +176,7 @@ class PostgresStore:
     def rebuild(self) -> RebuildReport:
         """Make the index rows anew from the blobs, in one transaction; other writers wait."""
         self._writable()
-        return self._turns.write(rebuild, alone=True)
+        return cast("RebuildReport", self._turns.write(rebuild, alone=True))
 
     def check(self) -> CheckReport:
         """Look at every blob, address and index row of this store."""

@@ -41,6 +41,7 @@ class PostgresWriter(IndexWriter):
         commits: the names of the store's last commits.
         copies: whether COPY is let.
         meta: the rows of the table META.
+        known: the numbers of some addresses; None of those that are not there.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class PostgresWriter(IndexWriter):
         commits: bytes,
         copies: bool,
         meta: dict[bytes, bytes],
+        known: dict[bytes, int | None],
     ) -> None:
         super().__init__(database, wire, store_id, head, commits=commits, copies=copies)
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
+        self._known = known  # of addresses that were looked for
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
         self._meta: dict[bytes, bytes] | None = meta  # as they are in the table
@@ -145,18 +148,17 @@ class PostgresWriter(IndexWriter):
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; what waits is known here."""
-        asked = [digest for digest in digests if digest not in self._numbers]
-        if not asked:
-            return [self._numbers[digest] for digest in digests]
-        known = dict(zip(asked, self._found(asked), strict=True))
-        return [known[d] if d in known else self._numbers[d] for d in digests]
+        ours, before = self._numbers, self._known
+        known = {d: ours.get(d, before.get(d)) for d in digests if d in ours or d in before}
+        if asked := [digest for digest in digests if digest not in known]:
+            known.update(zip(asked, self._found(asked), strict=True))
+        return [known[digest] for digest in digests]
 
     def _found(self, digests: Sequence[bytes]) -> list[int | None]:
         """Look in the table of addresses, as it is; what waits stays waiting."""
         known: dict[bytes, int] = {}
-        for start in range(0, len(digests), sql.TOGETHER):
-            part = byteas(digests[start : start + sql.TOGETHER])
-            known.update(self.run(sql.FIND, part, self.store_id))
+        for part in sql.together(digests):
+            known.update(self.run(sql.FIND, byteas(part), self.store_id))
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
@@ -178,6 +180,7 @@ class PostgresWriter(IndexWriter):
                 added.add(digest)
                 self._grains[last] = last, digest, bytes(blob)
                 self._numbers[digest] = last
+                self._known.pop(digest, None)
                 size, count = size + len(blob), count + 1
         _, blob_bytes, grains, ordinal = self.head
         self.head = Head(last, blob_bytes + size, grains + count, ordinal)
@@ -200,6 +203,7 @@ class PostgresWriter(IndexWriter):
             return
         forget(self, seq)
         _, digest, blob = grains[0]
+        self._known.pop(digest, None)
         self.drop_terms(self._rows_of(grains))
         statements: list[Statement] = [
             (sql.DROP_ADDRESS, (self.store_id, digest, seq)),
@@ -256,9 +260,8 @@ class PostgresWriter(IndexWriter):
         waiting = self._rows.get(table, {})
         asked = [key for key in keys if key not in waiting]
         found = {key: value for key in keys if (value := waiting.get(key)) is not None}
-        for start in range(0, len(asked), sql.TOGETHER):
-            part = byteas(asked[start : start + sql.TOGETHER])
-            found.update(self.run(sql.some_rows(table), part, self.store_id))
+        for part in sql.together(asked):
+            found.update(self.run(sql.some_rows(table), byteas(part), self.store_id))
         return found
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
