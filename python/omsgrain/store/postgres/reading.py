@@ -263,7 +263,7 @@ class PostgresReader:
         params += [number, key, after, limit]
         params += [number, key, after, limit, limit] if which == "all" else []
         text = sql.places(which, newest, len(along.terms), along.states, blobs)
-        rows = self._run(text, *params)
+        rows = self.all(text, *params[1:])
         page = [row[0] for row in rows]
         if self._ahead is not None and page:
             self._ahead.expect(page, **_brought(rows, along, which, blobs))

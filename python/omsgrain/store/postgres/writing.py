@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from omsgrain.errors import StoreError
+from omsgrain.store.base import Which
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
@@ -84,6 +85,11 @@ class PostgresWriter(IndexWriter):
         if table in self._rows:
             self.settle()
         return self.run(text, self.store_id, *params)
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms; all that waits is sent before."""
+        self.settle()
+        return super().term_counts(terms)
 
     def settle(self) -> None:
         """Send all that waits."""
