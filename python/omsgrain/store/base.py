@@ -92,7 +92,10 @@ class Entry(NamedTuple):
 
 
 class Reader(Protocol):
-    """A snapshot of the store: what was committed when it was opened, and nothing later."""
+    """A snapshot of the store: what was committed at one moment, and nothing later.
+
+    The moment is when it was opened, or where the store is on a server, when it was asked first.
+    """
 
     def count(self) -> int:
         """Return the number of grains."""
@@ -145,6 +148,20 @@ class Reader(Protocol):
         """
         ...
 
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Say what will be asked of the grains whose places are walked next.
+
+        It changes no answer: a store on a server brings it along with the places.
+
+        Args:
+            grains: about how many of those that have all terms will be read.
+            terms: the terms that each is looked up in.
+            states: whether it is asked what became of each.
+        """
+        ...
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, each as ``grain`` does.
 
@@ -161,6 +178,10 @@ class Reader(Protocol):
         At least so many as ``places`` yields; more only where grains that came last, and are not
         in the index tables yet, are of the other sort or removed.
         """
+        ...
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms, as ``term_count`` does."""
         ...
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
@@ -300,11 +321,15 @@ class Store(Protocol):
         """Open a snapshot. Never write while you hold one: the writer may have to wait for it."""
         ...
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction and return what it returned, durably.
 
         An exception from ``work`` takes back all it wrote. ``work`` may run more than once (the
         file had to grow), each time over the same snapshot, so it must have no effects outside.
+
+        Args:
+            work: what to do.
+            expecting: addresses that it will look for; a store on a server does so at once.
 
         Raises:
             StoreError: read-only, full or broken; nothing was written.

@@ -247,8 +247,9 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
 
     Where nothing was ever erased this is one look-up.
     """
-    if next(reader.rows(TOMBSTONES), None) is None:
+    known = keys(reader)
+    if not known or next(reader.rows(TOMBSTONES), None) is None:
         return set()
-    marked = [one for shared in keys(reader) for one in marks(shared, digests)]
+    marked = [one for shared in known for one in marks(shared, digests)]
     found = reader.some_rows(TOMBSTONES, marked)
     return {n % len(digests) for n, one in enumerate(marked) if one in found}

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from omsgrain.errors import StoreError
+from omsgrain.store.base import Which
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.adding import Added, Statement, terms_of
+from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.indexing import IndexWriter
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 from omsgrain.store.state import forget
 from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
@@ -34,52 +34,62 @@ class PostgresWriter(IndexWriter):
     """Writes in one transaction, which has locked the head of the store.
 
     Args:
-        connection: on which the transaction has begun.
-        place: the database, for errors.
+        database: where.
+        wire: on which the transaction has begun.
         store_id: the number of the store.
         head: its head.
         counts: the terms that have a count, as this process knew them.
         commits: the names of the store's last commits.
         copies: whether COPY is let.
+        meta: the rows of the table META.
+        known: the numbers of some addresses; None of those that are not there.
     """
 
     def __init__(
         self,
-        connection: Connection,
-        place: Place,
+        database: Database,
+        wire: Wire,
         store_id: int,
         head: Head,
         counts: Counts,
         *,
         commits: bytes,
         copies: bool,
+        meta: dict[bytes, bytes],
+        known: dict[bytes, int | None],
     ) -> None:
-        super().__init__(connection, place, store_id, head, commits=commits, copies=copies)
+        super().__init__(database, wire, store_id, head, commits=commits, copies=copies)
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
+        self._known = known  # of addresses that were looked for
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
-        self._meta: dict[bytes, bytes] | None = None  # as they are in the table
+        self._meta: dict[bytes, bytes] | None = meta  # as they are in the table
         self._size = 0
         self.counts = counts.loaded(self)
 
     # --- what waits -----------------------------------------------------------------------------
 
-    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def all(self, text: str, *params: Any) -> list[Row]:
         """Ask for rows of the store; all that waits is sent before."""
         self.settle()
         return self.run(text, self.store_id, *params)
 
-    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
         """Ask for those of a list that are there; all that waits is sent before."""
         self.settle()
         return super().among(text, asked, *params)
 
-    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table; what waits for others goes on waiting."""
         if table in self._rows:
             self.settle()
         return self.run(text, self.store_id, *params)
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms; all that waits is sent before."""
+        self.settle()
+        return super().term_counts(terms)
 
     def settle(self) -> None:
         """Send all that waits."""
@@ -144,18 +154,17 @@ class PostgresWriter(IndexWriter):
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; what waits is known here."""
-        asked = [digest for digest in digests if digest not in self._numbers]
-        if not asked:
-            return [self._numbers[digest] for digest in digests]
-        known = dict(zip(asked, self._found(asked), strict=True))
-        return [known[d] if d in known else self._numbers[d] for d in digests]
+        ours, before = self._numbers, self._known
+        known = {d: ours.get(d, before.get(d)) for d in digests if d in ours or d in before}
+        if asked := [digest for digest in digests if digest not in known]:
+            known.update(zip(asked, self._found(asked), strict=True))
+        return [known[digest] for digest in digests]
 
     def _found(self, digests: Sequence[bytes]) -> list[int | None]:
         """Look in the table of addresses, as it is; what waits stays waiting."""
         known: dict[bytes, int] = {}
-        for start in range(0, len(digests), sql.TOGETHER):
-            part = byteas(digests[start : start + sql.TOGETHER])
-            known.update(self.run(sql.FIND, part, self.store_id))
+        for part in sql.together(digests):
+            known.update(self.run(sql.FIND, byteas(part), self.store_id))
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
@@ -177,6 +186,7 @@ class PostgresWriter(IndexWriter):
                 added.add(digest)
                 self._grains[last] = last, digest, bytes(blob)
                 self._numbers[digest] = last
+                self._known.pop(digest, None)
                 size, count = size + len(blob), count + 1
         _, blob_bytes, grains, ordinal = self.head
         self.head = Head(last, blob_bytes + size, grains + count, ordinal)
@@ -199,6 +209,7 @@ class PostgresWriter(IndexWriter):
             return
         forget(self, seq)
         _, digest, blob = grains[0]
+        self._known.pop(digest, None)
         self.drop_terms(self._rows_of(grains))
         statements: list[Statement] = [
             (sql.DROP_ADDRESS, (self.store_id, digest, seq)),
@@ -255,9 +266,8 @@ class PostgresWriter(IndexWriter):
         waiting = self._rows.get(table, {})
         asked = [key for key in keys if key not in waiting]
         found = {key: value for key in keys if (value := waiting.get(key)) is not None}
-        for start in range(0, len(asked), sql.TOGETHER):
-            part = byteas(asked[start : start + sql.TOGETHER])
-            found.update(self.run(sql.some_rows(table), part, self.store_id))
+        for part in sql.together(asked):
+            found.update(self.run(sql.some_rows(table), byteas(part), self.store_id))
         return found
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
