@@ -29,6 +29,7 @@ class _Given(TypedDict):
     actor: str | None
     token: str | None
     trusted: Path | None
+    notes: bool
 
 
 def open_peer(
@@ -41,6 +42,7 @@ def open_peer(
     actor: str | None = None,
     token: str | None = None,
     trusted: Path | None = None,
+    notes: bool = True,
 ) -> Peer:
     """Open one side of a sync.
 
@@ -54,6 +56,7 @@ def open_peer(
         token: what a server is shown. What ``create``, ``purpose``, ``policy`` and ``actor`` say
             is for stores of this machine.
         trusted: certificates to trust instead of the usual ones, of a server.
+        notes: the audit trail of a store of this machine tells what it gave.
 
     Raises:
         UnsupportedError: nothing that can be synced.
@@ -71,7 +74,7 @@ def open_peer(
         home.must_exist()
     readonly = not takes and not home.is_writable()
     store = open_store(text, readonly=readonly, actor=actor, policy=policy)
-    return LocalPeer(store, purpose=purpose, owned=True)
+    return LocalPeer(store, purpose=purpose, notes=notes, owned=True)
 
 
 def sync(
@@ -121,6 +124,7 @@ def sync(
         "actor": actor,
         "token": token,
         "trusted": trusted,
+        "notes": not dry_run,
     }
     reads, writes = is_bundle(source), is_bundle(target)
     _check_files(reads, writes, direction, namespaces is not None or full)

@@ -25,7 +25,7 @@ from omsgrain.exchange import Claim
 from omsgrain.intake import Intake, intakes, superseding, take_one
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import EVENT, EVENTS, SEQUENCE
+from omsgrain.store.tables import EVENT, EVENTS, SEQUENCE, SIGNED
 from omsgrain.sync import claims, erasing, records, states
 from omsgrain.sync.peer import Batch, GrainState, Refusal, Right, Taken
 
@@ -143,6 +143,7 @@ class _Turn:
             writer, settings, told, self._given.apart, arrivals, rights, self._note
         )
         changed |= done.changed | claims.holds_first(writer, told, rights, self._note)
+        changed |= self._signed(first)
         last = writer.last_seq()
         spans = [(first, last if self._agrees(told, middle) else middle)]
         if batch.store:
@@ -182,6 +183,13 @@ class _Turn:
             self._refused.append(_refusal(self._given.digests[i], error))
         stored = sum(outcome.new)
         return stored, len(digests) - len(refused) - stored
+
+    def _signed(self, first: int) -> set[bytes]:
+        """The grains that were here and got a further signature, since a number."""
+        events = (
+            EVENT.unpack(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1))
+        )
+        return {address for kind, _, address in events if kind == SIGNED}
 
     def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
         """Whether the states that were changed last are now those that were told."""
