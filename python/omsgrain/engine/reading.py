@@ -63,7 +63,8 @@ class Change:
         seq: its number; they rise, and some may be missing.
         kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
             verification status changed; ``vector``: it was given one; ``sign``: it got a
-            further signature; ``hold``, ``release``, ``restrict``, ``delete``. Later versions may add kinds.
+            further signature; ``hold``, ``release``, ``restrict``, ``delete``. Later versions may
+            add kinds.
         address: the grain.
     """
 

@@ -10,8 +10,8 @@
 The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
 erased. Where both had one before they met, each keeps its own and knows that of the other: what
-was erased is looked for under all of them. A store that meets one which can know no more keys goes
-on with the keys of that one; those that it had then stay with it alone, for what they were used for.
+was erased is looked for under all of them. A store that meets one which can know no more keys
+goes on with those of that one, and keeps its own to itself, for what was erased with them.
 
 Of a sealed grain both addresses are remembered. Who has no key can know it by the stored one only.
 """

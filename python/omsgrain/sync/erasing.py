@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Following the erasures of other stores, and telling them of one's own.
 
-A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace, where
-that is known. So all grains that it may be are looked at when some have come: their marks are made,
-some microseconds each. What a hold or a minimum retention keeps stays,
-restricted, and goes with ``run_due_erasures`` when that ends.
+A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace where
+that is known. So all grains are looked at when some have come: of those that it may be the marks
+are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted, and
+goes with ``run_due_erasures`` when that ends.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
@@ -150,7 +150,7 @@ def _hints(reader: Reader, marks: Iterable[bytes]) -> frozenset[bytes] | None:
 def _addresses(
     reader: Reader, page: list[tuple[int, bytes]], hints: frozenset[bytes] | None
 ) -> Iterator[tuple[int, bytes]]:
-    """The addresses that grains go by, as far as they are known here and have one of some hints."""
+    """The addresses of grains that have one of some hints, as far as they are known here."""
     if hints is not None:
         page = [row for row in page if row[1][_NAMESPACE] in hints or row[1][1] & _SEALED]
     digests = _core.address_many([blob for _, blob in page])
