@@ -24,7 +24,7 @@ from omsgrain.engine.rights.orders import RELEASE, SCRUB, Order
 from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
 from omsgrain.store import due, sealing, tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import DUE, HOLDS, KEYED, SEQUENCE, TOMBSTONES
+from omsgrain.store.tables import DUE, HOLDS, KEYED, MARK, SEQUENCE, TOMBSTONES
 from omsgrain.sync import records, states
 from omsgrain.sync.peer import Refusal, Tombstone
 
@@ -36,8 +36,8 @@ __all__ = ["erase_marked", "erase_released", "sweep_destroyed", "take_tombstones
 _PAGE = 500  # grains a transaction
 _LOOKED_AT = 10_000  # grains a snapshot
 _SEALED = 2  # bit of the second header byte
-_NAMESPACE = slice(3, 5)  # its hash in the header
-_HINT = 2
+_HEAD, _HINT = 5, 2  # bytes of the header up to the hash of the namespace; of that
+_LUMP = 1 << 18  # bytes
 _REASON = "sync"
 _DAY = 86_400_000
 _WITHIN = 30  # days until free pages must not hold the bytes any more
@@ -86,6 +86,7 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
     erased, kept, plain = 0, list[Refusal](), set[bytes]()
     while marks and after < last:
         with store._store.read() as reader:
+            after = _passed_over(reader, after, hints)
             page = [(seq, blob) for seq, blob in reader.page(after, _LOOKED_AT) if seq <= last]
             known = list(_addresses(reader, page, hints))
         digests = [digest for _, digest in known]
@@ -147,12 +148,32 @@ def _hints(reader: Reader, marks: Iterable[bytes]) -> frozenset[bytes] | None:
     return frozenset(hints) if all(len(hint) == _HINT for hint in hints) else None
 
 
+def _passed_over(reader: Reader, after: int, hints: frozenset[bytes] | None) -> int:
+    """Go on to where a grain is near that has one of some hints, or may have.
+
+    Rows without their numbers come five times as fast as ``page`` gives grains.
+    """
+    rows_of = getattr(getattr(reader, "inner", reader), "marked_rows", None)
+    while hints is not None and rows_of is not None:
+        rows, end = rows_of(after, _LUMP)
+        heads = {row[MARK : MARK + _HEAD] for row in rows}
+        if not rows or any(_may_be(head, hints) for head in heads):
+            break
+        after = end
+    return after
+
+
+def _may_be(head: bytes, hints: frozenset[bytes]) -> bool:
+    """Whether a grain may be of a namespace, by the beginning of its header."""
+    return head[3:_HEAD] in hints or bool(head[1] & _SEALED)
+
+
 def _addresses(
     reader: Reader, page: list[tuple[int, bytes]], hints: frozenset[bytes] | None
 ) -> Iterator[tuple[int, bytes]]:
     """The addresses of grains that have one of some hints, as far as they are known here."""
     if hints is not None:
-        page = [row for row in page if row[1][_NAMESPACE] in hints or row[1][1] & _SEALED]
+        page = [row for row in page if _may_be(row[1], hints)]
     digests = _core.address_many([blob for _, blob in page])
     for (seq, blob), address in zip(page, digests, strict=True):
         yield seq, bytes.fromhex(address)

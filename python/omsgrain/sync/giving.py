@@ -83,7 +83,7 @@ def changes(
     while at < last and not packing.is_full(size):
         begin = at
         rows, at = _rows(reader, at, last, spans, chosen)
-        packing.storied = states.storied(reader, begin, at)
+        packing.storied = None if chosen is not None else states.storied(reader, begin, at)
         for seq, blob, event in rows:
             if packing.is_full(size):
                 break
@@ -142,7 +142,7 @@ def _rows(
         after: the number before them.
         last: the end of the feed.
         spans: the numbers of what came from who asks.
-        chosen: the grains that it is about, if only some are.
+        chosen: the numbers of the grains that it is about, if only some are.
     """
     starts = [first for first, _ in spans]
 
@@ -159,7 +159,12 @@ def _rows(
     if len(events) == ITEMS:
         bound = min(bound, SEQUENCE.unpack(events[-1][0])[0])
     rows = [(seq, blob, b"") for seq, blob in page]
-    rows += [(SEQUENCE.unpack(key)[0], b"", row) for key, row in events]
+    about = None if chosen is None else frozenset(chosen)
+    rows += [
+        (SEQUENCE.unpack(key)[0], b"", row)
+        for key, row in events
+        if about is None or EVENT.unpack(row)[1] in about
+    ]
     rows.sort()
     return (row for row in rows if row[0] <= bound and not within(row[0])), max(bound, after)
 
