@@ -80,6 +80,17 @@ def test_histories_forks_and_doubts(pair: Pair, full: bool) -> None:
     assert not together(robot, hub, full=True).changed
 
 
+def test_of_a_fork_each_grain_crosses_once(pair: Pair) -> None:
+    robot, hub = pair
+    first = robot.put(belief("0"))
+    together(robot, hub)
+    robot.supersede(first, belief("robot", 1), justification="it saw")
+    theirs = hub.supersede(first, belief("hub", 2), justification="it was told")
+    report = together(robot, hub)
+    assert report.received.bytes == len(hub.get(theirs).blob)
+    assert same(robot, hub)
+
+
 def test_trust_is_no_claim(pair: Pair) -> None:
     robot, hub = pair
     grain = robot.put(belief("0"))
@@ -286,10 +297,26 @@ def test_the_audit_trail_tells_what_left_and_to_whom(pair: Pair) -> None:
     together(robot, hub, direction="pull", full=True)
     assert exports(hub) == [(1, "sync")]
     third = memory()
-    sync(LocalPeer(robot, notes=False), LocalPeer(third), dry_run=True)
+    sync(LocalPeer(robot, notes="never"), LocalPeer(third), dry_run=True)
     assert len(exports(robot)) == 1
     sync(LocalPeer(robot), LocalPeer(third), full=True)
     assert exports(robot) == [(4, "sync"), (5, "sync")]
+
+
+def test_grains_come_off_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot, hub = memory(), memory()
+    robot.put(belief("0"))
+    together(robot, memory())
+    robot.put(belief("1", 1))
+
+    def full(work: object) -> None:
+        raise err.StoreError("the disk is full")
+
+    monkeypatch.setattr(robot._store, "write", full)
+    with pytest.raises(err.StoreError):
+        sync(LocalPeer(robot, notes="must"), LocalPeer(hub), direction="push")
+    assert addresses(hub) == set()
+    assert together(robot, hub, direction="push").sent.grains == 2
 
 
 def exports(store: og.GrainStore) -> list[tuple[object, str | None]]:

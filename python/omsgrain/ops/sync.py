@@ -17,6 +17,7 @@ from omsgrain.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from omsgrain.privacy import Purpose
+    from omsgrain.sync.local import Notes
     from omsgrain.sync.peer import Peer
     from omsgrain.sync.report import Direction, OnProgress, SyncReport
 
@@ -29,7 +30,7 @@ class _Given(TypedDict):
     actor: str | None
     token: str | None
     trusted: Path | None
-    notes: bool
+    notes: Notes
 
 
 def open_peer(
@@ -42,7 +43,7 @@ def open_peer(
     actor: str | None = None,
     token: str | None = None,
     trusted: Path | None = None,
-    notes: bool = True,
+    notes: Notes = "tried",
 ) -> Peer:
     """Open one side of a sync.
 
@@ -56,7 +57,7 @@ def open_peer(
         token: what a server is shown. What ``create``, ``purpose``, ``policy`` and ``actor`` say
             is for stores of this machine.
         trusted: certificates to trust instead of the usual ones, of a server.
-        notes: the audit trail of a store of this machine tells what it gave.
+        notes: whether the audit trail of a store of this machine tells what it gave.
 
     Raises:
         UnsupportedError: nothing that can be synced.
@@ -124,7 +125,7 @@ def sync(
         "actor": actor,
         "token": token,
         "trusted": trusted,
-        "notes": not dry_run,
+        "notes": "never" if dry_run else "tried",
     }
     reads, writes = is_bundle(source), is_bundle(target)
     _check_files(reads, writes, direction, namespaces is not None or full)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import blake3
 
-from omsgrain.errors import RangeError, SchemaError, UnsupportedError
+from omsgrain.errors import RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
 from omsgrain.sync import erasing, giving, parts, records
@@ -43,12 +43,14 @@ if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
     from omsgrain.privacy import Purpose
 
-__all__ = ["LocalPeer"]
+__all__ = ["LocalPeer", "Notes"]
 
 _LISTED: Final = 100 * ITEMS
 _KEY = 32
 _DIGEST = 16
 _REASON = "sync"
+Notes: TypeAlias = Literal["tried", "must", "never"]
+
 _grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, View]] = WeakKeyDictionary()
 """Views of the grains of open stores, by namespaces: they grow with the store."""
 _looking = threading.Lock()
@@ -64,8 +66,9 @@ class LocalPeer:
         purpose: why grains leave: ``move`` to another store of the same house, with restricted
             ones; ``transfer`` to somebody else.
         shares: whether the keys of tombstones are shared.
-        notes: whether the audit trail tells of the grains that are given, as of an export; not
-            where they are only counted.
+        notes: whether the audit trail tells of grains before they are given, as of an export.
+            ``tried``: where it can be written; the grains on a full disk can still be brought
+            away. ``must``: or they are not given. ``never``: they are only counted.
         owned: close the store with the peer.
 
     Raises:
@@ -79,7 +82,7 @@ class LocalPeer:
         rights: Iterable[Right] = EVERYTHING,
         purpose: Purpose = "move",
         shares: bool = True,
-        notes: bool = True,
+        notes: Notes = "tried",
         owned: bool = False,
     ) -> None:
         self._store = store
@@ -90,7 +93,7 @@ class LocalPeer:
             self._rights &= {"give"}
         self._purpose: Purpose = purpose
         self._shares = shares
-        self._notes = notes and not store._store.readonly
+        self._notes: Notes = notes
         self._owned = owned
         self._views: dict[tuple[Space, tuple[str, ...] | None], View] = {}
 
@@ -211,15 +214,20 @@ class LocalPeer:
 
     def _noted(self, batch: Batch, hello: Hello) -> Batch:
         """Tell the audit trail what leaves, before it does."""
-        if batch.grains and self._notes:
+        store = self._store
+        if batch.grains and self._notes != "never" and not store._store.readonly:
             told: dict[str, int | str] = {
                 "grains": len(set(parts.digests(batch.grains))),
                 "purpose": self._purpose,
             }
             if hello.store:
                 told["store"] = hello.store.hex()
-            note = partial(self._store._note, operation="export", digests=(), details=told)
-            self._store._store.write(partial(note, reason_code=_REASON))
+            note = partial(store._note, operation="export", digests=(), details=told)
+            try:
+                store._store.write(partial(note, reason_code=_REASON))
+            except StoreError:
+                if self._notes == "must":
+                    raise
         return batch
 
     def take(self, batch: Batch) -> Taken:

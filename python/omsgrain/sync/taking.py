@@ -145,18 +145,22 @@ class _Turn:
         changed |= done.changed | claims.holds_first(writer, told, rights, self._note)
         changed |= self._signed(first)
         last = writer.last_seq()
-        spans = [(first, last if self._agrees(told, middle) else middle)]
+        spans = [(first, last)]
+        if not self._agrees(told, middle):  # the giver has these grains, and not what became of them
+            late = writer.find([bytes.fromhex(address) for address in self._given.apart])
+            came = sorted(seq for seq in late if seq is not None and seq > middle)
+            spans = [(first, middle), *((seq, seq) for seq in came)]
         if batch.store:
             records.add_came(writer, batch.store, spans, batch.taken)
         if batch.until is not None and batch.store:
             records.see(writer, batch.store, batch.namespaces, batch.until)
         if batch.followed and batch.store:
             records.follow(writer, batch.store, batch.namespaces, batch.followed)
-        apart = len(self._given.apart)
-        late = apart - done.stored - len(done.waiting) - self._refused_apart(done.refused)
+        known = len(self._given.apart) - done.stored - len(done.waiting)
+        known -= self._refused_apart(done.refused)
         return Taken(
             stored + done.stored,
-            duplicates + max(late, 0),
+            duplicates + max(known, 0),
             len(changed),
             stones,
             0,
