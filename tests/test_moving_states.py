@@ -170,6 +170,13 @@ def test_filters_choose_what_leaves(stores: Stores, tmp_path: Path) -> None:
     assert target.import_mg(tmp_path / "lamp.mg").merged == 1
 
 
+def test_an_export_is_no_reading(stores: Stores, tmp_path: Path) -> None:
+    source, _ = stores
+    address = source.put(belief("on"))
+    source.export_mg(tmp_path / "some.mg", subject="lamp")
+    assert source.state(address).access_count == 0
+
+
 def test_an_export_is_noted(stores: Stores, tmp_path: Path) -> None:
     source, _ = stores
     source.put(belief("on"))

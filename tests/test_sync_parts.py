@@ -68,10 +68,17 @@ def test_keys_of_tombstones_have_a_limit() -> None:
         store.delete_many([gone], erased="gdpr17")
     others = [bytes([n]) * 32 for n in range(MOST_KEYS - 1)]
     hub._store.write(lambda writer: adopt(writer, others))
-    new = robot.put(belief("new", 1))
+    new, later = robot.put(belief("new", 1)), robot.put(belief("later", 2))
     report = together(robot, hub)
     assert [(one.part, one.code) for one in report.refused] == [("erasure", "ERR_RANGE")]
+    assert addresses(hub) == {new, later}
+    # From then on the robot marks what is erased as the hub does, and knows what it had erased.
+    robot.delete_many([later], erased="gdpr17")
+    report = together(robot, hub)
+    assert report.sent.erased == 1 and report.refused == ()
     assert addresses(hub) == {new}
+    hub.put(belief("gone"), allow_erased=True)
+    assert [one.code for one in together(robot, hub).received.refused] == ["ERR_ERASED"]
 
 
 def test_a_hub_that_takes_grains_only() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -175,8 +176,10 @@ class Moving(Finding, Putting, Changing):
             yield from map(_sound, pages(self._store))
             return
         cursor = None
+        # An export is told of as one, and no reading by a user.
+        asked = type(self)(self._below, replace(self._settings, count_access=False))
         while True:
-            page = self.query(**filters, limit=_PAGE, cursor=cursor, scan=True)
+            page = asked.query(**filters, limit=_PAGE, cursor=cursor, scan=True)
             digests = [bytes.fromhex(hit.content_address) for hit in page.results]
             with self._store.read() as reader:
                 seqs = [seq for seq in reader.find(digests) if seq is not None]

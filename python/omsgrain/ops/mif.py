@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Loss
-from omsgrain.ops.opening import open_store
+from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.writing import NewFiles
 from omsgrain.store.home import Where, home_of
 from omsgrain.store.opening import DATA_FILE
@@ -269,12 +269,9 @@ def export_mif(
         if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
             raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
                               expected=".jsonld", found=file.suffix)  # fmt: skip
-    home = home_of(store)
-    home.must_exist()  # or an empty directory would become a store
-    readonly = not home.is_writable()  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
-        open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
+        open_to_read(store, policy=policy, actor=actor) as grains,
     ):
         passphrase, document = (options.pop(name, None) for name in ("passphrase", "document"))
         found, _, told = _pieces(grains, user_id, passphrase, document, options)

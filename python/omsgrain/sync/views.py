@@ -127,6 +127,12 @@ def view(reader: Reader, space: Space, scope: Scope, before: View | None = None)
             if scope.takes_hint(stone.hint):
                 found.add(mark, states.version(stone), 0)
         return found
+    if space == "signatures":
+        for seq, version in states.signed(reader):
+            blob = reader.blob_at(seq)
+            if blob is not None and scope.takes(reader, seq, blob):
+                found.add(sha256(blob).digest(), version, seq)
+        return found
     for seq in states.numbers(reader, space):
         blob = reader.blob_at(seq)
         if blob is None or not scope.takes(reader, seq, blob):

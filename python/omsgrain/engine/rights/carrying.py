@@ -207,10 +207,10 @@ class Carrying(Running, Care):
             return False  # only who has the keys can destroy them
         if entry.kind == ERASE:
             with self._store.read() as reader:
-                shared = tombstones.export_key(reader)
+                keys = tombstones.keys(reader)
                 there = reader.row(DUE, entry.key) is not None
-            if there and shared is not None:
-                people = Marked(shared, order.marks)
+            if there and keys:
+                people = Marked(keys, order.marks)
                 self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
             return True
         return self._store.write(partial(self._release, entry=entry, now=now))
