@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import jcs
-from omsgrain.conformance.faults import FAULTS, TEXTS
-from omsgrain.conformance.goods import GOODS
-from omsgrain.conformance.sample import bundle, edited
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.faults import FAULTS, TEXTS
+from omsgrain.conformance.http.goods import GOODS
+from omsgrain.conformance.http.sample import bundle
 
 LARGEST = 8_000  # characters; larger ones are tests, not vectors
 ARRAYS = {
