@@ -102,18 +102,21 @@ class Table:
         return take
 
 
-def result(call: Callable[[], object]) -> str:
-    """What comes of a call: ``taken``, or the rule or the code that it is refused by."""
+def result(call: Callable[[], object], by: str = "") -> str:
+    """What comes of a call: ``taken``, or what it is refused by: a code, or a rule of a format.
+
+    An error may have both; where one of them is expected, it is that.
+    """
     try:
         call()
     except OmsError as error:
-        return error.rule or error.code
+        return by if by in (error.code, error.rule) else error.rule or error.code
     return TAKEN
 
 
 def refuses(what: str, by: str, call: Callable[[], object]) -> Tried:
     """Try something that is to be refused by a code, or by a rule of a format."""
-    return Tried(what, by, result(call))
+    return Tried(what, by, result(call, by))
 
 
 def takes(what: str, call: Callable[[], object]) -> Tried:

@@ -6,11 +6,24 @@ from __future__ import annotations
 from typing import Final
 
 from omsgrain.conformance.rule import Rule
-from omsgrain.conformance.rules import oms_fields, oms_reading, oms_writing
+from omsgrain.conformance.rules import (
+    oms_containers,
+    oms_fields,
+    oms_goals,
+    oms_policy,
+    oms_production,
+    oms_reading,
+    oms_sealing,
+    oms_signing,
+    oms_store,
+    oms_writing,
+)
 
 __all__ = ["RULES"]
 
-_TABLES = (oms_reading, oms_writing, oms_fields)
+_TABLES = (oms_reading, oms_writing, oms_fields, oms_signing, oms_sealing,
+           oms_containers, oms_store, oms_policy, oms_goals,
+           oms_production)  # fmt: skip
 RULES: Final[tuple[Rule, ...]] = tuple(
     sorted((rule for table in _TABLES for rule in table.RULES), key=lambda r: (r.spec, r.level))
 )
