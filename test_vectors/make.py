@@ -34,6 +34,7 @@ from source import (  # noqa: E402
 
 PACKED = HERE.parent / "python/omsgrain/conformance/rules/vectors.json"
 DATA = HERE.parent / "tests" / "data"
+LONG = 10_000  # characters of a bundle that is not packed
 OF_GRAINS = (oms, types, values, flags, refused_read, refused_codec, refused_write)
 AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem,
          mif, mif_ld)  # fmt: skip
@@ -52,7 +53,7 @@ def build() -> dict[Path, str]:
 
 
 def packed() -> str:
-    """What the package carries: vectors of grains, of containers, views, seals and signatures."""
+    """What the package carries: vectors of grains, bundles, containers, views, seals and signatures."""
     grains = [vector for area in OF_GRAINS for vector in area.vectors()]
     others = {
         name: json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
@@ -60,8 +61,10 @@ def packed() -> str:
     }
     files = [json.loads(path.read_text("utf-8")) for path in sorted(DATA.glob("containers/*.json"))]
     told = {"made_by", "checked_by"}
+    bundles = [v for v in aimem.vectors() if v["id"].startswith("aimem/good/")]
+    bundles = [vector for vector in bundles if len(vector["bundle"]) < LONG]
     lines = [{k: v for k, v in vector.items() if k not in told} for vector in grains]
-    whole = {"grains": lines, "containers": files, **others}
+    whole = {"grains": lines, "bundles": bundles, "containers": files, **others}
     rows = {
         name: "[\n" + ",\n".join(map(_line, value)) + "\n]" if isinstance(value, list)
         else _line(value)

@@ -107,6 +107,6 @@ class Bench:
             from omsgrain.services.mcp.tools import listed
         except ImportError as error:
             raise MissingError(f"omsgrain[mcp] is not installed ({error.name})") from None
-        return {tool.name: tool.inputSchema for tool in listed(readonly=False)}
+        return {tool.name: tool.input_schema for tool in listed(readonly=False)}
 
 

@@ -7,6 +7,11 @@ from typing import Final
 
 from omsgrain.conformance.rule import Rule
 from omsgrain.conformance.rules import (
+    aimem_bundle,
+    aimem_store,
+    mif1,
+    mif1_store,
+    mif2,
     oms_containers,
     oms_fields,
     oms_goals,
@@ -23,7 +28,8 @@ __all__ = ["RULES"]
 
 _TABLES = (oms_reading, oms_writing, oms_fields, oms_signing, oms_sealing,
            oms_containers, oms_store, oms_policy, oms_goals,
-           oms_production)  # fmt: skip
+           oms_production, aimem_bundle, aimem_store,
+           mif2, mif1, mif1_store)  # fmt: skip
 RULES: Final[tuple[Rule, ...]] = tuple(
     sorted((rule for table in _TABLES for rule in table.RULES), key=lambda r: (r.spec, r.level))
 )
