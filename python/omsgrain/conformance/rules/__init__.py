@@ -12,6 +12,9 @@ from omsgrain.conformance.rules import (
     mif1,
     mif1_store,
     mif2,
+    mif_ld,
+    mif_ld_full,
+    mif_ld_whole,
     oms_containers,
     oms_fields,
     oms_goals,
@@ -29,7 +32,8 @@ __all__ = ["RULES"]
 _TABLES = (oms_reading, oms_writing, oms_fields, oms_signing, oms_sealing,
            oms_containers, oms_store, oms_policy, oms_goals,
            oms_production, aimem_bundle, aimem_store,
-           mif2, mif1, mif1_store)  # fmt: skip
+           mif2, mif1, mif1_store, mif_ld, mif_ld_full,
+           mif_ld_whole)  # fmt: skip
 RULES: Final[tuple[Rule, ...]] = tuple(
     sorted((rule for table in _TABLES for rule in table.RULES), key=lambda r: (r.spec, r.level))
 )
