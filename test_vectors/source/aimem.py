@@ -57,7 +57,9 @@ def vectors() -> Iterator[dict[str, Any]]:
         ("cut within a line", whole[:-9]),
         ("two lines in another order", swapped(whole)),
     ):
-        yield from _small("bad-lines", (name, "2.8", "recommendation"), text, "lines", cut, [], 409)
+        yield from _small(
+            "bad-lines", (name, "2.8", "recommendation"), text, "lines", cut, [], 409
+        )
 
 
 def _small(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -108,5 +107,3 @@ class Bench:
         except ImportError as error:
             raise MissingError(f"omsgrain[mcp] is not installed ({error.name})") from None
         return {tool.name: tool.input_schema for tool in listed(readonly=False)}
-
-

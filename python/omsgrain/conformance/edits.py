@@ -29,7 +29,9 @@ def edited(document: T, edits: Mapping[str, Any]) -> T:
         if not pointer:
             document = value
             continue
-        *path, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+        *path, last = (
+            step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
+        )
         inner: Any = document
         for step in path:
             inner = inner[int(step)] if isinstance(inner, list) else inner[step]

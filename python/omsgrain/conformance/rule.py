@@ -102,26 +102,26 @@ class Table:
         return take
 
 
-def result(call: Callable[[], object], by: str = "") -> str:
+def result(call: Callable[..., object], *given: Any, by: str = "", **options: Any) -> str:
     """What comes of a call: ``taken``, or what it is refused by: a code, or a rule of a format.
 
     An error may have both; where one of them is expected, it is that.
     """
     try:
-        call()
+        call(*given, **options)
     except OmsError as error:
         return by if by in (error.code, error.rule) else error.rule or error.code
     return TAKEN
 
 
-def refuses(what: str, by: str, call: Callable[[], object]) -> Tried:
-    """Try something that is to be refused by a code, or by a rule of a format."""
-    return Tried(what, by, result(call, by))
+def refuses(what: str, by: str, call: Callable[..., object], *given: Any, **options: Any) -> Tried:
+    """Try a call that is to be refused by a code, or by a rule of a format."""
+    return Tried(what, by, result(call, *given, by=by, **options))
 
 
-def takes(what: str, call: Callable[[], object]) -> Tried:
-    """Try something that is to be taken."""
-    return Tried(what, TAKEN, result(call))
+def takes(what: str, call: Callable[..., object], *given: Any, **options: Any) -> Tried:
+    """Try a call that is to be taken."""
+    return Tried(what, TAKEN, result(call, *given, **options))
 
 
 def equal(cases: Mapping[str, tuple[object, Callable[[], Any]]]) -> Check:

@@ -92,8 +92,7 @@ def run(rules: Iterable[Rule]) -> Iterator[Verdict]:
 def _tried(rule: Rule, bench: Bench) -> Verdict:
     done: list[Tried] = []
     try:
-        for one in rule.check(bench):
-            done.append(one)
+        done.extend(rule.check(bench))
     except MissingError as error:
         return Verdict(rule, None, tuple(one.what for one in done), found=str(error))
     except Exception as error:

@@ -5,21 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Final
 
 import omsgrain as og
 from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.edits import edited
-from omsgrain.conformance.http.probe import Mismatch
-from omsgrain.conformance.http.runner import Case, cases
 from omsgrain.conformance.http.sample import TENANT, chunk, sealed, spelled
 from omsgrain.conformance.http.sample import bundle as sample
-from omsgrain.conformance.rule import Check, Table, Tried, refuses, takes
+from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.oms_store import DAY
-from omsgrain.conformance.rules.people import ADA, ada, ben, by_hand
-from omsgrain.crypto import publicfile
-from omsgrain.formats.aimem import bundle, signature
+from omsgrain.formats.aimem import bundle
 from omsgrain.gateways import aimem as gateway
 
 __all__ = ["RULES"]
@@ -27,8 +22,6 @@ __all__ = ["RULES"]
 _producer: Final = Table("aimem", 1)
 _rule: Final = Table("aimem", 2)
 _both: Final = Table("aimem", 3)
-
-_AS_ASKED: Final = "as it should be"
 
 
 def _read(document: dict[str, Any]) -> bundle.Bundle:
@@ -67,9 +60,14 @@ def _records(bench: Bench) -> Iterator[Tried]:
 @_producer("export.envelope", "2.1", "An export has every member that an envelope must have")
 def _envelope(bench: Bench) -> Iterator[Tried]:
     found = _exported(_filled(bench))
-    for name, value in (("format", "aimem-bundle"), ("version", "1"), ("producer", "probe"),
-                        ("tenant_id", TENANT), ("exported_at", "2026-01-15T10:00:00Z"),
-                        ("scope", "FULL")):
+    for name, value in (
+        ("format", "aimem-bundle"),
+        ("version", "1"),
+        ("producer", "probe"),
+        ("tenant_id", TENANT),
+        ("exported_at", "2026-01-15T10:00:00Z"),
+        ("scope", "FULL"),
+    ):
         yield Tried(name, value, found.get(name))
 
 
@@ -81,22 +79,34 @@ def _checksum(bench: Bench) -> Iterator[Tried]:
     found = _exported(_filled(bench), include_embeddings=True)
     rest = {name: value for name, value in found.items() if name != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    yield Tried("the sample exported", "sha256:" + sha256(text.encode()).hexdigest(),
-                found["checksum"])
+    yield Tried(
+        "the sample exported", "sha256:" + sha256(text.encode()).hexdigest(), found["checksum"]
+    )
 
 
 @_producer("export.native", "4", "Grains that never were AIMEM leave as chunks that are taken")
 def _native(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
-    store.put({"type": "belief", "subject": "lamp", "relation": "is", "object": "on",
-               "confidence": 0.5, "created_at": NOW, "user_id": TENANT})
+    store.put(
+        {
+            "type": "belief",
+            "subject": "lamp",
+            "relation": "is",
+            "object": "on",
+            "confidence": 0.5,
+            "created_at": NOW,
+            "user_id": TENANT,
+        }
+    )
     (found,) = gateway.export_bundle(store, TENANT, now=NOW)
     text = bundle.write(found)
     yield Tried("problems of the export", [], [p.rule for p in bundle.validate(text).problems])
     yield Tried("its chunks", 1, len(json.loads(text)["chunks"]))
 
 
-@_producer("export.dna-only", "2.1", "DNA_ONLY has the five types of the DNA class, and pinned chunks")
+@_producer(
+    "export.dna-only", "2.1", "DNA_ONLY has the five types of the DNA class, and pinned chunks"
+)
 def _dna(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
     names = "fact preference decision identity pitfall procedure episodic goal".split()
@@ -104,9 +114,11 @@ def _dna(bench: Bench) -> Iterator[Tried]:
     chunks.append(chunk("pinned", "A pinned fact.", is_pinned=True))
     gateway.import_bundle(store, _read(_one() | {"chunks": chunks}))
     found = _exported(store, scope="DNA_ONLY")
-    yield Tried("of eight types and a pinned fact",
-                ["decision", "identity", "pinned", "pitfall", "preference", "procedure"],
-                sorted(one["id"].rpartition(":")[2] for one in found["chunks"]))
+    yield Tried(
+        "of eight types and a pinned fact",
+        ["decision", "identity", "pinned", "pitfall", "preference", "procedure"],
+        sorted(one["id"].rpartition(":")[2] for one in found["chunks"]),
+    )
 
 
 @_producer("export.since", "2.1", "SINCE has what was created then or later, and says since when")
@@ -116,20 +128,28 @@ def _since(bench: Bench) -> Iterator[Tried]:
     chunks = [chunk(str(n), f"Note {n}.", created_at=at) for n, at in enumerate(times)]
     gateway.import_bundle(store, _read(_one() | {"chunks": chunks}))
     found = _exported(store, scope="SINCE", since=times[1])
-    yield Tried("three months from the second on", ["1", "2"],
-                [one["id"].rpartition(":")[2] for one in found["chunks"]])
+    yield Tried(
+        "three months from the second on",
+        ["1", "2"],
+        [one["id"].rpartition(":")[2] for one in found["chunks"]],
+    )
     yield Tried("since", times[1], found.get("since"))
 
 
-@_producer("export.embeddings", "5.5", "Embeddings do not leave unless they are asked for", must=False)
+@_producer(
+    "export.embeddings", "5.5", "Embeddings do not leave unless they are asked for", must=False
+)
 def _embeddings(bench: Bench) -> Iterator[Tried]:
     store = _filled(bench)
     kept = [one.get("embedding") for one in _exported(store)["chunks"]]
     yield Tried("by default", [None] * 3, kept)
     asked = _exported(store, include_embeddings=True)
     yield Tried("asked for", "AACAPwAAAEA=", asked["chunks"][1].get("embedding"))
-    yield Tried("their model and length", ("probe-2", 2),
-                (asked.get("embedding_model"), asked.get("embedding_dim")))
+    yield Tried(
+        "their model and length",
+        ("probe-2", 2),
+        (asked.get("embedding_model"), asked.get("embedding_dim")),
+    )
 
 
 # a consumer
@@ -140,13 +160,24 @@ def _again(bench: Bench) -> Iterator[Tried]:
     store = _filled(bench)
     before = store.stats().last_seq
     summary = gateway.import_bundle(store, _read(sample())).to_dict()
-    yield Tried("inserted, skipped", (0, 3), (summary["chunks_inserted"],
-                                              summary["chunks_skipped_idempotent"]))
+    yield Tried(
+        "inserted, skipped",
+        (0, 3),
+        (summary["chunks_inserted"], summary["chunks_skipped_idempotent"]),
+    )
     yield Tried("what the store did", before, store.stats().last_seq)
 
 
-def _conflict(id: str, section: str, text: str, first: dict[str, Any], then: dict[str, Any],
-              expected: tuple[str | None, str], must: bool = True, **options: Any) -> None:
+def _conflict(
+    id: str,
+    section: str,
+    text: str,
+    first: dict[str, Any],
+    then: dict[str, Any],
+    expected: tuple[str | None, str],
+    must: bool = True,
+    **options: Any,
+) -> None:
     def check(bench: Bench) -> Iterator[Tried]:
         store = bench.store()
         gateway.import_bundle(store, _read(_one(**first)))
@@ -161,24 +192,66 @@ def _conflict(id: str, section: str, text: str, first: dict[str, Any], then: dic
 
 
 _ON, _OFF = "The lamp is on.", "The lamp is off."
-_conflict("import.conflict", "2.9", "Another content at the same created_at is rejected, and told",
-          {}, {"content": _OFF}, ("created_at_conflict", _ON))
-_conflict("import.fields", "5.4", "Another field at the same created_at is rejected, and told",
-          {"zone": "critical"}, {"zone": "standard"}, ("field_conflict", _ON))
-_conflict("import.newer", "2.9", "A newer content updates: that is how we have chosen, and say",
-          {}, {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"}, (None, _OFF), must=False)
-_conflict("import.older", "2.9", "An older content is a conflict",
-          {}, {"content": _OFF, "created_at": "2025-05-01T00:00:00Z"}, ("older", _ON), must=False)
+_conflict(
+    "import.conflict",
+    "2.9",
+    "Another content at the same created_at is rejected, and told",
+    {},
+    {"content": _OFF},
+    ("created_at_conflict", _ON),
+)
+_conflict(
+    "import.fields",
+    "5.4",
+    "Another field at the same created_at is rejected, and told",
+    {"zone": "critical"},
+    {"zone": "standard"},
+    ("field_conflict", _ON),
+)
+_conflict(
+    "import.newer",
+    "2.9",
+    "A newer content updates: that is how we have chosen, and say",
+    {},
+    {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
+    (None, _OFF),
+    must=False,
+)
+_conflict(
+    "import.older",
+    "2.9",
+    "An older content is a conflict",
+    {},
+    {"content": _OFF, "created_at": "2025-05-01T00:00:00Z"},
+    ("older", _ON),
+    must=False,
+)
 for _type in ("preference", "decision", "identity", "pitfall", "procedure"):
-    _conflict(f"dna.{_type}", "5.1", f"A {_type} is not silently superseded by a newer content",
-              {"memory_type": _type}, {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
-              ("dna_conflict", _ON))
-_conflict("dna.pinned", "2.2", "A pinned chunk is not silently superseded either",
-          {"is_pinned": True}, {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
-          ("dna_conflict", _ON))
-_conflict("dna.asked", "5.1", "What a user asks for is done to the DNA class, too",
-          {"memory_type": "decision"}, {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
-          (None, _OFF), allow_dna_updates=True)
+    _conflict(
+        f"dna.{_type}",
+        "5.1",
+        f"A {_type} is not silently superseded by a newer content",
+        {"memory_type": _type},
+        {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
+        ("dna_conflict", _ON),
+    )
+_conflict(
+    "dna.pinned",
+    "2.2",
+    "A pinned chunk is not silently superseded either",
+    {"is_pinned": True},
+    {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
+    ("dna_conflict", _ON),
+)
+_conflict(
+    "dna.asked",
+    "5.1",
+    "What a user asks for is done to the DNA class, too",
+    {"memory_type": "decision"},
+    {"content": _OFF, "created_at": "2026-05-01T00:00:00Z"},
+    (None, _OFF),
+    allow_dna_updates=True,
+)
 
 
 @_rule("dna.decay", "5.1", "Chunks of the DNA class do not decay by themselves")
@@ -208,67 +281,24 @@ def _erased(bench: Bench) -> Iterator[Tried]:
     found = gateway.export_bundle(store, TENANT, now=NOW)
     yield Tried("exported", [0], [len(one.records.get("chunk", [])) for one in found])
     summary = gateway.import_bundle(store, _read(sample())).to_dict()
-    yield Tried("imported again", (0, {"erased"}), (
-        summary["chunks_inserted"], {one["reason"] for one in summary["conflicts"]}))
+    yield Tried(
+        "imported again",
+        (0, {"erased"}),
+        (summary["chunks_inserted"], {one["reason"] for one in summary["conflicts"]}),
+    )
     left = gateway.export_bundle(store, other, now=NOW)
     yield Tried("of another tenant", [3], [len(one.records["chunk"]) for one in left])
 
 
-@_rule("erase.audit", "5.2", "The erasure is in the audit trail, without what was erased", must=False)
+@_rule(
+    "erase.audit", "5.2", "The erasure is in the audit trail, without what was erased", must=False
+)
 def _audited(bench: Bench) -> Iterator[Tried]:
     store = _filled(bench)
     gateway.erase_tenant(store, TENANT, reason_code="gdpr17")
     told = [e for e in store.audit.entries() if e.operation == "erase"]
     yield Tried("entries", ["gdpr17"], [e.reason_code for e in told][:1])
     yield Tried("the trail", True, store.audit.verify().ok)
-
-
-# signatures
-
-
-def _canonical() -> bytes:
-    return signature.canonical(spelled(sealed(sample())))
-
-
-@_rule("signature.payload", "5.3", "A detached COSE_Sign1 over the canonical text of the checksum")
-def _payload(_: Bench) -> Iterator[Tried]:
-    rest = sample()
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    trust = signature.Trust(tuple(publicfile.loads(ADA.encode())))
-    by_others = by_hand({1: -8, 4: ADA.encode()}, None, ada(), detached=text)
-    proof = signature.check(by_others, _canonical(), trust)
-    yield Tried("one made by hand", ADA, proof.signer if proof else "nobody")
-    made = signature.sign_bundle(_canonical(), ada())
-    yield Tried("one of ours", by_others, made)
-
-
-@_rule("signature.refused", "5.3", "A signature of another bundle, or of nobody trusted, is refused")
-def _untrusted(_: Bench) -> Iterator[Tried]:
-    trust = signature.Trust(tuple(publicfile.loads(ADA.encode())))
-    made = signature.sign_bundle(_canonical(), ada())
-    yield refuses("over another text", "signature_invalid",
-                  lambda: signature.check(made, _canonical() + b" ", trust))
-    bens = signature.sign_bundle(_canonical(), ben())
-    yield refuses("by somebody else", "signature_untrusted",
-                  lambda: signature.check(bens, _canonical(), trust))
-    yield refuses("none, where one is asked for", "signature_missing",
-                  lambda: signature.check(None, _canonical(), trust, required=True))
-    yield takes("none, where none is", lambda: signature.check(None, _canonical(), trust))
-
-
-@_rule("signature.header", "5.3", "Over HTTP it stands in the header AIMEM-Signature")
-def _header(_: Bench) -> Iterator[Tried]:
-    yield Tried("its name", "AIMEM-Signature", signature.HEADER)
-    yield Tried("fb ff fe in base64url", "-__-", signature.to_header(b"\xfb\xff\xfe"))
-    yield Tried("read again", b"\xfb\xff\xfe", signature.from_header("-__-"))
-
-
-@_rule("signature.skipped", "5.3", "That a signature was not checked stands in the audit trail")
-def _skipped(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    gateway.import_bundle(store, _read(sample()), signature="skipped")
-    told = [e.details.get("signature") for e in store.audit.entries() if e.details]
-    yield Tried("the entry of the import", True, "skipped" in told)
 
 
 # both
@@ -280,14 +310,17 @@ def _round(bench: Bench) -> Iterator[Tried]:
     whole = _exported(store, include_embeddings=True)
     before = store.stats().last_seq
     summary = gateway.import_bundle(store, bundle.read(spelled(whole))).to_dict()
-    yield Tried("inserted, in conflict", (0, 0), (summary["chunks_inserted"],
-                                                  summary["conflicts_total"]))
+    yield Tried(
+        "inserted, in conflict", (0, 0), (summary["chunks_inserted"], summary["conflicts_total"])
+    )
     yield Tried("what the store did", before, store.stats().last_seq)
     again = _exported(store, include_embeddings=True)
     yield Tried("exported again", whole["checksum"], again["checksum"])
 
 
-@_both("round.documents", "4", "A bundle becomes grains and comes back equal, unknown members and all")
+@_both(
+    "round.documents", "4", "A bundle becomes grains and comes back equal, unknown members and all"
+)
 def _documents(_: Bench) -> Iterator[Tried]:
     from omsgrain import formats
     from omsgrain.conformance.rules.vectors import data
@@ -299,85 +332,5 @@ def _documents(_: Bench) -> Iterator[Tried]:
         again = formats.dump(found, format="aimem", embeddings=True)
         yield Tried(one["description"], json.loads(one["bundle"]), json.loads(again.data))
 
-
-# the HTTP profile
-
-
-@cache
-def _cases() -> dict[str, Case]:
-    return {case.name: case for case in cases(erase=True)}
-
-
-def _asked(*names: str) -> Check:
-    """Cases of `http`, asked of a server of this build."""
-    chosen = [_cases()[name] for name in names]
-
-    def check(bench: Bench) -> Iterator[Tried]:
-        for case in chosen:
-            try:
-                case.run(bench.probe)
-            except Mismatch as error:
-                yield Tried(case.name, error.expected, error.found)
-            else:
-                yield Tried(case.name, _AS_ASKED, _AS_ASKED)
-
-    return check
-
-
-_TOKENS = ("no token", "another scheme", "an empty token", "a token that nobody has")
-_HTTP: Final = (
-    (_producer, "http.export.401", "3.1", "Without a good token an export is answered 401",
-     [f"GET export with {name}" for name in _TOKENS] + ["GET stream without a token"], True),
-    (_producer, "http.export.403", "3.1", "Without the scope an export is answered 403",
-     ["GET export without the scope", "GET stream without the scope"], True),
-    (_producer, "http.export.200", "3.1", "An export is a bundle, as application/aimem-bundle+json",
-     ["GET export", "an export is a bundle, and its checksum right"], True),
-    (_producer, "http.export.scopes", "3.1", "scope and since choose what is exported",
-     ["GET export of DNA_ONLY", "GET export of SINCE", "SINCE has what was made then or later",
-      "DNA_ONLY has memory of the DNA class and pinned memory alone"], True),
-    (_producer, "http.export.422", "3.1", "What cannot be asked for is answered 422",
-     ["GET SINCE without since", "GET since is no time", "GET another scope",
-      "GET stream: since is no time"], False),
-    (_producer, "http.stream", "3.1", "The stream is an envelope, then records with their _kind",
-     ["the stream is an envelope, then a record a line"], True),
-    (_rule, "http.import.401", "3.2", "Without a good token an import is answered 401",
-     [f"POST import with {name}" for name in _TOKENS], True),
-    (_rule, "http.import.403", "3.2", "Without the scope an import is answered 403",
-     ["POST import without the scope"], False),
-    (_rule, "http.import.200", "3.2", "A bundle is answered 200, with a summary",
-     ["POST a bundle", "POST a bundle of version=1", "what was imported is exported"], True),
-    (_rule, "http.import.summary", "3.2", "The summary counts what is new and what was there",
-     ["the summary counts what is new", "importing again is counted as skipped"], False),
-    (_rule, "http.import.409", "2.8", "Another checksum is answered 409",
-     ["refuses checksum: of something else"], True),
-    (_rule, "http.import.422", "3.2", "A malformed bundle is answered 422",
-     ["POST an array", "POST no body", "POST no JSON", "POST UTF-16", "refuses version: 2",
-      "refuses producer: missing", "refuses chunks/2/id: no URN", "refuses edges/0/target_id: unknown"],
-     True),
-    (_rule, "http.import.nothing", "3.2", "Of a bundle that is refused nothing is kept",
-     ["of a bad bundle nothing is kept"], True),
-    (_rule, "http.import.again", "2.9", "Importing again over HTTP is a no-op",
-     ["importing again is a no-op"], True),
-    (_rule, "http.import.conflicts", "2.9", "Conflicts are told inside a 200, chunk by chunk",
-     ["another content at the same time is rejected", "a conflict does not hold up the other chunks",
-      "a conflict is told inside a 200, with its reason", "which fields were in conflict is told"],
-     False),
-    (_rule, "http.media", "3.2", "Other media types and codings are refused, or told apart",
-     ["POST a bundle as application/json", "POST version=2 of the media type",
-      "POST another media type", "POST gzip", "POST gzip that is none", "POST a byte order mark"],
-     False),
-    (_rule, "http.methods", "3.2", "Another method is answered 405", ["PUT another method"], False),
-    (_rule, "http.lines", "3.1", "A bundle by lines is imported, and one that was cut is not",
-     ["a bundle by lines is imported", "a bundle by lines that was cut is refused",
-      "POST by lines: no envelope"], False),
-    (_rule, "http.problems", "3.2", "Errors are problem details of RFC 7807",
-     ["errors are problem details"], False),
-    (_both, "http.round", "4", "An export posted back changes nothing",
-     ["an export imported again is a no-op"], True),
-    (_rule, "http.erase", "5.2", "What was erased over HTTP is gone, and stays gone",
-     ["what was erased is gone"], True),
-)  # fmt: skip
-for _table, _id, _section, _text, _names, _must in _HTTP:
-    _table.add(_id, _section, _text, _asked(*_names), must=_must)
 
 RULES: Final = [*_producer.rules, *_rule.rules, *_both.rules]

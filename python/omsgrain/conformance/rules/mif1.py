@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from omsgrain import formats
-from omsgrain.conformance.bench import Bench
-from omsgrain.conformance.edits import GONE, edited
-from omsgrain.conformance.rule import Table, Tried, refuses
-from omsgrain.conformance.rules.documents import MIF1, Case, case, judged, spelled
-from omsgrain.formats.mif1 import document, envelope
+from omsgrain.conformance.edits import GONE
+from omsgrain.conformance.rule import Table
+from omsgrain.conformance.rules.documents import MIF1, Case, case, judged
+from omsgrain.formats.mif1 import document
 
 __all__ = ["RULES", "judge"]
 
@@ -38,12 +31,15 @@ def _add(id: str, section: str, text: str, *cases: Case, must: bool = True) -> N
     _rule.add(id, section, text, judged(judge, MIF1, *cases), must=must)
 
 
+# fmt: off
 # §9: what an importer must do first
 _add("version.checked", "9", "mif_version is checked, and must be there",
-     case("/mif_version", GONE, "missing_field"), case("/mif_version", None, "unsupported_version"),
+     case("/mif_version", GONE, "missing_field"), case("/mif_version", None,
+                                                       "unsupported_version"),
      case("/mif_version", True, "unsupported_version"))
 _add("version.major", "9", "Another major version is refused",
-     *(case("/mif_version", text, "unsupported_version") for text in ("2.0", "10.0", "0.9", "1.x", 2.0)))
+     *(case("/mif_version", text, "unsupported_version") for text in ("2.0", "10.0", "0.9", "1.x",
+                                                                      2.0)))
 _add("version.minor", "9", "A later minor version is taken, and told",
      case("/mif_version", "1.3", "~later_version"))
 _add("unknown.ignored", "9", "Members that nobody knows are ignored, at every level",
@@ -61,7 +57,8 @@ _add("document.metadata", "7", "metadata, if it is there, is an object; it may b
      case("/metadata", GONE), case("/metadata", [], "~invalid_type"))
 _add("document.export", "2", "export is an object", case("/export", "x", "invalid_type"))
 _add("export.members", "2", "export has an id, created_at and user_id; else it is told",
-     *(case(f"/export/{name}", GONE, "~missing_field") for name in ("id", "created_at", "user_id")),
+     *(case(f"/export/{name}", GONE, "~missing_field") for name in ("id", "created_at",
+                                                                    "user_id")),
      must=False)
 _add("export.checksum", "2", "A checksum is sha256: and 64 hex digits; another is told",
      case("/export/checksum", "sha256:abcdef1234567890...", "~invalid_checksum"),
@@ -80,7 +77,8 @@ _add("memory.times", "3", "updated_at and accessed_at are times; others are told
      case(f"{M}/updated_at", "soon", "~invalid_timestamp"),
      case(f"{M}/accessed_at", "soon", "~invalid_timestamp"), must=False)
 _add("memory.access-count", "3", "access_count is an integer from 0",
-     case(f"{M}/access_count", True, "invalid_type"), case(f"{M}/access_count", "7", "invalid_type"),
+     case(f"{M}/access_count", True, "invalid_type"), case(f"{M}/access_count", "7",
+                                                           "invalid_type"),
      case(f"{M}/access_count", -1, "~out_of_range"))
 _add("memory.tags", "3", "tags is an array of strings",
      case(f"{M}/tags", "lmdb", "invalid_type"), case(f"{M}/tags/1", 7, "invalid_type"),
@@ -128,7 +126,8 @@ _add("todo.statuses", "4", "status: backlog, todo, in_progress, blocked, done, c
 _add("todo.priorities", "4", "priority: urgent, high, medium, low, none",
      *(case(f"{T}/priority", word) for word in "urgent high medium low none".split()),
      case(f"{T}/priority", "!!!", "~unknown_value"))
-_add("todo.project", "4", "A todo's project is an object", case(f"{T}/project", "Garden", "invalid_type"),
+_add("todo.project", "4", "A todo's project is an object", case(f"{T}/project", "Garden",
+                                                                "invalid_type"),
      case(f"{T}/project", GONE))
 # §5
 _add("graph.edges", "5", "edges is an array; each has source and target",
@@ -147,7 +146,8 @@ _add("graph.ends", "5", "An edge of what is not in the document is told",
 _add("graph.counts", "5", "Counts that are not so are told",
      case("/graph/edge_count", 7, "~count_differs"), must=False)
 # §6
-_add("redaction.span", "6.1", "A redaction's position is as long as what was there; else it is told",
+_add("redaction.span", "6.1",
+     "A redaction's position is as long as what was there; else it is told",
      case("/memories/1/redactions/0/position", [11, 44],
           "~redaction_span"), case("/memories/1/redactions", {}, "invalid_type"), must=False)
 _add("consent.kinds", "6.3", "A consent says who, what for, how long, and whether it is shared",
@@ -159,113 +159,4 @@ _add("consent.kinds", "6.3", "A consent says who, what for, how long, and whethe
 _add("metadata.counts", "7", "Totals that are not so are told",
      case("/metadata/total_memories", 7, "~count_differs"),
      case("/metadata/total_todos", 7, "~count_differs"), must=False)
-
-
-# layouts
-
-
-@_rule("layouts", "1", "The same document in JSON, YAML and JSON lines, each read and written")
-def _layouts(_: Bench) -> Iterator[Tried]:
-    found = formats.load(spelled(MIF1))
-    for layout in ("json", "yaml", "jsonl"):
-        written = formats.dump(found, format="mif1", layout=layout).data
-        again = formats.dump(formats.load(written), format="mif1", layout="json").data
-        yield Tried(layout, MIF1, json.loads(again))
-
-
-@_rule("layout.yaml", "1", "YAML by hand is read: words such as no and times are texts there")
-def _yaml(_: Bench) -> Iterator[Tried]:
-    text = (b"mif_version: '1.0'\nexport: {id: exp_a1, created_at: 2026-02-03T10:45:00Z, user_id: no}\n"
-            b"memories:\n- id: mem_a1\n  content: yes\n  type: Learning\n"
-            b"  created_at: 2026-02-02T14:30:00Z\n")  # fmt: skip
-    again = formats.dump(formats.load(text, format="mif1"), format="mif1", layout="json").data
-    found = json.loads(again)
-    yield Tried("user_id: no", "no", found["export"]["user_id"])
-    yield Tried("content: yes", "yes", found["memories"][0]["content"])
-    yield Tried("a time", "2026-02-02T14:30:00Z", found["memories"][0]["created_at"])
-
-
-@_rule("layout.yaml.bombs", "1", "YAML with aliases that multiply is refused", must=False)
-def _bomb(_: Bench) -> Iterator[Tried]:
-    lines = ["mif_version: '1.0'", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    found = judge("\n".join(lines).encode())
-    yield Tried("nine to the twelfth texts", True, bool(found) and not found[0].startswith("~"))
-
-
-@_rule("layout.lines", "1", "JSON lines: a header, records, a footer whose absence tells of a cut")
-def _lines(_: Bench) -> Iterator[Tried]:
-    written = formats.dump(formats.load(spelled(MIF1)), format="mif1", layout="jsonl").data
-    lines = written.splitlines(keepends=True)
-    kinds = [json.loads(line)["type"] for line in lines]
-    yield Tried("the first and the last line", ("header", "footer"), (kinds[0], kinds[-1]))
-    yield Tried("without the last", ["no_footer"],
-                [said.split()[0] for said in judge(b"".join(lines[:-1]))][:1])
-    left = b"".join([*lines[:1], *lines[2:]])
-    yield Tried("a record left out", True, judge(left)[0].split()[0] in (
-        "count_mismatch", "checksum_mismatch"))
-
-
-@_rule("round", "2", "A document comes back from its grains equal, with the order of its keys")
-def _round(_: Bench) -> Iterator[Tried]:
-    for what, whole in (("all that the SEP draws", MIF1),
-                        ("unknown members and nulls",
-                         edited(MIF1, {"/x_new": [None, 1.0, {}], f"{M}/x_new": "e\u0301"}))):
-        again = formats.dump(formats.load(spelled(whole)), format="mif1").data
-        yield Tried(what, json.dumps(whole), json.dumps(json.loads(again)))
-
-
-# §6.2
-
-_CHEAP: Final = envelope.Kdf(bytes(range(16)), memory_kib=64, iterations=1, parallelism=1)
-
-
-def _sealed(**edits: Any) -> bytes:
-    made = envelope.seal_document(spelled(MIF1), "a garden at dusk", kdf=_CHEAP)
-    return spelled(edited(json.loads(made), {f"/encryption/{n}": v for n, v in edits.items()}))
-
-
-@_rule("encryption.members", "6.2", "AES-256-GCM with Argon2id: payload, iv and tag in base64")
-def _members(_: Bench) -> Iterator[Tried]:
-    found = json.loads(_sealed())["encryption"]
-    yield Tried("algorithm", "aes-256-gcm", found["algorithm"])
-    yield Tried("key_derivation", "argon2id", found["key_derivation"])
-    sizes = tuple(len(base64.b64decode(found[name])) for name in ("iv", "auth_tag"))
-    yield Tried("bytes of iv and auth_tag", (12, 16), sizes)
-    yield Tried("bytes of the payload", len(spelled(MIF1)),
-                len(base64.b64decode(found["encrypted_payload"])))
-
-
-@_rule("encryption.key", "6.2", "A document under a key is opened by AES-256-GCM of others")
-def _by_others(_: Bench) -> Iterator[Tried]:
-    whole = json.loads(envelope.seal_document(spelled(MIF1), key=bytes(32)))
-    part = {name: base64.b64decode(whole["encryption"].pop(name))
-            for name in ("encrypted_payload", "auth_tag")}
-    aad = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
-    plain = AESGCM(bytes(32)).decrypt(
-        base64.b64decode(whole["encryption"]["iv"]), b"".join(part.values()), aad
-    )
-    yield Tried("opened with the envelope as additional data", spelled(MIF1), plain)
-
-
-@_rule("encryption.opened", "6.2", "The right passphrase opens it, and no other")
-def _passphrase(_: Bench) -> Iterator[Tried]:
-    sealed = _sealed()
-    yield Tried("the right one", spelled(MIF1), envelope.open_document(sealed, "a garden at dusk"))
-    yield refuses("another", "ERR_KEY", lambda: envelope.open_document(sealed, "a garden at dawn"))
-    yield Tried("none: it is told to be sealed", ["encrypted"],
-                [said.split()[0] for said in judge(sealed)][:1])
-
-
-@_rule("encryption.changed", "6.2", "What was changed does not open")
-def _changed(_: Bench) -> Iterator[Tried]:
-    zeros = base64.b64encode(bytes(16)).decode()
-    for what, edits, by in (("another tag", {"auth_tag": zeros}, "ERR_KEY"),
-                            ("another algorithm", {"algorithm": "aes-128-gcm"}, "unknown_algorithm"),
-                            ("an iv of 16 bytes", {"iv": zeros}, "invalid_encryption"),
-                            ("no payload", {"encrypted_payload": GONE}, "invalid_encryption"),
-                            ("no parameters", {"kdf_params": GONE}, "kdf_missing"),
-                            ("64 GiB of memory asked for", {"kdf_params/memory_kib": 64 << 20},
-                             "kdf_too_costly")):
-        yield refuses(what, by, lambda e=edits: envelope.open_document(  # type: ignore[misc]
-            _sealed(**e), "a garden at dusk"))
+# fmt: on

