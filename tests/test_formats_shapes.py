@@ -16,7 +16,7 @@ import mif2_documents
 from edits import damaged
 from mif2_documents import spelled
 from omsgrain import _core
-from omsgrain.conformance import sample
+from omsgrain.conformance.http import sample
 from omsgrain.formats.aimem import bundle
 from omsgrain.formats.aimem.check import Checker as AimemChecker
 from omsgrain.formats.mif1 import document as mif1

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from omsgrain.conformance.faults import Basis
-from omsgrain.conformance.sample import GONE
+from omsgrain.conformance.edits import GONE
+from omsgrain.conformance.http.faults import Basis
 
 __all__ = ["GOODS", "Good"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from omsgrain.conformance.sample import GONE
+from omsgrain.conformance.edits import GONE
 
 __all__ = ["FAULTS", "TEXTS", "Basis", "Fault", "TextFault"]
 

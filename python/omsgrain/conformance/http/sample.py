@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle that holds a bit of everything, and how it is changed.
-
-A change is data: a JSON pointer, and the value that is to stand there. ``/-`` adds to an array.
-"""
+"""A bundle that holds a bit of everything."""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
 from omsgrain.formats.aimem import checksum
 
 __all__ = [
-    "GONE",
     "PRODUCER",
     "TENANT",
     "bundle",
     "chunk",
-    "edited",
     "renamed",
     "sealed",
     "spelled",
 ]
 
-GONE: Final = "\x00gone"
-"""As a value of a change: take it away."""
 PRODUCER: Final = "probe"
 TENANT: Final = "11111111-1111-4111-8111-111111111111"
 
@@ -84,30 +75,6 @@ def bundle() -> Document:
         "entities": [{"id": urn + "e1", "name": "Ada", "kind": "person", "created_at": time}],
         "chunk_entities": [{"chunk_id": urn + "c2", "entity_id": urn + "e1"}],
     }
-
-
-def edited(document: Document, edits: Mapping[str, Any]) -> Document:
-    """The document with other values at some pointers.
-
-    Raises:
-        KeyError: a pointer leads nowhere.
-    """
-    document = copy.deepcopy(document)
-    for pointer, value in edits.items():
-        *path, last = pointer.split("/")[1:]
-        inner: Any = document
-        for step in path:
-            inner = inner[int(step)] if isinstance(inner, list) else inner[step]
-        if isinstance(inner, list):
-            if last == "-":
-                inner.append(value)
-            else:
-                inner[int(last)] = value
-        elif value == GONE:
-            del inner[last]
-        else:
-            inner[last] = value
-    return document
 
 
 def renamed(document: Document, producer: str) -> Document:

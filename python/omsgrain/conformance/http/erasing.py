@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from omsgrain.conformance.probe import EXPORT, Probe, expect, must
-from omsgrain.conformance.sample import bundle
+from omsgrain.conformance.http.probe import EXPORT, Probe, expect, must
+from omsgrain.conformance.http.sample import bundle
 
 __all__ = ["erased"]
 

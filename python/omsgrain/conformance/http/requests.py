@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from omsgrain.conformance.faults import Basis
-from omsgrain.conformance.probe import BUNDLE, EXPORT, IMPORT, LINES, STREAM
+from omsgrain.conformance.http.faults import Basis
+from omsgrain.conformance.http.probe import BUNDLE, EXPORT, IMPORT, LINES, STREAM
 
 __all__ = ["REQUESTS", "Body", "Request"]
 

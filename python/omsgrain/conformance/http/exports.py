@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from omsgrain.conformance.probe import (
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.probe import (
     BUNDLE,
     EXPORT,
     LINES,
@@ -17,8 +18,8 @@ from omsgrain.conformance.probe import (
     fail,
     must,
 )
-from omsgrain.conformance.sample import bundle, edited, sealed, spelled
-from omsgrain.conformance.story import Document, Flow, Gathering, chunks_of, kept_of
+from omsgrain.conformance.http.sample import bundle, sealed, spelled
+from omsgrain.conformance.http.story import Document, Flow, Gathering, chunks_of, kept_of
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from omsgrain.conformance import again, exports
-from omsgrain.conformance.story import Flow
+from omsgrain.conformance.http import again, exports
+from omsgrain.conformance.http.story import Flow
 
 __all__ = ["FLOWS", "Flow"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from omsgrain.conformance import Outcome, Tokens, cases, run
+from omsgrain.conformance.http import Outcome, Tokens, cases, run
 from omsgrain.errors import SchemaError, UnsupportedError
 
 __all__ = ["aimem"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from omsgrain.conformance.faults import Basis
-from omsgrain.conformance.probe import Mismatch, Probe, as_kind, must
-from omsgrain.conformance.sample import bundle, chunk, edited
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.faults import Basis
+from omsgrain.conformance.http.probe import Mismatch, Probe, as_kind, must
+from omsgrain.conformance.http.sample import bundle, chunk
 from omsgrain.formats.aimem.fields import ARRAYS
 
 __all__ = [

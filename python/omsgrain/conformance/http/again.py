@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from omsgrain.conformance.probe import Probe, expect, must
-from omsgrain.conformance.sample import bundle, edited, sealed
-from omsgrain.conformance.story import (
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.probe import Probe, expect, must
+from omsgrain.conformance.http.sample import bundle, sealed
+from omsgrain.conformance.http.story import (
     Flow,
     Gathering,
     content_of,
