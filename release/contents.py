@@ -2,7 +2,7 @@
 """What is in a wheel and an sdist, and what must not be. Run by ``make dist``.
 
 What has to be in them is taken from the tree, so a new file cannot be forgotten: the wheel has the
-package, the sdist has that and what the core is built from.
+package, the sdist has that and the crates. Tests and vectors come with the tree alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[1]
 #: Beside the package and the crates, what an sdist has.
 TOP = {"Cargo.lock", "Cargo.toml", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 CRATES = ("rust/core/", "rust/py/")
-#: A crate's own tests and examples are not needed to build it.
-ASIDE = ("rust/core/tests/", "rust/core/examples/")
 PACKAGE = "python/"
 
 
@@ -47,11 +45,7 @@ def faults_of_wheel(names: set[str], tree: set[str]) -> Iterator[str]:
 
 def faults_of_sdist(names: set[str], tree: set[str]) -> Iterator[str]:
     """What is wrong with the names in an sdist, without the directory that all are in."""
-    wanted = {
-        name
-        for name in tree
-        if name.startswith((PACKAGE, *CRATES)) and not name.startswith(ASIDE)
-    }
+    wanted = {name for name in tree if name.startswith((PACKAGE, *CRATES))}
     for name in sorted((wanted | TOP) - names):
         yield f"missing: {name}"
     for name in sorted(names - wanted - TOP):

@@ -25,7 +25,9 @@ def crates(wheel: Path) -> bytes:
     """The list that is in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (
-            name for name in archive.namelist() if name.endswith(".dist-info/sboms/omsgrain-py.cyclonedx.json")
+            name
+            for name in archive.namelist()
+            if name.endswith(".dist-info/sboms/omsgrain-py.cyclonedx.json")
         )
         return archive.read(name)
 

@@ -57,7 +57,9 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
     "mqtt": (_text("import omsgrain.services.bridge.mqtt"),),
     "nats": (_text("import omsgrain.services.bridge.nats"),),
     "postgres": (_verb("stats", f"postgresql://nobody@{NOWHERE}/none", code=STORE),),
-    "privacy": (_text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),),
+    "privacy": (
+        _text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),
+    ),
     "search": (_text("from omsgrain.search import graph; assert graph.library()"),),
     "server": (_text("import omsgrain.services.http.server"),),
     "web": (_verb("sync", "m.omsg", f"http://{NOWHERE}", code=STORE),),
@@ -68,7 +70,10 @@ ALONE: tuple[tuple[str, ...], ...] = (
     ("-m", "omsgrain", "demo"),
     ("-m", "omsgrain", "ingest", "m.omsg", "examples/mission.jsonl"),
     ("-m", "omsgrain", "verify", "m.omsg"),
-    ("-c", "import omsgrain, pathlib as p; assert p.Path(omsgrain.__file__, '../py.typed').resolve().exists()"),
+    (
+        "-c",
+        "from importlib.resources import files; assert (files('omsgrain') / 'py.typed').is_file()",
+    ),
 )
 
 
