@@ -1,13 +1,25 @@
 # One .venv and one Cargo target folder behind every target. CI calls these and nothing else.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+ifeq ($(OS),Windows_NT)
+SCRIPTS := Scripts
+SEPARATOR := ;
+else
+SCRIPTS := bin
+SEPARATOR := :
+endif
+BIN := $(VENV)/$(SCRIPTS)
 BUILT := $(VENV)/.built
+# What tests run with, by hash. `make build LOCK=` takes the newest that pyproject.toml allows.
+LOCK := requirements/test.txt
+# Tools that look at what we depend on have an environment of their own.
+AUDIT := target/audit
+PIP := pip install -q --disable-pip-version-check
 # The build backend finds maturin by PATH.
-export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz sanitize vectors docs build clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz sanitize vectors docs build wheel dist trial sbom audit lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -32,7 +44,7 @@ check: build ## format, lints, types, stubs, layers, file lengths, generated doc
 	cargo clippy --release --locked -p omsgrain-core --no-default-features -q -- -D warnings
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
-	$(BIN)/mypy python/omsgrain tests benches
+	$(BIN)/mypy python/omsgrain tests benches release
 	$(BIN)/python -m mypy.stubtest omsgrain._core --mypy-config-file pyproject.toml
 	$(BIN)/python tests/layers.py
 	$(BIN)/python tests/lengths.py
@@ -45,7 +57,7 @@ fmt: build ## format everything
 	$(BIN)/ruff check -q --fix .
 
 bench: build ## measure against peers; writes benches/results
-	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[bench]'
+	$(BIN)/$(PIP) --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benches
 
 small: build ## a core built for size, beside the usual one, and what both cost
@@ -73,11 +85,43 @@ docs: build ## the generated pages
 
 build: $(BUILT)
 
-$(BUILT): pyproject.toml $(RUST)
+$(BUILT): pyproject.toml $(LOCK) $(RUST)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
-	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]'
+	$(BIN)/$(PIP) $(if $(LOCK),--require-hashes -r $(LOCK),'maturin>=1.9,<2')
+	$(BIN)/$(PIP) --no-build-isolation -e $(if $(LOCK),. --no-deps,'.[test]')
 	touch $@
 
+wheel: build ## the wheel of this machine; TARGET=aarch64-unknown-linux-gnu is cross-compiled with zig
+	$(if $(TARGET),$(BIN)/$(PIP) ziglang)
+	$(BIN)/maturin build --release --out dist $(if $(TARGET),--target $(TARGET) --zig)
+
+dist: wheel ## wheel and sdist, and what must be in them or must not
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/python -m release.contents dist
+
+trial: dist ## both as a stranger meets them: installed elsewhere, each extra alone; needs a network
+	$(BIN)/python -m release.trial dist
+
+sbom: wheel $(AUDIT)/.made ## lists for machines, CycloneDX: of crates as in the wheel, and of packages
+	PATH="$(CURDIR)/$(AUDIT)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.sbom dist
+
+audit: build $(AUDIT)/.made ## known flaws, licences, sources of what we depend on; 3: not all was seen
+	PATH="$(CURDIR)/$(AUDIT)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.audit
+
+lock: $(AUDIT)/.made ## lock the packages anew; UPGRADE=1 takes the newest ones
+	for extra in all test; do $(AUDIT)/$(SCRIPTS)/uv pip compile pyproject.toml --extra $$extra $(LOCKING) \
+		-o requirements/$$extra.txt || exit 1; done
+	$(AUDIT)/$(SCRIPTS)/uv pip compile --group audit $(LOCKING) -o requirements/audit.txt
+
+LOCKING := -q --universal --python-version 3.10 --generate-hashes --no-header $(if $(UPGRADE),--upgrade)
+
+$(AUDIT)/.made: requirements/audit.txt
+	test -x $(AUDIT)/$(SCRIPTS)/python || $(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/$(SCRIPTS)/$(PIP) --require-hashes -r requirements/audit.txt
+	touch $@
+
+release-notes: ## what the changelog says of the version; TAG=v1.2.3 compares the tag too
+	@$(PYTHON) -m release.notes $(TAG)
+
 clean:
-	rm -rf $(VENV) target python/omsgrain/*.so
+	rm -rf $(VENV) target dist python/omsgrain/*.so

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("rust", "python", "tests", "benches", "docs", "test_vectors")
+ROOMS = ("rust", "python", "tests", "benches", "docs", "release", "test_vectors")
 WARN, LIMIT = 300, 500
 
 

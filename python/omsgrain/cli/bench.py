@@ -69,10 +69,11 @@ def _show(found: Bench) -> None:
     for name, times in found.read.items():
         click.echo(f"{name:<16}{times.p50 * 1e6:>9,.0f} us{times.p95 * 1e6:>9,.0f} us")
     click.echo()
+    memory = found.memory_bytes
     for name, text in (
         ("a grain", f"{found.blob_bytes:,.0f} bytes"),
         ("with its index", f"{found.store_bytes:,.0f} bytes"),
-        ("memory", f"{found.memory_bytes / 1e6:,.1f} MB"),
+        ("memory", "unknown" if memory is None else f"{memory / 1e6:,.1f} MB"),
         ("a sync", f"{found.sync * 1e3:.2f} ms"),
     ):
         click.echo(f"{name:<16}{text:>18}")

@@ -76,7 +76,7 @@ class Bench:
             for a rare word.
         blob_bytes: of a grain.
         store_bytes: of a grain with all its index rows, as files.
-        memory_bytes: of this process beside files; where the system does not say, at its peak.
+        memory_bytes: of this process beside files, or at its peak; None where nobody says.
         sync: seconds to have the disk take one page.
         advice: what follows.
     """
@@ -87,7 +87,7 @@ class Bench:
     read: dict[str, Times]
     blob_bytes: float
     store_bytes: float
-    memory_bytes: int
+    memory_bytes: int | None
     sync: float
     advice: Advice
 

@@ -176,8 +176,8 @@ class Reading:
         yield "search", lambda: store.search(f"{rng.randrange(self.count)}")
 
 
-def memory_used() -> int:
-    """Return the bytes of this process beside files; where nobody says, at its peak."""
+def memory_used() -> int | None:
+    """Return the bytes of this process beside files, or at its peak; None where nobody says."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
         return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10
@@ -186,4 +186,4 @@ def memory_used() -> int:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if os.uname().sysname == "Darwin" else peak << 10
-    return 0
+    return None

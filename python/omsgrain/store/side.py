@@ -23,6 +23,7 @@ _LAYOUT = struct.Struct(">4sQQ")
 _SUM = struct.Struct(">I")
 _MAGIC = b"omsh"
 _pwrite = getattr(os, "pwrite", None)  # one call of the system less, where there is one
+_NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class SideFile:
@@ -41,7 +42,7 @@ class SideFile:
         body += _SUM.pack(zlib.crc32(body))
         with self._lock:
             if self._fd is None:
-                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._fd = os.open(self._path, _NEW, 0o666)
             if _pwrite is not None:
                 _pwrite(self._fd, body, 0)
                 return

@@ -29,7 +29,7 @@ from omsgrain.crypto.keyring.index import Index
 from omsgrain.crypto.keyring.record import Record, Records, State, pack
 from omsgrain.crypto.keyring.ring import Ring
 from omsgrain.crypto.master import LocalMaster, Master, MasterKey, load_master, wrap
-from omsgrain.errors import ErasedError, KeyMissingError
+from omsgrain.errors import ErasedError, KeyMissingError, UnsupportedError
 
 __all__ = ["KeyRing", "KeyStats", "LocalMaster", "Master", "MasterKey", "UserKeys"]
 
@@ -308,7 +308,10 @@ class KeyRing(Ring):
 
         Raises:
             KeyMissingError: the master key is none, or does not unwrap what it wrapped.
+            UnsupportedError: on a system that cannot replace an open file.
         """
+        if os.name != "posix":
+            raise UnsupportedError("a new key file needs a system that can replace an open file")
         with self._changing() as file:
             secret = self._secret[:KEY] + os.urandom(KEY)
             wrapped = wrap(load_master(master), secret)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Final, NoReturn
 
 from omsgrain.errors import SchemaError, UnsupportedError
@@ -271,7 +271,7 @@ def _name_of(value: object, markdown: bool, used: set[str]) -> str:
 
 
 def _inside(name: str) -> PurePosixPath:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        raise SchemaError("a path leads out of the directory", field="/path")
-    return path
+    for path in (PurePosixPath(name), PurePath(name)):  # here it may have a drive, or backslashes
+        if path.anchor or ".." in path.parts or not path.parts or "\0" in name:
+            raise SchemaError("a path leads out of the directory", field="/path")
+    return PurePosixPath(name)

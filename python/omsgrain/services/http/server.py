@@ -146,7 +146,9 @@ def _bound(listening: Listening) -> Generator[socket.socket, None, None]:
     except OSError:
         raise StoreError("no such address to listen at") from None
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # On Windows another program could take an address away that is bound for reuse.
+        alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+        bound.setsockopt(socket.SOL_SOCKET, alone, 1)
         try:
             bound.bind(address)
             bound.listen(_BACKLOG)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wheel and an sdist as a stranger meets them. Run by ``make trial``.
+
+Each is installed into a new environment, and used in a directory that is not this tree. Then each
+extra is installed alone: what needs it must be refused without, by its code, and done with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from release.contents import ROOT, made
+
+STORE, USAGE, UNSUPPORTED = 60, 2, 71
+#: No server listens there, which is found out only by one who can speak to it.
+NOWHERE = "127.0.0.1:1"
+
+
+class Verb(NamedTuple):
+    """What an extra is for.
+
+    Attributes:
+        python: what ``python`` is called with.
+        code: how it ends with the extra.
+        without: how it ends where nothing is installed but omsgrain.
+    """
+
+    python: tuple[str, ...]
+    code: int = 0
+    without: int = UNSUPPORTED
+
+
+def _verb(*words: str, code: int = 0) -> Verb:
+    return Verb(("-m", "omsgrain", *words), code)
+
+
+def _text(text: str, code: int = 0) -> Verb:
+    """For what has no command that ends by itself; Python ends with 1 where it cannot import."""
+    return Verb(("-c", text), code, 1)
+
+
+EXTRAS: Mapping[str, tuple[Verb, ...]] = {
+    "arrow": (_verb("export", "m.omsg", "m.parquet"),),
+    "formats": (
+        _verb("ontology", "check", "examples/garden-notes.yaml"),
+        _text("import argon2, jsonschema_rs, re2"),
+    ),
+    "mcp": (_verb("mcp", "m.omsg", "--user", "ada"),),
+    "mqtt": (_text("import omsgrain.services.bridge.mqtt"),),
+    "nats": (_text("import omsgrain.services.bridge.nats"),),
+    "postgres": (_verb("stats", f"postgresql://nobody@{NOWHERE}/none", code=STORE),),
+    "privacy": (
+        _text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),
+    ),
+    "search": (_text("from omsgrain.search import graph; assert graph.library()"),),
+    "server": (_text("import omsgrain.services.http.server"),),
+    "web": (_verb("sync", "m.omsg", f"http://{NOWHERE}", code=STORE),),
+}
+#: With nothing but omsgrain. The first prints its version, which is that of the file.
+ALONE: tuple[tuple[str, ...], ...] = (
+    ("-m", "omsgrain", "--version"),
+    ("-m", "omsgrain", "demo"),
+    ("-m", "omsgrain", "ingest", "m.omsg", "examples/mission.jsonl"),
+    ("-m", "omsgrain", "verify", "m.omsg"),
+    (
+        "-c",
+        "from importlib.resources import files; assert (files('omsgrain') / 'py.typed').is_file()",
+    ),
+)
+
+
+class Place:
+    """A new environment, and a directory to work in.
+
+    Args:
+        folder: an empty directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.work = folder / "work"
+        self.work.mkdir()
+        shutil.copytree(ROOT / "examples", self.work / "examples")
+        venv.create(folder / "venv", with_pip=True)
+        scripts = "Scripts" if os.name == "nt" else "bin"
+        self._python = folder / "venv" / scripts / "python"
+        # Nothing of the tree that this runs in may help.
+        self._environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+        }
+
+    def call(self, *words: str) -> tuple[int, str]:
+        """Run Python. Returns how it ended, and what it said."""
+        done = subprocess.run(
+            [str(self._python), *words],
+            cwd=self.work,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        return done.returncode, done.stdout
+
+    def expect(self, code: int, *words: str) -> None:
+        """Run Python, and see that it ends so."""
+        found, said = self.call(*words)
+        if found != code:
+            sys.exit(f"{' '.join(words)}: ended with {found} and not {code}\n{said}")
+
+    def install(self, what: str) -> None:
+        """Install a file with what it needs, and see that all of it fits together."""
+        self.expect(0, "-m", "pip", "install", "-q", "--disable-pip-version-check", what)
+        self.expect(0, "-m", "pip", "check")
+
+
+def try_alone(path: Path) -> None:
+    """Install a wheel or an sdist by itself and use it; what needs an extra is refused."""
+    with tempfile.TemporaryDirectory(prefix="omsgrain-trial-") as folder:
+        place = Place(Path(folder))
+        place.install(str(path))
+        for words in ALONE:
+            place.expect(0, *words)
+        version = place.call(*ALONE[0])[1].split()[-1]
+        if f"omsgrain-{version}" not in path.name:
+            sys.exit(f"{path.name}: it says that it is {version}")
+        for verbs in EXTRAS.values():
+            for verb in verbs:
+                place.expect(verb.without, *verb.python)
+
+
+def try_extra(wheel: Path, extra: str) -> None:
+    """Install a wheel with one extra, and do what that is for."""
+    with tempfile.TemporaryDirectory(prefix="omsgrain-trial-") as folder:
+        place = Place(Path(folder))
+        place.install(f"{wheel}[{extra}]")
+        place.expect(0, "-m", "omsgrain", "ingest", "m.omsg", "examples/mission.jsonl")
+        for verb in EXTRAS[extra]:
+            place.expect(verb.code, *verb.python)
+
+
+def main(dist: Path, *extras: str) -> None:
+    """Try all that is in a directory, or a few extras."""
+    paths = [path.resolve() for path in made(dist)]
+    if not extras:
+        for path in paths:
+            try_alone(path)
+            print(f"{path.name}: installed alone, and used")
+    for extra in extras or EXTRAS:
+        try_extra(paths[0], extra)
+        print(f"{paths[0].name}[{extra}]: installed alone, and used")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
