@@ -180,6 +180,24 @@ def test_long_names_are_written_again(shell: Shell, notes: Path, tmp_path: Path)
 # -- one file -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["x.jsonld", "x.mif.jsonld", "x.json"])
+def test_a_file_that_is_called_json_is_json(shell: Shell, tmp_path: Path, name: str) -> None:
+    one, other = json.loads(memory("a")), json.loads(memory("b"))
+    sources = {"a.memory.md": NOTE.encode(), "a.mif.ndjson": memory("a") + b"\n" + memory("b"),
+               "c.jsonld": spelled([one, other])}  # fmt: skip
+    made = []
+    for source, data in sources.items():
+        (tmp_path / source).write_bytes(data)
+        command = ("--format", "mif-ld", "--replace")
+        assert shell("convert", tmp_path / source, tmp_path / name, *command) == 0, shell.err
+        made.append(json.loads((tmp_path / name).read_bytes()))
+    alone, corpus, array = made
+    assert (alone["@id"], array) == ("urn:mif:garden", [one, other])
+    assert [record["payload"] for record in corpus["records"]] == [one, other]
+    assert shell("convert", tmp_path / "c.jsonld", tmp_path / "x.memory.json") > 2
+    assert b"one memory in a file" in shell.err
+
+
 def test_lines_whose_first_one_is_broken_are_lines(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "x.ndjson"
     file.write_bytes(b'{"@id": \n' + memory("a") + b"\n" + memory("b", created="x") + b"\n")

@@ -232,7 +232,7 @@ def _summed(
         total += verdict.total + len(verdict.dropped)
         errors += _at(line, (*verdict.findings, *verdict.dropped))
         told += _at(line, verdict.warnings)
-    errors.sort(key=lambda one: one.line or 0)
+    errors.sort(key=place_of)
     code = FormatError.exit_code if errors else 0
     most = tuple(errors[:MOST]), total, tuple(told[:MOST])
     return Checked(str(file), FORMAT, documents, *most, code)

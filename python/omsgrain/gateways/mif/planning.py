@@ -70,10 +70,17 @@ class Plan(NamedTuple):
 
 
 class _Coming(NamedTuple):
-    """A record that this batch puts."""
+    """A record that this batch puts.
+
+    Attributes:
+        plan: what is to be done with it.
+        address: that of its grain.
+        older: those of the records of its id that this batch puts before it.
+    """
 
     plan: Plan
     address: str
+    older: frozenset[str] = frozenset()
 
 
 class Planner:
@@ -118,7 +125,9 @@ class Planner:
             else:
                 plan = self._one(snapshot, one, there)._replace(seen=seen)
             if plan.is_put and one.id:
-                coming[one.kind, one.id] = _Coming(plan, one.grain.address)
+                before = coming.get((one.kind, one.id))
+                older = before.older | {before.address} if before else frozenset[str]()
+                coming[one.kind, one.id] = _Coming(plan, one.grain.address, older)
             plans.append(plan)
         return plans
 
@@ -186,7 +195,8 @@ class Planner:
             return Plan(one, _UNCHANGED, stored=before.address)
         state: Own = "fields" if one.hash and one.hash == before.plan.one.hash else "text"
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
-        if any(_plain(found.grain) == one.grain.address for found in own):
+        here = one.grain.address in before.older
+        if here or any(_plain(found.grain) == one.grain.address for found in own):
             # It was here before, and what this batch puts is newer.
             return Plan(
                 one, decide(self._terms.strategy, "older", False), stored=one.grain.address
