@@ -41,18 +41,17 @@ def validate(
     Of a directory, the files that are called as those of memories are.
 
     Each defect is told once, with a code that does not change. In mode lenient, a citation that
-    cannot be mended is an error, and the memory stands without it.
+    cannot be mended is an error, and the memory stands without it. Mode extra also compares the
+    times of memories in all FILEs with one another.
 
     The exit code is that of the first file with an error; one that is nothing known is one.
     """
     from omsgrain.ops.validate import files_of
-    from omsgrain.ops.validate import validate as validate_file
+    from omsgrain.ops.validate import validate as validate_files
 
-    found, listed = [], list(files_of(files))
+    listed = list(files_of(files))
     with output.progress(len(listed), "files", as_json or quiet) as advance:
-        for file in listed:
-            found.append(validate_file(file, strict_published=published, **given))
-            advance(1)
+        found = validate_files(listed, strict_published=published, advance=advance, **given)
     if as_json:
         output.emit({"files": [one.to_dict() for one in found]})
     else:

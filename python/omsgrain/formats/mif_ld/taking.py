@@ -89,7 +89,11 @@ def in_order(files: Iterable[Taken]) -> list[Problem]:
     Args:
         files: as they were judged; each is looked at beside all others.
     """
-    placed = (pair for file in files for pair in zip(file.places, file.values, strict=True))
+    placed = (
+        (place, extra.dated(value))
+        for file in files
+        for place, value in zip(file.places, file.values, strict=True)
+    )
     return [_placed([one], *place)[0] for place, one in extra.order(placed)]
 
 
