@@ -113,13 +113,11 @@ def _some(
         said = with_vector(one.record, one.address, found.format, found.vectors, options)
         if name in made and _alike(record, said, found.format):
             still[name] = one.address
-    # A grain can make several records: a memory, and its edges. It is what all of them say.
-    changed = {address for name, (_, address) in made.items() if name not in still}
+    # What is not in the document any more does not come back: of a memory and the edges that are
+    # made of it all must be. Where nothing is missing, the document that they were of does too.
+    gone = {address for name, (_, address) in made.items() if name not in still}
     instead = {still[name]: address for name, (_, address) in made.items()
-               if address not in changed}  # fmt: skip
-    # What is not in the document any more does not come back. Where nothing is missing, the
-    # document that they were of does.
-    gone = {address for _, address in made.values()} - {*instead.values()}
+               if address not in gone}  # fmt: skip
     whole = not gone
     if not instead and not whole:
         return found
