@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from mif_ld_documents import MINIMAL, MINIMAL_1X, ONTOLOGY, spelled
+from mif_ld_documents import (
+    CITATION,
+    CONTEXT,
+    MINIMAL,
+    MINIMAL_1X,
+    ONTOLOGY,
+    PERSON,
+    spelled,
+)
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Loss
@@ -175,6 +183,25 @@ def test_long_names_are_written_again(shell: Shell, notes: Path, tmp_path: Path)
     assert shell("convert", notes, tmp_path / "x.mg") == 0
     assert shell("convert", tmp_path / "x.mg", tmp_path / "again", "--layout", "directory") == 0
     assert json.loads((tmp_path / "again" / name).read_bytes())["content"] == "a"
+
+
+def test_what_is_no_memory_stays_what_it_is_in_a_corpus(shell: Shell, notes: Path) -> None:
+    record = {"kind": "document", "@id": "urn:x", "payload": {"x": 1}}
+    whole = {"@context": CONTEXT, "@type": "MemoryCorpus", "records": [record]}
+    others = {"b.jsonld": whole, "c.jsonld": CITATION, "d.jsonld": PERSON, "e.jsonld": ONTOLOGY}
+    for name, one in others.items():
+        (notes / name).write_bytes(spelled(one))
+    (notes / "a.jsonld").write_bytes(memory("a"))
+    assert shell("convert", notes, notes / "x.jsonld") == 0, shell.err
+    made = json.loads((notes / "x.jsonld").read_bytes())["records"]
+    assert [one["kind"] for one in made] == [
+        "memory", "document", "citation", "entity-reference", "ontology"
+    ]  # fmt: skip
+    assert made[1:3] == [record, {"kind": "citation", "payload": CITATION}]
+    assert shell("validate", notes / "x.jsonld") == 0
+    assert shell("convert", notes / "x.jsonld", notes / "again", "--layout", "markdown") == 0
+    assert shell("validate", notes / "again") == 0
+    assert len(load_directory(notes / "again").problems) == 0
 
 
 # -- one file -------------------------------------------------------------------------------------
