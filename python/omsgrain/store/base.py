@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
+from itertools import islice
 from typing import (
     TYPE_CHECKING,
     Literal,
@@ -58,6 +59,7 @@ __all__ = [
     "Which",
     "Writer",
     "damaged",
+    "dropped",
     "entries",
     "misplaced",
     "pages",
@@ -280,6 +282,19 @@ class Writer(Reader, Protocol):
         """
         ...
 
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows of a table of life STATE or BLIND whose keys begin with a prefix.
+
+        Args:
+            table: the table.
+            prefix: what their keys begin with.
+            most: so many at the most.
+
+        Returns:
+            How many there were.
+        """
+        ...
+
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain.
 
@@ -367,6 +382,14 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
         ...
+
+
+def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
+    """Delete rows one by one, as ``drop_rows`` says."""
+    rows = list(islice(writer.rows(table, prefix=prefix), most))
+    for key, _ in rows:
+        writer.set_row(table, key, None)
+    return len(rows)
 
 
 def stored(blob: bytes) -> Grain:

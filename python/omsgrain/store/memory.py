@@ -26,6 +26,7 @@ from omsgrain.store.base import (
     StoreStats,
     Which,
     Writer,
+    dropped,
     pages,
     placed,
     stored,
@@ -310,6 +311,9 @@ class _MemoryWriter(_MemoryReader):
                 self._set(BLOBS, key, bytes(blob))
                 self._set(ADDRESSES, digest, key)
         return flags
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        return dropped(self, table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         key = self._next()

@@ -327,6 +327,11 @@ class SealedWriter(SealedReader):
         self._lists.clear()
         self.inner.set_rows(table, rows)
 
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows whose keys begin with a prefix."""
+        self._lists.clear()
+        return self.inner.drop_rows(table, prefix, most)
+
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain."""
         return self.inner.event(kind, seq, digest)

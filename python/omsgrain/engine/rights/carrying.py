@@ -21,7 +21,7 @@ from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
 from omsgrain.store import due, tombstones
 from omsgrain.store.base import Writer
-from omsgrain.store.tables import DUE, KEYED
+from omsgrain.store.tables import DUE, KEYED, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import UserKeys
@@ -90,9 +90,8 @@ class Carrying(Running, Care):
             work: does it for some of its grains in a transaction, and counts them.
         """
         for table in unkeying.TABLES:
-            while self._store.write(
-                partial(unkeying.drop_rows, table=table, number=number, most=_ROWS)
-            ):
+            drop = partial(_drop_rows, table=table, number=number)
+            while self._store.write(drop) == _ROWS:
                 pass
         count, after = 0, None
         while True:
@@ -255,6 +254,10 @@ class Carrying(Running, Care):
         with self._store.read() as reader:
             entries = (entry for entry in due.due(reader) if entry.kind == SCRUB)
             return next((entry.deadline for entry in entries), None)
+
+
+def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:
+    return writer.drop_rows(table, number, _ROWS)
 
 
 def _pages(found: Iterable[Found], most: int) -> Iterator[list[Found]]:

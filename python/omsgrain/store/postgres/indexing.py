@@ -120,11 +120,16 @@ class IndexWriter(PostgresReader):
         return rows
 
     def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Delete index rows, in whichever state they are."""
-        number = self.store_id
-        params = [(number, key, was, place) for key, place in rows for was in (False, True)]
+        """Delete index rows, in whichever state they are: most are current."""
+        found: list[Row] = []
+        for past in (False, True):
+            found += self._each(
+                sql.DROP_TERM, [(self.store_id, key, past, place) for key, place in rows]
+            )
+            met = {(key, place) for key, _, place in found}
+            rows = [row for row in rows if row not in met]
         changes: dict[bytes, tuple[int, int]] = {}
-        for key, past in self._each(sql.DROP_TERM, params):
+        for key, past, _ in found:
             current, before = changes.get(key, (0, 0))
             changes[key] = (current, before - 1) if past else (current - 1, before)
         for statement, given in self._recounted(changes):

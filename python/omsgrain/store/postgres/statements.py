@@ -227,7 +227,7 @@ MOVE_TERM = (
 )
 DROP_TERM = (
     f"DELETE FROM {SCHEMA}.terms WHERE store_id = %b AND key = %b AND past = %b AND place = %b "
-    "RETURNING key, past"
+    "RETURNING key, past, place"
 )
 TERMS_BY_NUMBER = (
     f"SELECT key, place FROM {SCHEMA}.terms WHERE store_id = %b AND substring(place from 13) = %b"
@@ -261,6 +261,17 @@ def set_rows(table: Table) -> str:
 def drop_row(table: Table) -> str:
     """Delete a key."""
     return f"DELETE FROM {name_of(table)} WHERE store_id = %b AND key = %b"
+
+
+@cache
+def drop_rows(table: Table) -> str:
+    """Delete the rows from a key on, below another one, so many at the most; tell how many."""
+    name = name_of(table)
+    return (
+        f"WITH d AS (DELETE FROM {name} WHERE store_id = %b AND key >= %b AND key < coalesce(("
+        f"SELECT key FROM {name} WHERE store_id = %b AND key >= %b AND key < %b "
+        "ORDER BY key OFFSET %b LIMIT 1), %b) RETURNING key) SELECT count(*) FROM d"
+    )
 
 
 # --- counts --------------------------------------------------------------------------------------
