@@ -249,8 +249,8 @@ class Mqtt:
             self._end("another client has the same client id", reason)
 
     def _on_connect_fail(self, client: Client, data: Any) -> None:
-        error = sys.exc_info()[0]  # paho calls this while it handles the error, and does not tell it
-        self._log.write("connect_failed", reason=error.__name__ if error is not None else "refused")
+        error = sys.exc_info()[0] or OSError  # paho calls this while it handles it
+        self._log.write("connect_failed", reason=error.__name__)
 
     def _on_subscribe(
         self, client: Client, data: Any, number: int, reasons: Any, told: Properties | None
