@@ -223,8 +223,8 @@ def simulate(
     directory: Path,
     *,
     robots: int,
-    rounds: int = 4,
-    new: int = 250,
+    rounds: int = 2,
+    new: int = 500,
     loss: float = 0.02,
     failing: float = 0.01,
     threads: int = 4,
@@ -282,8 +282,8 @@ def main() -> int:
     """Simulate and print; 1 if the fleet does not come together, or too much crosses."""
     parser = argparse.ArgumentParser(prog="python -m benches.fleet", description=__doc__)
     parser.add_argument("--robots", type=int, default=1_000)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--new", type=int, default=250)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--new", type=int, default=500)
     parser.add_argument("--loss", type=float, default=0.02)
     parser.add_argument("--failing", type=float, default=0.01)
     parser.add_argument("--threads", type=int, default=4)

@@ -61,6 +61,17 @@ def test_a_small_part_of_a_long_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert robot.state(min(shared)).verification_status == "contested"
 
 
+def test_a_new_robot_costs_its_hub_no_look_at_all_it_has() -> None:
+    robot, hub = memory(), memory()
+    hub.put_many([belief(f"{n}", n) for n in range(20)])
+    report = together(robot, hub, direction="push")
+    assert not report.sent.compared
+    rule = hub.put(belief("rule", namespace="rules"))
+    report = together(robot, hub, namespaces=["rules"])
+    assert not report.sent.compared and not report.received.compared
+    assert addresses(robot) == {rule}
+
+
 def test_keys_of_tombstones_have_a_limit() -> None:
     robot, hub = memory(), memory()
     for store in (robot, hub):

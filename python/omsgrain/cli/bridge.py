@@ -154,6 +154,8 @@ def bridge(
         _refuse("--publish alone", _READING)
     for name in (dead_letter, publish):
         _check_name(name, nats is not None)
+    for option in ("stream", "durable"):
+        _check_word(option, given[option])
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("what the bridge publishes would come back to it as messages")
     from omsgrain import ops
@@ -200,6 +202,12 @@ def _check_name(name: str | None, is_nats: bool) -> None:
     wild = ("*", ">") if is_nats else ("+", "#")
     if name is not None and (not name or any(sign in name for sign in wild)):
         raise click.UsageError("what is published to is one topic or subject, without wildcards")
+
+
+def _check_word(option: str, name: str | None) -> None:
+    """Refuse what cannot be the name of a stream or a consumer of NATS."""
+    if name is not None and (not name or not name.isprintable() or set(name) & set(" .*>/\\")):
+        raise click.UsageError(f"--{option}: a name without spaces, dots, slashes and wildcards")
 
 
 def _covered(name: str, given: dict[str, Any]) -> bool:

@@ -216,8 +216,10 @@ class _Pass:
         giver, taker = self._giver, self._taker
         if not self._is_known():
             return False
-        if taker.greeting.seen is not None or not taker.greeting.grains:
+        if taker.greeting.seen is not None:
             return True
+        if not (taker.greeting.grains and giver.greeting.grains):
+            return True  # a new robot must not make its hub look at all it has
         return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
 
     def _is_known(self) -> bool:

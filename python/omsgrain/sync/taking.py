@@ -146,7 +146,7 @@ class _Turn:
         changed |= self._signed(first)
         last = writer.last_seq()
         spans = [(first, last)]
-        if not self._agrees(told, middle):  # the giver has these grains, and not what became of them
+        if not self._agrees(told, middle):  # these grains came from there; what they did is told
             late = writer.find([bytes.fromhex(address) for address in self._given.apart])
             came = sorted(seq for seq in late if seq is not None and seq > middle)
             spans = [(first, middle), *((seq, seq) for seq in came)]
