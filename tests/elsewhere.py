@@ -22,10 +22,10 @@ import uvicorn  # noqa: F401
 
 MISSING = {
     os: (
-        "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC", "chown", "fchmod",
-        "fchown", "fork", "fstatvfs", "getgid", "geteuid", "getuid", "killpg", "posix_fadvise",
-        "posix_fallocate", "pread", "preadv", "pwrite", "pwritev", "register_at_fork", "setsid",
-        "statvfs", "sync", "uname", "wait",
+        "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC", "O_TMPFILE", "chown",
+        "fchmod", "fchown", "fork", "fstatvfs", "getgid", "geteuid", "getuid", "killpg",
+        "posix_fadvise", "posix_fallocate", "pread", "preadv", "pwrite", "pwritev",
+        "register_at_fork", "setsid", "statvfs", "sync", "uname", "wait",
     ),
     select: ("epoll", "poll"),
     signal: ("SIGALRM", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGUSR1", "pthread_sigmask", "setitimer"),
