@@ -14,7 +14,7 @@ import socket  # noqa: F401
 import sqlite3  # noqa: F401
 import subprocess  # noqa: F401
 import sys
-import tempfile  # noqa: F401
+import tempfile
 
 import lmdb  # noqa: F401
 import mcp  # noqa: F401
@@ -37,6 +37,7 @@ for module, names in MISSING.items():
             delattr(module, name)
 for absent in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[absent] = None  # type: ignore[assignment]
+vars(tempfile)["_O_TMPFILE_WORKS"] = False
 os.supports_dir_fd.clear()
 os.supports_follow_symlinks.clear()
 os.name = "elsewhere"
