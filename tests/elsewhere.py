@@ -14,7 +14,7 @@ import socket  # noqa: F401
 import sqlite3  # noqa: F401
 import subprocess  # noqa: F401
 import sys
-import tempfile  # noqa: F401
+import tempfile
 
 import lmdb  # noqa: F401
 import mcp  # noqa: F401
@@ -22,10 +22,10 @@ import uvicorn  # noqa: F401
 
 MISSING = {
     os: (
-        "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC", "chown", "fchmod",
-        "fchown", "fork", "fstatvfs", "getgid", "geteuid", "getuid", "killpg", "posix_fadvise",
-        "posix_fallocate", "pread", "preadv", "pwrite", "pwritev", "register_at_fork", "setsid",
-        "statvfs", "sync", "uname", "wait",
+        "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC", "O_TMPFILE", "chown",
+        "fchmod", "fchown", "fork", "fstatvfs", "getgid", "geteuid", "getuid", "killpg",
+        "posix_fadvise", "posix_fallocate", "pread", "preadv", "pwrite", "pwritev",
+        "register_at_fork", "setsid", "statvfs", "sync", "uname", "wait",
     ),
     select: ("epoll", "poll"),
     signal: ("SIGALRM", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGUSR1", "pthread_sigmask", "setitimer"),
@@ -37,6 +37,7 @@ for module, names in MISSING.items():
             delattr(module, name)
 for absent in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[absent] = None  # type: ignore[assignment]
+vars(tempfile)["_O_TMPFILE_WORKS"] = False
 os.supports_dir_fd.clear()
 os.supports_follow_symlinks.clear()
 os.name = "elsewhere"

@@ -11,7 +11,7 @@ import pytest
 from containers import blob, pool, sealed, signed
 from omsgrain import _core, errors
 from omsgrain.container import packed
-from omsgrain.container.packed import pack_stream, unpack_stream
+from omsgrain.container.packed import Unpacked, pack_stream
 
 GRAINS = [*pool(20, "packed"), sealed(1), signed(blob(1))]
 LIMIT = 1 << 20
@@ -29,7 +29,7 @@ def came(data: bytes) -> tuple[list[bytes], str | None]:
     """The grains that came, and the code of what was wrong then."""
     found: list[bytes] = []
     try:
-        found.extend(unpack_stream(data, limit=LIMIT))
+        found.extend(Unpacked(data, LIMIT).grains())
     except errors.OmsError as error:
         return found, error.code
     return found, None

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from omsgrain import _core
 from omsgrain.analytics.columns import NEEDED, arrow
 from omsgrain.container.check import blob_of
-from omsgrain.container.files import os_errors, sync_directory
+from omsgrain.container.files import os_errors
 from omsgrain.container.manifest import pack_states
+from omsgrain.durable import sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 
 __all__ = ["MAGIC", "Rows", "Written", "is_parquet", "read", "write"]

@@ -17,7 +17,7 @@ from typing import IO
 from omsgrain import _core
 from omsgrain.container.block import Block, digest
 from omsgrain.container.check import addressed
-from omsgrain.container.files import os_errors, part, spool, sync_directory
+from omsgrain.container.files import os_errors, part, spool
 from omsgrain.container.hashing import PIECE, Hashing
 from omsgrain.container.layout import (
     BATCH,
@@ -31,6 +31,7 @@ from omsgrain.container.layout import (
     is_sealed,
 )
 from omsgrain.container.manifest import HEAD_SIZE, entry_size, pack_manifest
+from omsgrain.durable import sync_directory
 from omsgrain.errors import NotFoundError, StoreError, TooLargeError
 
 _BLOCK = 65536  # index entries written at once

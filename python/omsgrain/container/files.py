@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and durability of container files."""
+"""Names of container files, and what the system says of them."""
 
 from __future__ import annotations
 
@@ -57,14 +57,3 @@ def spool(directory: Path) -> Iterator[IO[bytes]]:
         # On a full disk closing fails too, and would hide what happened first.
         with suppress(OSError):
             file.close()
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    if os.name != "posix":
-        return  # elsewhere a directory cannot be opened to be synced
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

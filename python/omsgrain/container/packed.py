@@ -16,7 +16,7 @@ from omsgrain.container.layout import MAX_GRAIN
 from omsgrain.container.stream import END, read_stream
 from omsgrain.errors import CorruptError, TooLargeError
 
-__all__ = ["Unpacked", "pack_stream", "unpack_stream"]
+__all__ = ["Unpacked", "pack_stream"]
 
 _ZSTD = 1
 _LENGTH = 4
@@ -48,24 +48,6 @@ def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]
     yield _core.pack_frame(_ZSTD, b"".join([*parts, END]))
 
 
-def unpack_stream(data: bytes, *, limit: int) -> Iterator[bytes]:
-    """The grains of a packed stream, as far as they came whole.
-
-    That each is one grain, and no more, is seen; the rest is not verified.
-
-    Args:
-        data: the frames.
-        limit: bytes that they may unpack to, all together.
-
-    Raises:
-        CorruptError: the stream was cut, does not end with its mark, or is none; after the grains
-            that came before.
-        TooLargeError: it unpacks to more than the limit, or a length that no grain has.
-        TooShortError: a length that no grain has.
-    """
-    yield from Unpacked(data, limit).grains()
-
-
 class Unpacked:
     """What frames unpack to, read as a file; one of them is held.
 
@@ -82,7 +64,16 @@ class Unpacked:
         self._frame = memoryview(b"")
 
     def grains(self) -> Iterator[bytes]:
-        """The grains from here on; errors are those of ``unpack_stream``."""
+        """The grains from here on, as far as they came whole.
+
+        That each is one grain, and no more, is seen; the rest is not verified.
+
+        Raises:
+            CorruptError: the stream was cut, does not end with its mark, or is none; after the
+                grains that came before.
+            TooLargeError: it unpacks to more than the limit, or a length that no grain has.
+            TooShortError: a length that no grain has.
+        """
         yield from read_stream(cast("BinaryIO", self), max_grain=MAX_GRAIN)
         if self._frame or self._at < len(self._data):
             raise CorruptError("bytes follow the end mark of the stream", offset=self._at)

@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 
-from omsgrain.container.files import sync_directory
+from omsgrain.durable import sync_directory
 
 __all__ = ["NewFiles", "refuse_existing"]
 

@@ -30,8 +30,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from omsgrain.durable import sync_directory
 from omsgrain.errors import StoreError
-from omsgrain.store.opening import DATA_FILE, LOCK_FILE, NEXT_FILE, PART_DIRECTORY, sync_directory
+from omsgrain.store.opening import DATA_FILE, LOCK_FILE, NEXT_FILE, PART_DIRECTORY
 
 try:
     import fcntl

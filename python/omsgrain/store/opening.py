@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
+from omsgrain.durable import sync_directory
 from omsgrain.errors import StoreError
 from omsgrain.store.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, META, TABLES, Table
 
@@ -26,7 +27,6 @@ __all__ = [
     "identity",
     "open_tables",
     "prepare",
-    "sync_directory",
     "sync_names",
 ]
 
@@ -147,14 +147,3 @@ def sync_names(path: Path) -> None:
     """Make the new directory's entries durable; without them a power cut could take the store."""
     sync_directory(path)
     sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    if os.name != "posix":
-        return  # elsewhere a directory cannot be opened to be synced
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

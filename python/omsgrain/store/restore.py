@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from omsgrain.durable import sync_directory
 from omsgrain.errors import StoreError
 from omsgrain.store.base import CheckReport
 from omsgrain.store.check import check_in_child
-from omsgrain.store.opening import failure, sync_directory
+from omsgrain.store.opening import failure
 from omsgrain.store.sharing import acquire, release
 from omsgrain.store.turns import PATIENCE
 from omsgrain.store.upkeep import copy, must_be_new

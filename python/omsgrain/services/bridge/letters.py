@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple, Protocol
 
-from omsgrain.container.files import sync_directory
+from omsgrain.durable import sync_directory
 from omsgrain.ops.taking import Refusal
 from omsgrain.services.bridge.transport import Letter, Message, Sink
 
