@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One store under work of every kind, for long: `python -m benches.soak --minutes 30`.
 
-Two writers, two readers, one who erases people and one who exports, each a process of its own, over
-one sealed store. A writer goes from person to person; the oldest people are erased, so that the
-store stays as large as it is and memory has no reason to grow. It is sampled all the while; in the
-end all that was stored for people who are still there must be there, all else gone, and the store
-must be sound.
+Two writers, two readers, one who erases people and one who exports, each a process of its own,
+over one sealed store. A writer goes from person to person; the oldest people are erased, so that
+the store stays as large as it is and memory has no reason to grow. It is sampled all the while; in
+the end all that was stored for people who are still there must be there, all else gone, and the
+store must be sound.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from random import Random
 import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.engine.base import Settings
 from omsgrain.errors import ErasedError, InvalidationDeniedError, NotFoundError
 from omsgrain.gateways.aimem import export_stream
+from omsgrain.store.lmdb import LmdbStore
 
 MASTER = bytes(range(32))
 ROLES = ("writer 1", "writer 2", "reader 1", "reader 2", "eraser", "exporter")
 PERSON = 2_000  # grains about one person
 STAYING = 6  # people who are done, before the oldest of them is erased
+PATIENCE = 600.0  # seconds to wait for another process that writes
 BEGINNING = 60.0  # seconds that a process may take to begin on a busy machine
 SAMPLES = 200
 #: How much more a process may hold in its last quarter than in its second.
@@ -126,12 +129,11 @@ class Room:
 
     @contextmanager
     def open(self, role: str, *, readonly: bool = False) -> Iterator[og.GrainStore]:
-        """Open the store."""
-        with (
-            KeyRing.open(self.keys, master=MASTER) as ring,
-            og.open(self.store, keys=ring, actor=role, readonly=readonly) as store,
-        ):
-            yield store
+        """Open the store; on a busy machine a turn to write may be long in coming."""
+        with KeyRing.open(self.keys, master=MASTER) as ring:
+            below = LmdbStore(self.store, readonly=readonly, patience=PATIENCE)
+            with og.GrainStore(below, Settings(actor=role, keys=ring)) as store:
+                yield store
 
 
 def user(path: Path) -> str:
@@ -275,9 +277,7 @@ def child(room: Room, role: str, seed: int) -> None:
 # -- the one who watches --------------------------------------------------------------------------
 
 
-def soak(
-    directory: Path, *, seconds: float, seed: int = 1, person: int = PERSON
-) -> Outcome:
+def soak(directory: Path, *, seconds: float, seed: int = 1, person: int = PERSON) -> Outcome:
     """Let all of them work, and look what became of it.
 
     Args:
@@ -373,8 +373,8 @@ def told(found: Outcome) -> str:
     """The report, in Markdown."""
     mb = 1 / (1 << 20)
     lines = [
-        f"{found.seconds / 60:.1f} minutes, {found.grains} grains in the end; {found.people[0]} people,"
-        f" {found.people[1]} of them erased; {found.lost} grains lost, {found.left} left behind.",
+        f"{found.seconds / 60:.1f} minutes, {found.grains} grains in the end; {found.people[0]}"
+        f" people, {found.people[1]} of them erased; {found.lost} grains lost, {found.left} left.",
         "",
         "| process | second quarter, MB | last quarter, MB | most, MB | operations |",
         "|---|---|---|---|---|",
@@ -384,7 +384,10 @@ def told(found: Outcome) -> str:
         held = (memory.second_quarter, memory.last_quarter, memory.most)
         lines.append(f"| {role} | " + " | ".join(f"{x * mb:.1f}" for x in held) + f" | {did} |")
     second, last, most = (x * mb for x in found.store_bytes)
-    lines += ["", f"Files of the store: {second:.1f} MB, {last:.1f} MB, {most:.1f} MB at the most."]
+    lines += [
+        "",
+        f"Files of the store: {second:.1f} MB, {last:.1f} MB, {most:.1f} MB at the most.",
+    ]
     return "\n".join([*lines, *(f"Problem: {one}" for one in found.problems)])
 
 

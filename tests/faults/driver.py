@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program under the shim: `python -m faults.driver ROOM`, with jobs as lines of JSON.
 
+With ``restarts ROOM N`` a store is opened N times, and with ``clock ROOM`` its clock jumps.
+
 A job is ``{"scenario": name, "kind": name, "points": [...] or how many}``; no number means every
 point. Each point is worked and looked at in forked children, over a copy of what was prepared. The
 answer is a line of JSON for each point: where it was, what was said, and the problem or null.
@@ -13,7 +15,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -21,12 +22,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from faults.scenario import DONE, Said, Scenario, Steps
+from faults.scenario import DONE, REFUSED, Said, Scenario, Steps
 from faults.shim import DEADLY, Kind, Shim
 from faults.table import SCENARIOS
+from omsgrain.errors import OmsError
 
 _LONGEST = 60  # seconds until a child that hangs is killed
-_CLOSED = 0
 #: How a child ended that found something.
 _PROBLEM = 9
 
@@ -41,9 +42,7 @@ def main(room: Path) -> None:
         place = room / job["scenario"]
         first = place / "prepared"
         if not first.exists():
-            first.mkdir(parents=True)
-            problem = apart(lambda say: scenario.prepare(first))[1]
-            assert not problem, problem
+            prepare(scenario, first)
         changes = counted(shim, scenario, first, place / "counted")
         for at in points(job["points"], changes, kind):
             here = place / f"{kind.name} {at}"
@@ -51,6 +50,13 @@ def main(room: Path) -> None:
             shutil.rmtree(here)
             answer = {"scenario": job["scenario"], "kind": kind.name, "at": at, "of": changes}
             print(json.dumps(answer | {"refused": said.refused, "problem": problem}), flush=True)
+
+
+def prepare(scenario: Scenario, first: Path) -> None:
+    """Make what each point gets a copy of."""
+    first.mkdir(parents=True)
+    problem = apart(lambda say: scenario.prepare(first))[1]
+    assert not problem, problem
 
 
 def points(asked: int | list[int] | None, changes: int, kind: Kind) -> list[int]:
@@ -83,9 +89,13 @@ def tried(
 
     def work(say: Callable[..., None]) -> None:
         shim.arm(kind, at, here)
-        scenario.work(here, Steps(say))
+        try:
+            scenario.work(here, Steps(say))
+        except (OmsError, OSError) as error:
+            say(REFUSED, "end", getattr(error, "code", type(error).__name__))
+        else:
+            say(DONE, "end", True)
         say(DONE, "changes", shim.rest())
-        say(DONE, "end", True)
 
     lines, problem = apart(work, dies=kind in DEADLY)
     said = Said()
@@ -158,9 +168,21 @@ def restarts(room: Path, rounds: int, seed: int) -> dict[str, int]:
     return {"restarts": rounds, "died": died, "grains": noted.read_text().count("put ")}
 
 
+def jumps(room: Path) -> dict[str, int]:
+    """Use a store while its clock jumps by years; how often it did."""
+    from faults.commits import JUMPS, clock_jumps
+
+    shim = Shim()
+    _, problem = apart(lambda say: clock_jumps(room, shim.clock))
+    assert not problem, problem
+    return {"jumps": len(JUMPS)}
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "restarts":
-        began = time.monotonic()
-        print(json.dumps(restarts(Path(sys.argv[2]), int(sys.argv[3]), 7)))
-    else:
-        main(Path(sys.argv[1]))
+    match sys.argv[1:]:
+        case ["restarts", path, rounds]:
+            print(json.dumps(restarts(Path(path), int(rounds), 7)))
+        case ["clock", path]:
+            print(json.dumps(jumps(Path(path))))
+        case [path]:
+            main(Path(path))

@@ -166,7 +166,6 @@ def _look_at_brought(folder: Path, said: Said) -> None:
     sound(folder / "b.omsg")
 
 
-
 SCENARIOS = {
     "files": Scenario(_write_first, _write, _look_at_written),
     "keys": Scenario(_make_ring, _use_keys, _look_at_keys),

@@ -40,7 +40,9 @@ class Steps:
     def __init__(self, say: Callable[[str, str, Any], None]) -> None:
         self._say = say
 
-    def __call__(self, name: str, call: Callable[[], T], tell: Callable[[T], Any] = bool) -> T | None:
+    def __call__(
+        self, name: str, call: Callable[[], T], tell: Callable[[T], Any] = bool
+    ) -> T | None:
         """Do a step; None if it was refused, with an error that is declared."""
         try:
             result = call()

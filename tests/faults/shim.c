@@ -180,13 +180,13 @@ ON_PATHS(link)
 int linkat(int from, const char *old, int to, const char *new, int flags) {
     static int (*real)(int, const char *, int, const char *, int);
     if (!real) real = next("linkat");
-    BODY(real(from, old, to, new, flags), 0, is_under(new), 0)
+    BODY(real(from, old, to, new, flags), 0, is_under(new) || is_ours(to), 0)
 }
 
 int renameat(int from, const char *old, int to, const char *new) {
     static int (*real)(int, const char *, int, const char *);
     if (!real) real = next("renameat");
-    BODY(real(from, old, to, new), 0, is_under(new), 0)
+    BODY(real(from, old, to, new), 0, is_under(new) || is_ours(to), 0)
 }
 
 #define ON_PATH(name)                         \

@@ -64,7 +64,7 @@ class Shim:
         self._library.fault_clock.argtypes = (ctypes.c_long,)
 
     def arm(self, kind: Kind, at: int, under: Path) -> None:
-        """From now on the change of that number, from 1, of a file below a directory is the one."""
+        """From now on the change of that number, from 1, below a directory is the one."""
         self._library.fault_arm(kind, at, os.fsencode(under))
 
     def rest(self) -> int:

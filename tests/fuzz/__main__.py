@@ -49,9 +49,7 @@ def _here(name: str, seconds: float, seed: int, kept: Path, now: Path) -> int:
     """Try a target in this process."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
         watch = watching.Watch(now)
-        tally = running.fuzz(
-            TARGETS[name], Path(room), seed=seed, seconds=seconds, watch=watch
-        )
+        tally = running.fuzz(TARGETS[name], Path(room), seed=seed, seconds=seconds, watch=watch)
     print(f"{name}: seed {seed}, {tally}", flush=True)
     for where in tally.found:
         print(f"  {where}")

@@ -46,7 +46,9 @@ def _query(room: Path) -> Iterator[Run]:
             text = asked.pop("search", None)
             known = {name: value for name, value in asked.items() if name in _ASKED}
             if text is not None:
-                store.search(text, limit=5, **{n: known[n] for n in ("type", "namespace") if n in known})
+                store.search(
+                    text, limit=5, **{n: known[n] for n in ("type", "namespace") if n in known}
+                )
             page = store.query(**{**_LIMITS, **known})
             seen = [hit.content_address for hit in page.results]
             assert len(set(seen)) == len(seen) <= 1_000
@@ -59,8 +61,8 @@ def _query(room: Path) -> Iterator[Run]:
 
 _ASKED: Final = (
     "type", "namespace", "subject", "relation", "object", "user_id", "session_id", "run_id", "tag",
-    "origin", "created_after", "created_before", "valid_at", "known_at", "current", "min_confidence",
-    "verification_status", "words", "order", "limit", "cursor", "count", "explain", "scan",
+    "origin", "created_after", "created_before", "valid_at", "known_at", "current",
+    "min_confidence", "verification_status", "words", "order", "limit", "cursor", "count", "explain", "scan",
 )  # fmt: skip
 
 

@@ -72,9 +72,10 @@ def _texts(room: Path) -> Iterator[Run]:
 
 def _said() -> list[bytes]:
     said = [
-        "2026-01-01T00:00:00Z", "2026-12-31T23:59:60.123456+14:00", "0001-01-01", "2024-02-29 10:00",
-        "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK", "did:web:example.org:a%3A1",
-        "did:web:robot.example%3A8443:x", "f" * 64, "did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169",
+        "2026-01-01T00:00:00Z", "2026-12-31T23:59:60.123456+14:00", "0001-01-01",
+        "2024-02-29 10:00", "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK", "did:web:example.org:a%3A1",
+        "did:web:robot.example%3A8443:x", "f" * 64,
+        "did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169",
     ]  # fmt: skip
     return [text.encode() for text in said]
 

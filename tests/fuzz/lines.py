@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines of the package were reached first: an input that reaches a new one is a good seed."""
+"""Which lines of the package were reached: an input that reaches a new one is a good seed."""
 
 from __future__ import annotations
 

@@ -184,9 +184,8 @@ def _opened(path: Path, data: bytes) -> Iterator[KeyRing]:
 
 
 def _edits() -> list[bytes]:
-    found = []
-    for at in (*range(0, 64, 8), 4096, 4100, 8192, 12288, 16384, 20480, 20500, 20600, 24576):
-        found.append(at.to_bytes(4, "big") + b"w" + bytes([at % 251, 255]))
+    places = (*range(0, 64, 8), 4096, 4100, 8192, 12288, 16384, 20480, 20500, 20600, 24576)
+    found = [at.to_bytes(4, "big") + b"w" + bytes([at % 251, 255]) for at in places]
     return [*found, (20500).to_bytes(4, "big") + b"c\x00\x00", b"".join(found[:3])]
 
 
