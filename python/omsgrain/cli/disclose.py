@@ -62,11 +62,11 @@ def disclose(
 def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bool) -> None:
     from omsgrain.ops import disclose as verbs
     from omsgrain.ops.lookup import BLOB_LIMIT
+    from omsgrain.ops.writing import write_new
 
     view = verbs.disclose(file.read(BLOB_LIMIT), names)
     if target is not None:
-        with target.open("xb") as new:  # never over a file that is there
-            new.write(view.blob)
+        write_new(target, view.blob)
     if as_json:
         output.emit(verbs.view_values(view) | {"path": None if target is None else str(target)})
         return

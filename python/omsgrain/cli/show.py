@@ -52,6 +52,7 @@ def get(
     Of a sealed grain that --keys does not open there is nothing to print but --blob.
     """
     from omsgrain import ops
+    from omsgrain.ops.writing import write_new
 
     if as_blob + envelope + as_json > 1:
         raise click.UsageError("--blob, --envelope and --json exclude each other")
@@ -74,8 +75,7 @@ def get(
     if target is None:
         click.echo(data, nl=False)
         return
-    with target.open("xb") as file:  # never over a file that is there
-        file.write(data)
+    write_new(target, data)
 
 
 @click.command(short_help="Explain a grain byte by byte.")

@@ -16,7 +16,7 @@ from omsgrain.engine.changing import Changing
 from omsgrain.engine.finding import Finding
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
-from omsgrain.errors import IntegrityError, SchemaError
+from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.store import signatures
 from omsgrain.store.base import Entry, Reader, Writer, damaged, pages
@@ -104,7 +104,10 @@ class Moving(Finding, Putting, Changing):
         rules: set[str] = set()
         stays = self._staying(purpose)
         for grain in self._marked(filters, stays):
-            state = self.state(grain.address)
+            try:
+                state = self.state(grain.address)
+            except NotFoundError:  # it was removed meanwhile
+                continue
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
