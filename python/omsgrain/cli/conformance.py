@@ -10,27 +10,46 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual
 
 if TYPE_CHECKING:
     from omsgrain.conformance import Outcome
 
 FAILED = 1
 
+EXAMPLES = """
+A server on this machine, with a token of a tenant made for this:
+    omsgrain conformance --aimem-url http://127.0.0.1:8080 --token omg_...
+"""
 
-@click.command(short_help="Judge a server by the AIMEM draft.")
+
+@click.command(
+    cls=Manual,
+    short_help="Judge a server by the AIMEM draft.",
+    examples=EXAMPLES,
+    exits={0: "All cases pass.", FAILED: "A case does not pass."},
+)
 @click.option("--aimem-url", "url", required=True, metavar="URL", help="Where /v1/brain begins.")
 @click.option(
     "--token",
     required=True,
     envvar="OMSGRAIN_TOKEN",
-    help="May import and export. [OMSGRAIN_TOKEN]",
+    show_envvar=True,
+    metavar="TOKEN",
+    help="A token that may import and export.",
 )
-@click.option("--export-only-token", help="May export alone.")
-@click.option("--import-only-token", help="May import alone.")
-@click.option("--admin-token", help="May erase the tenant; see --erase.")
+@click.option("--export-only-token", metavar="TOKEN", help="One that may export alone.")
+@click.option("--import-only-token", metavar="TOKEN", help="One that may import alone.")
+@click.option("--admin-token", metavar="TOKEN", help="One that may erase; see --erase.")
 @click.option("--erase", is_flag=True, help="At the end ERASE the tenant's memory, and look.")
 @click.option("--draft-only", is_flag=True, help="Only what the draft itself says.")
-@click.option("--timeout", default=30.0, show_default=True, help="Seconds for an answer.")
+@click.option(
+    "--timeout",
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long an answer may take.",
+)
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -52,7 +71,7 @@ def conformance(
     """Ask the server at URL, over HTTP alone, whether it does what the AIMEM draft says.
 
     Give it tokens of a tenant made for this: some hundred chunks are imported, under names that
-    are new each time. Exit code 0 if all cases pass, 1 if not.
+    are new each time.
     """
     from omsgrain.conformance import Tokens
     from omsgrain.ops.conformance import aimem
