@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All commands with their pages, and a directory in which the examples of these can be run."""
+"""The examples of all commands, and a directory in which they can be typed."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-
-import click
 
 import omsgrain as og
 from minimal import minimal
-from omsgrain.cli import omsgrain
 from omsgrain.cli.manual import Manual
 from omsgrain.crypto import open_signed
 from terminal import typed
@@ -20,23 +16,6 @@ from terminal import typed
 ROOT = Path(__file__).parents[1]
 TENANT = "6f1c3d7a-58b2-4c0e-9d41-0a7e52b8c936"  # that of the bundle in examples/
 INDENT = "    "
-
-
-def commands() -> Iterator[click.Context]:
-    """Every command, those of groups too, each in a context of its own."""
-    yield from _below(omsgrain, "omsgrain", None)
-
-
-def _below(
-    command: click.Command, name: str, above: click.Context | None
-) -> Iterator[click.Context]:
-    context = click.Context(command, parent=above, info_name=name)
-    yield context
-    if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            found = command.get_command(context, each)
-            assert found is not None, each
-            yield from _below(found, each, context)
 
 
 def examples(command: Manual) -> list[str]:

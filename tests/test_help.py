@@ -10,11 +10,15 @@ from pathlib import Path
 import click
 import pytest
 
-from manuals import commands, examples, world
-from omsgrain.cli.manual import Argument, Manual
+from manuals import examples, world
+from omsgrain.cli import omsgrain
+from omsgrain.cli.manual import Argument, Manual, contexts
 from terminal import typed
 
-PAGES = {" ".join(context.command_path.split()[1:]): context for context in commands()}
+PAGES = {
+    " ".join(context.command_path.split()[1:]): context
+    for context in contexts(omsgrain, "omsgrain")
+}
 NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 # What would not end, or asks a server or a broker: read, and run by the tests of these commands.
 NOT_RUN = {"serve", "mcp", "bridge", "conformance", "demo", "bench"}

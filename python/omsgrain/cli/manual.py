@@ -6,7 +6,7 @@ The pages of commands in docs/ are made of the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -81,3 +81,16 @@ class Chapter(Manual, click.Group):
     """A command that has commands, with a page of its own."""
 
     command_class = Manual
+
+
+def contexts(
+    command: click.Command, name: str, above: click.Context | None = None
+) -> Iterator[click.Context]:
+    """A command and all below it, each in a context of its own."""
+    context = click.Context(command, parent=above, info_name=name)
+    yield context
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found is not None, each
+            yield from contexts(found, each, context)
