@@ -15,7 +15,6 @@ import omsgrain as og
 from blocks import PAGES, ROOT
 from fences import table
 from omsgrain import errors, registry
-from omsgrain.cli import COMMANDS
 from omsgrain.container import layout
 from omsgrain.header import SENSITIVITIES
 
@@ -140,11 +139,6 @@ def test_limits() -> None:
             og.encode(BELIEF | {"object": text + "x"}, profile=profile)
         if fields != "all":
             assert set(re.findall(r"\w+", fields)) == set(registry.LIGHTWEIGHT)
-
-
-def test_readme_names_the_commands() -> None:
-    rows = table(ROOT / "README.md", "command", "what it does")
-    assert [name for name, _ in rows] == list(COMMANDS)
 
 
 def test_header_of_a_container() -> None:
