@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.vectors import tell_vectors
 
 if TYPE_CHECKING:
@@ -24,7 +25,23 @@ _SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
 _OURS = ("spec", "level", "rules", "form", "file")
 
 
-@click.command(short_help="Try every rule of the formats, on this build or another's.")
+EXAMPLES = """
+All rules, on this build; and the table of docs/conformance.md:
+    omsgrain conformance
+    omsgrain conformance --format markdown --output conformance.md
+
+Vectors of another; a server, with a token of a tenant made for this:
+    omsgrain conformance --vectors test_vectors
+    omsgrain conformance --aimem-url http://127.0.0.1:8080 --token omg_...
+"""
+
+
+@click.command(
+    cls=Manual,
+    short_help="Try every rule of the formats, on this build or another's.",
+    examples=EXAMPLES,
+    exits={0: "All pass.", FAILED: "A rule, a vector or a case does not pass."},
+)
 @click.option(
     "--spec",
     type=click.Choice(["oms", "aimem", "mif2", "mif1", "mif-ld"]),
@@ -53,13 +70,25 @@ _OURS = ("spec", "level", "rules", "form", "file")
     help="Run test vectors instead.",
 )
 @click.option("--aimem-url", "url", metavar="URL", help="Ask a server; where /v1/brain begins.")
-@click.option("--token", envvar="OMSGRAIN_TOKEN", help="May import and export. [OMSGRAIN_TOKEN]")
-@click.option("--export-only-token", help="May export alone.")
-@click.option("--import-only-token", help="May import alone.")
-@click.option("--admin-token", help="May erase the tenant; see --erase.")
+@click.option(
+    "--token",
+    envvar="OMSGRAIN_TOKEN",
+    show_envvar=True,
+    metavar="TOKEN",
+    help="A token that may import and export.",
+)
+@click.option("--export-only-token", metavar="TOKEN", help="One that may export alone.")
+@click.option("--import-only-token", metavar="TOKEN", help="One that may import alone.")
+@click.option("--admin-token", metavar="TOKEN", help="One that may erase; see --erase.")
 @click.option("--erase", is_flag=True, help="At the end ERASE the tenant's memory, and look.")
 @click.option("--draft-only", is_flag=True, help="Only what the draft itself says.")
-@click.option("--timeout", default=30.0, show_default=True, help="Seconds for an answer.")
+@click.option(
+    "--timeout",
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long an answer may take.",
+)
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -72,8 +101,6 @@ def conformance(as_json: bool, **given: Any) -> int:
     With --vectors, run a directory of test vectors. With --aimem-url, ask a server over HTTP alone
     whether it does what the AIMEM draft says: give it tokens of a tenant made for this, since some
     hundred chunks are imported, under names that are new each time.
-
-    Exit code 0 if all pass, 1 if not.
     """
     url, vectors = given.pop("url"), given.pop("vectors")
     _refuse_mixed(url, vectors, given)

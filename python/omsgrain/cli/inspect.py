@@ -8,12 +8,28 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import StoreParam, Where
 
+EXAMPLES = """
+A store; and the newest thousand grains of a file, each taken apart:
+    omsgrain inspect memory.omsg -o memory.html
+    omsgrain inspect mission.mg -o mission.html --grains 1000
+"""
 
-@click.command(short_help="Write a page that shows a store or a file of grains.")
-@click.argument("source", metavar="STORE|FILE", type=StoreParam())
+
+@click.command(
+    cls=Manual,
+    short_help="Write a page that shows a store or a file of grains.",
+    examples=EXAMPLES,
+)
+@argument(
+    "source",
+    metavar="STORE|FILE",
+    type=StoreParam(),
+    help="A store; a .mg container, envelopes in a row, or a blob, which may be damaged.",
+)
 @click.option(
     "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), required=True,
     help="The HTML file to write.",
@@ -30,16 +46,14 @@ from omsgrain.cli.store import StoreParam, Where
 def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_json: bool) -> None:
     """Write one HTML file that shows what is in STORE or FILE, and opens without a network.
 
-    FILE is a .mg container, envelopes in a row, or a blob, which may be damaged. The page says
-    what verifying found; counts grains by type, time and sensitivity; draws triples as a graph and
-    versions as chains; lists who signed; and takes the newest grains apart, byte by byte.
+    The page says what verifying found; counts grains by type, time and sensitivity; draws triples
+    as a graph and versions as chains; lists who signed; and takes the newest grains apart, byte by
+    byte.
 
     The page holds what the grains say, as an export does: keep it as carefully. Restricted grains
     are left out of it, and sealed ones show their headers unless --keys opens them. What is wrong
     stands in the page and does not change the exit code; `omsgrain verify` and `omsgrain check`
     are for scripts.
-
-    Example: omsgrain inspect memory.omsg -o memory.html
     """
     from omsgrain.ops import inspection
     from omsgrain.ops.writing import NewFiles, refuse_existing

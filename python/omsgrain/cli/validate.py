@@ -9,15 +9,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
     from omsgrain.formats.problems import Problem
     from omsgrain.ops.validate import Checked
 
+EXAMPLES = """
+A memory, and a directory of them:
+    omsgrain validate watering.memory.json
+    omsgrain validate notes/ --quiet
+Also what the schemas let pass:
+    omsgrain validate watering.memory.json --mode extra
+"""
 
-@click.command(short_help="Say what is wrong with documents, and how it is mended.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                type=click.Path(exists=True, readable=True, path_type=Path))  # fmt: skip
+
+@click.command(
+    cls=Manual,
+    short_help="Say what is wrong with documents, and how it is mended.",
+    examples=EXAMPLES,
+    exits={0: "All are good; warnings are none the less told.", 70: "One is not."},
+)
+@argument("files", nargs=-1, required=True, metavar="FILE...",
+          type=click.Path(exists=True, readable=True, path_type=Path),
+          help="Documents of any format, or directories of them.")  # fmt: skip
 @click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
               show_default=True, help="As strict as the schemas; lenient with citations; or with "
               "warnings of what the schemas let pass.")  # fmt: skip

@@ -14,7 +14,7 @@ from omsgrain.engine.care import Care
 from omsgrain.engine.rights import keeping, removal, unkeying
 from omsgrain.engine.rights.orders import ERASE, RELEASE, SCRUB, Marked, Order, Sought
 from omsgrain.engine.rights.running import Running
-from omsgrain.engine.rights.selector import Found, Selection
+from omsgrain.engine.rights.selector import Found, Selection, destroyed
 from omsgrain.engine.rights.unkeying import Unkeyed
 from omsgrain.errors import KeyMissingError, OmsError
 from omsgrain.grain import Grain
@@ -219,7 +219,9 @@ class Carrying(Running, Care):
         if writer.row(DUE, entry.key) is None:
             return True
         order, ring = Order.of(entry), self._settings.keys
-        gone, kept = self._take_out(writer, order.seqs, order.reason_code, now)
+        # What another erasure has made unreadable since is not kept: it only cannot be opened.
+        seqs = [seq for seq in order.seqs if not destroyed(writer, seq)]
+        gone, kept = self._take_out(writer, seqs, order.reason_code, now)
         if gone:
             due.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
         due.done(writer, entry.key)
