@@ -14,7 +14,7 @@ from omsgrain.store import due
 from omsgrain.sync import LocalPeer, records, sync
 from signed_stores import signed
 from signing import ALICE, BOB
-from sync_stores import addresses, belief, memory, together
+from sync_stores import addresses, belief, heads, memory, together
 
 
 def test_rules_of_a_profile_keep_a_grain() -> None:
