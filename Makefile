@@ -19,7 +19,7 @@ PIP := pip install -q --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz sanitize vectors docs build wheel dist trial sbom audit lock release-notes clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs build wheel dist trial sbom audit lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -72,8 +72,13 @@ sanitize: ## the core's tests with AddressSanitizer; needs a nightly toolchain
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --release --locked -q -p omsgrain-core --lib --tests \
 		--target $(shell rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
 
-fuzz: ## each fuzz target for a minute
-	cd rust/fuzz && ./run.sh 60
+FUZZ_SECONDS ?= 60
+fuzz: build ## each fuzz target for a minute, or FUZZ_SECONDS: those of the core, then those in Python
+	cd rust/fuzz && ./run.sh $(FUZZ_SECONDS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+soak: build ## half an hour of readers, writers, erasures and exports over one store
+	$(BIN)/python -m benches.soak
 
 vectors: build ## make the test vectors anew with the oracle, then check them with the core
 	$(BIN)/python test_vectors/make.py

@@ -15,7 +15,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from typing import Any
 import omsgrain as og
 from benches import data, machine, page
 from benches.measure import check
+from benches.room import room
 from omsgrain.ops.taking import take
 from omsgrain.services.bridge.options import Credentials, broker
 from omsgrain.services.log import Log
@@ -47,10 +47,10 @@ def main() -> int:
     sys.path.append(str(ROOT / "tests"))  # which can install and start brokers
     rows = []
     # On a disk, beside this file: /tmp may be memory.
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=Path(__file__).parent) as directory:
+    with room() as directory:
         for kind in ("mqtt", "nats"):
             for form in ("blobs", "JSON"):
-                rows.append(_row(kind, form, options.messages, Path(directory) / kind / form))
+                rows.append(_row(kind, form, options.messages, directory / kind / form))
                 print(" | ".join(rows[-1]), flush=True)
     about = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),

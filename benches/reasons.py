@@ -57,9 +57,9 @@ REASONS: dict[str, str] = {
     ),
     "E7 events": "Hashing and NFC of long texts; for cbor2 a text is a copy.",
     "F1": (
-        "A memory of MIF-LD is judged along its schema in Python, value by value, a third of the "
-        "time, and parted from its counters; a sixth goes to the garbage collector, which looks "
-        "for cycles in trees that have none. orjson.loads only parses."
+        "The fields of each grain, and what its record says besides, are told in Python; a memory "
+        "of MIF-LD is also parted from its counters. A sixth goes to the garbage collector, which "
+        "looks for cycles in trees that have none. orjson.loads only parses."
     ),
     "S1": (
         "A quarter of the time are commits and their syncs, the rest is spread over reading "

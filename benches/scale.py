@@ -17,7 +17,6 @@ import random
 import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -29,6 +28,7 @@ import omsgrain as og
 from benches import data, growth, machine
 from benches.measure import check
 from benches.opened import opened_in_child
+from benches.room import room
 from benches.sampler import Sampler
 
 COMMIT = 1_000  # grains a commit, as in row S1
@@ -58,8 +58,8 @@ def main() -> int:
         grow(options.store, options.grains, options.step, options.out, options.memory)
     else:
         # On a disk, beside this file: /tmp may be memory.
-        with tempfile.TemporaryDirectory(prefix="tmp-", dir=Path(__file__).parent) as directory:
-            grow(Path(directory), options.grains, options.step, options.out, options.memory)
+        with room() as directory:
+            grow(directory, options.grains, options.step, options.out, options.memory)
     from benches import plot
 
     if not plot.curves(growth.load(options.out), options.out.with_suffix(".png")):

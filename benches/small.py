@@ -14,7 +14,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -23,6 +22,7 @@ from pathlib import Path
 import omsgrain as og
 from benches import data, machine, page
 from benches.measure import check
+from benches.room import room
 from benches.spawn import as_installed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,12 +49,12 @@ def main() -> int:
         "versions": machine.versions(),
     }
     # On a disk, beside this file: /tmp may be memory.
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=Path(__file__).parent) as directory:
+    with room() as directory:
         parts = {
             "small-about": page.about(about),
-            "small-start": _start(Path(directory)),
-            "small-store": _store(Path(directory)),
-            "small-budget": _budgets(Path(directory)),
+            "small-start": _start(directory),
+            "small-store": _store(directory),
+            "small-budget": _budgets(directory),
             "small-core": _cores(),
         }
     print("\n\n".join(parts.values()))

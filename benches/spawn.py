@@ -7,11 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from benches.measure import ALL_CORES
+from benches.room import room
 
 HERE = Path(__file__).resolve().parent
 
@@ -45,8 +45,7 @@ def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
     env = {name: value for name, value in os.environ.items() if name != "RAYON_NUM_THREADS"}
     if threads != ALL_CORES:
         env["RAYON_NUM_THREADS"] = str(threads)
-    # Beside this file and not in /tmp, which may be memory, where a sync costs nothing.
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=HERE) as directory:
+    with room() as directory:
         command = [
             sys.executable,
             "-m",
@@ -55,7 +54,7 @@ def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
             set,
             str(count),
             str(rounds),
-            directory,
+            str(directory),
         ]
         done = subprocess.run(command, env=env, cwd=HERE.parent, capture_output=True, text=True)
     if done.returncode:

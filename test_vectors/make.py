@@ -4,6 +4,9 @@
 A vector that exists is frozen. If what its source gives now is something else, nothing is written
 and the exit code is 1; --force overwrites, for vectors that were never released. --check writes
 nothing and also fails on files that no source gives.
+
+What the package needs of them, and of tests/data, to try its own rules, is packed into one file of
+the package.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ from source import (  # noqa: E402
     values,
 )
 
+PACKED = HERE.parent / "python/omsgrain/conformance/rules/vectors.json"
+DATA = HERE.parent / "tests" / "data"
+LONG = 10_000  # characters of a bundle that is not packed
+OF_GRAINS = (oms, types, values, flags, refused_read, refused_codec, refused_write)
 AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem,
          mif, mif_ld)  # fmt: skip
 
@@ -43,6 +50,34 @@ def build() -> dict[Path, str]:
                 raise ValueError(f"{vector['id']} stands twice")
             files[path] = json.dumps(vector, ensure_ascii=False, indent=2) + "\n"
     return files
+
+
+def packed() -> str:
+    """What the package carries: grains, bundles, containers, views, seals and signatures."""
+    grains = [vector for area in OF_GRAINS for vector in area.vectors()]
+    others = {
+        name: json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("cose_sign1", "disclosure", "ed25519_edges", "sealed")
+    }
+    files = [
+        json.loads(path.read_text("utf-8")) for path in sorted(DATA.glob("containers/*.json"))
+    ]
+    told = {"made_by", "checked_by"}
+    bundles = [v for v in aimem.vectors() if v["id"].startswith("aimem/good/")]
+    bundles = [vector for vector in bundles if len(vector["bundle"]) < LONG]
+    lines = [{k: v for k, v in vector.items() if k not in told} for vector in grains]
+    whole = {"grains": lines, "bundles": bundles, "containers": files, **others}
+    rows = {
+        name: "[\n" + ",\n".join(map(_line, value)) + "\n]"
+        if isinstance(value, list)
+        else _line(value)
+        for name, value in whole.items()
+    }
+    return "{\n" + ",\n".join(f'"{name}": {text}' for name, text in rows.items()) + "\n}\n"
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def main() -> int:
@@ -60,7 +95,12 @@ def main() -> int:
             print(f"{title}: {path.relative_to(HERE)}")
     if stray or (differ and not options.force) or (options.check and new | differ):
         return 1
+    old = PACKED.read_text(encoding="utf-8") if PACKED.exists() else ""
+    if options.check and packed() != old:
+        print(f"old: {PACKED.name}")
+        return 1
     if not options.check:
+        PACKED.write_text(packed(), encoding="utf-8")
         for path in new | differ:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(files[path], encoding="utf-8")

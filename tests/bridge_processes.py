@@ -6,46 +6,32 @@ from __future__ import annotations
 import asyncio
 import json
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import nats
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from http_processes import COMMAND
+from processes import PATIENCE, Command
 from servers.debian import Server
 from servers.mosquitto import broker
 from servers.nats import jetstream
 
-PATIENCE = 60.0  # seconds that something may take which usually takes less than one
 
-
-class Bridging:
+class Bridging(Command):
     """A process that bridges; its reports are read as they come.
 
     Attributes:
-        code: what it ended with.
-        log: what it wrote to stderr.
+        last: the last report.
     """
 
     def __init__(self, path: Path, *options: object) -> None:
-        self._said = (path.parent / "bridge.log").open("a+")
-        self._from = self._said.tell()
-        command = [sys.executable, "-c", COMMAND, "bridge", path, "--json", "--stats", "0.1"]
-        self.child = subprocess.Popen(
-            [*map(str, [*command, "--log-format", "json", *options])],
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            text=True,
-        )
-        self.code: int | None = None
-        self.log = ""
+        said = (path.parent / "bridge.log").open("a+")
+        more = ("--json", "--stats", "0.1", "--log-format", "json")
+        super().__init__("bridge", path, *more, *options, said=said)
         self.last: dict[str, Any] = {}
 
     def until(self, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -62,39 +48,10 @@ class Bridging:
             alarm.cancel()
         raise AssertionError(f"it ended, or never came so far: {self.last} {self._read()}")
 
-    def end(self, number: int) -> int:
-        """Send a signal, and wait for the end; ``last`` is the last report then."""
-        if self.code is None:
-            self.child.send_signal(number)
-            self.wait()
-        assert self.code is not None
-        return self.code
-
-    def wait(self) -> int:
-        """Wait until it ends by itself."""
-        said, _ = self.child.communicate(timeout=PATIENCE)
+    def hear(self, said: str) -> None:
+        """Take in the last reports."""
         for line in said.splitlines():
             self.last = json.loads(line)
-        self.code, self.log = self.child.returncode, self._read()
-        return self.code
-
-    def _read(self) -> str:
-        self._said.seek(self._from)
-        return self._said.read()
-
-    def __enter__(self) -> Bridging:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.code is None:
-            self.child.kill()
-            self.child.communicate()
-        self._said.close()
 
 
 class Site(Protocol):

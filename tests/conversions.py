@@ -26,7 +26,7 @@ FEWER = settings(max_examples=max(settings().max_examples // 8, 1))
 NOBODY = "urn:example:somebody"
 
 
-def _sealed(document: dict[str, Any]) -> dict[str, Any]:
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(document).encode()
     return document | {"checksum": checksum.of_document(text)}
 
@@ -38,7 +38,7 @@ def corpus(memories: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 DOCUMENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "aimem": aimem_bundles.documents().map(_sealed),
+    "aimem": aimem_bundles.documents().map(sealed),
     "mif1": mif1_documents.DOCUMENTS,
     "mif2": mif2_documents.DOCUMENTS,
     "mif-ld": st.lists(mif_ld_documents.MEMORIES, max_size=3).map(corpus),

@@ -5,13 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from datetime import datetime, timezone
 from ipaddress import ip_address
 from pathlib import Path
-from tempfile import TemporaryFile
-from types import TracebackType
 from typing import Any
 
 from cryptography import x509
@@ -20,45 +16,22 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-COMMAND = "from omsgrain.cli import main; main()"
+from processes import Command
 
 
-class Served:
+class Served(Command):
     """A process that serves a store, on a port that was free.
 
     Attributes:
         url: where it listens.
-        code: what it ended with.
-        log: what it wrote to stderr.
     """
 
     def __init__(self, path: Path | str, *options: object) -> None:
-        self._said = TemporaryFile("w+")  # a pipe that nobody reads would fill up
-        command = [sys.executable, "-c", COMMAND, "serve", path, "--port", "0", "--json"]
-        self.child = subprocess.Popen(
-            [*map(str, [*command, *options])],
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            text=True,
-        )
+        super().__init__("serve", path, "--port", "0", "--json", *options)
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
         assert line, self._read()
         self.url: str = json.loads(line)["url"]
-        self.log = ""
-        self.code: int | None = None
-
-    def end(self, number: int) -> int:
-        """Send a signal, and wait for the end."""
-        if self.code is None:
-            self.child.send_signal(number)
-            self.child.communicate(timeout=30)
-            self.code, self.log = self.child.returncode, self._read()
-        return self.code
-
-    def _read(self) -> str:
-        self._said.seek(0)
-        return self._said.read()
 
     def workers(self) -> list[int]:
         """The processes that have begun to serve by now, with --workers and --log-format json."""
@@ -70,20 +43,6 @@ class Served:
     def lines(self) -> list[dict[str, Any]]:
         """What it logged, with --log-format json."""
         return [json.loads(line) for line in self.log.splitlines()]
-
-    def __enter__(self) -> Served:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.code is None:
-            self.child.kill()
-            self.child.communicate()
-        self._said.close()
 
 
 def certified(directory: Path) -> tuple[Path, Path]:

@@ -23,9 +23,9 @@ FLOORS = (
     ("exchange", "analytics"),
     ("engine",),
     ("omsgrain",),
-    ("gateways", "conformance", "sync"),
+    ("gateways", "sync"),
     ("ops",),
-    ("cli", "services"),
+    ("cli", "conformance", "services"),
 )
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 #: What may read arguments, the environment or sockets.

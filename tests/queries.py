@@ -81,8 +81,8 @@ def opened(kind: str, path: Path) -> Iterator[og.GrainStore]:
     with og.open(path / "memory.omsg", durability="relaxed") as store:
         write = store._store.write
 
-        def write_and_flush(work: Any) -> Any:
-            result = write(work)
+        def write_and_flush(work: Any, **given: Any) -> Any:
+            result = write(work, **given)
             store._store.flush()
             return result
 

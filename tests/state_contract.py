@@ -395,6 +395,7 @@ class StateContract:
         if flush:
             store.flush()
         with store.read() as old:
+            assert old.last_seq() == 4
             if asked:
                 assert split(old) == ([1, 2, 3, 4], [])
 

@@ -147,6 +147,7 @@ class StoreContract(StateContract):
         first, second = make_pairs(2)
         put(store, first)
         with store.read() as reader:
+            assert reader.last_seq() == 1  # a snapshot may begin with its first question
             writer = threading.Thread(target=put, args=(store, second))
             writer.start()
             writer.join()

@@ -14,10 +14,11 @@ from hypothesis import given
 import jcs
 from aimem_bundles import documents
 from omsgrain import _core
-from omsgrain.conformance.faults import FAULTS, TEXTS, Fault, TextFault
-from omsgrain.conformance.goods import GOODS, Good
-from omsgrain.conformance.sample import bundle as sample
-from omsgrain.conformance.sample import edited, sealed, spelled
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.faults import FAULTS, TEXTS, Fault, TextFault
+from omsgrain.conformance.http.goods import GOODS, Good
+from omsgrain.conformance.http.sample import bundle as sample
+from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import bundle, embedding, times, urn

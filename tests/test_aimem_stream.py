@@ -15,9 +15,10 @@ from hypothesis import given
 
 import jcs
 from aimem_bundles import documents
-from omsgrain.conformance.faults import FAULTS, Fault
-from omsgrain.conformance.sample import bundle as sample
-from omsgrain.conformance.sample import edited, sealed, spelled
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.faults import FAULTS, Fault
+from omsgrain.conformance.http.sample import bundle as sample
+from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import stream
 from omsgrain.formats.aimem.fields import ARRAYS, Kind

@@ -35,6 +35,8 @@ DEAD = ("--dead-letter", "refused")
         (*URL, "--topic", "a", *DEAD, "--in-flight", "0"),
         ("--nats", "nats://127.0.0.1:1", "--stream", "S", *DEAD, "--session", "1"),
         ("--nats", "nats://127.0.0.1:1", "--stream", "S", "--dead-letter", "b.>"),
+        ("--nats", "nats://127.0.0.1:1", "--stream", "S.1", *DEAD),
+        ("--nats", "nats://127.0.0.1:1", "--stream", "S", "--durable", "my hub", *DEAD),
     ],
 )
 def test_command_lines_that_make_no_sense(shell: Shell, options: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ import pytest
 import omsgrain as og
 from bridge_processes import Bridging, MqttSite, NatsSite, Site
 from servers.debian import Unavailable
+from servers.nats import jetstream
 from shell import belief, exit_code
 
 pytestmark = pytest.mark.services
@@ -176,6 +177,27 @@ def test_who_is_not_let_in_ends(path: Path, tmp_path: Path) -> None:
             assert "the broker refuses the connection" in bridge.log
     finally:
         site.close()
+
+
+def test_who_may_not_do_that_ends(path: Path, tmp_path: Path) -> None:
+    word, config = tmp_path / "word", tmp_path / "server.conf"
+    word.write_text("word")
+    may = 'permissions: {publish: "robots.>"}'
+    config.write_text(f"authorization {{ users = [{{user: robot, password: word, {may}}}] }}")
+    try:
+        server = jetstream(tmp_path / "broker", "-c", config)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    server.start()
+    options = ["--nats", f"nats://127.0.0.1:{server.port}", "--stream", "MEMORY"]
+    options += ["--user", "robot", "--password-file", str(word)]
+    options += ["--dead-letter-dir", str(tmp_path)]
+    try:
+        with Bridging(path, *options) as bridge:
+            assert bridge.wait() == exit_code("ERR_STORE")
+            assert "may not do that there" in bridge.log
+    finally:
+        server.kill()
 
 
 @pytest.mark.parametrize("site", ["nats"], indirect=True)

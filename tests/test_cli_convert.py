@@ -80,7 +80,7 @@ def test_an_encrypted_document(shell: Shell) -> None:
 
 def test_what_is_left_out_is_told(shell: Shell) -> None:
     document = read(GARDEN)
-    document["memories"][0]["id"] = 7
+    document["memories"][0] |= {"id": 7, "tags": 7}
     Path("x.mif.json").write_text(json.dumps(document))
     lost = shell.json("convert", "x.mif.json", "y.mif.yaml")["losses"]
     assert [(loss["record"], loss["field"]) for loss in lost] == [("/memories/0/id", "record")]

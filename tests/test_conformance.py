@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from http_sites import Site, site
-from omsgrain.conformance import Outcome, Tokens, cases, run
-from omsgrain.conformance.flows import FLOWS
+from omsgrain.conformance.http import Outcome, Tokens, cases, run
+from omsgrain.conformance.http.flows import FLOWS
 from omsgrain.errors import SchemaError
-from omsgrain.ops.conformance import aimem
+from omsgrain.conformance.http.asking import aimem
 from shell import Shell
 
 Answers = Callable[[httpx.Request], httpx.Response]
@@ -213,7 +213,7 @@ def test_the_command(
         Outcome("two", "2.2", "draft", False, "422", "500"),
         Outcome("three", "2.3", "recommendation", None, found="no token: admin"),
     ]
-    monkeypatch.setattr("omsgrain.ops.conformance.aimem", lambda *_, **__: iter(made))
+    monkeypatch.setattr("omsgrain.conformance.http.asking.aimem", lambda *_, **__: iter(made))
     call = ("conformance", "--aimem-url", "http://omsgrain.test", "--token", "secret")
     assert shell(*call) == 1 and b"1 passed, 1 failed, 1 left out" in shell.out
     assert b"secret" not in shell.out + shell.err

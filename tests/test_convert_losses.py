@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omsgrain as og
-from conversions import DOCUMENTS, EXAMPLES, FEWER, converted, load, records
+from conversions import DOCUMENTS, EXAMPLES, FEWER, converted, load, records, sealed
 from conversions import PAIRS as ALL_PAIRS
 from omsgrain import formats
 from omsgrain.formats import Loss
@@ -201,9 +201,7 @@ def test_references_are_those_of_the_new_ids() -> None:
                    {"id": "urn:aimem:a:2", "content": "two"} | chunk],
         "edges": [edge, edge | {"edge_type": "hebbian"}],
     }  # fmt: skip
-    from conversions import _sealed
-
-    data, losses = converted(load(_sealed(bundle), "aimem"), "mif2", strict=True)
+    data, losses = converted(load(sealed(bundle), "aimem"), "mif2", strict=True)
     assert {(loss.record, loss.field) for loss in losses} == {("", "producer")}
     made = json.loads(data)
     first, second = made["memories"]

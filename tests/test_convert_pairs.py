@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversions import DOCUMENTS, EXAMPLES, FEWER, PAIRS, converted, load, same_document
+from aimem_bundles import TENANT, embedding, hash_of
+from conversions import (
+    DOCUMENTS,
+    EXAMPLES,
+    FEWER,
+    PAIRS,
+    converted,
+    corpus,
+    load,
+    same_document,
+    sealed,
+)
 from omsgrain import formats
 
 
@@ -39,4 +50,54 @@ def test_there_and_back(one: str, other: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_examples_there_and_back(one: str, other: str) -> None:
     for document in EXAMPLES[one]:
+        there_and_back(document, one, other)
+
+
+TIME = "2026-03-01T08:00:00Z"
+NAME = "urn:aimem:a:0"
+TODO = {"id": "A1B2C3D4-E5F6-1890-1BCD-EF1234567890", "content": "0", "status": "todo",
+        "priority": "none", "created_at": TIME, "updated_at": TIME, "=": None}  # fmt: skip
+CHUNK = {"id": NAME, "content": "0", "content_hash": hash_of("0"), "memory_type": "fact",
+         "created_at": TIME, "embedding": embedding([0.0])}  # fmt: skip
+LINKED = {"@context": "https://mif-spec.dev/schema/context.jsonld", "@type": "Memory",
+          "content": "0", "memoryType": "semantic", "created": TIME}  # fmt: skip
+RELATED = [{"@type": "Relationship", "relationshipType": f"a:{name}",
+            "target": {"@id": f"urn:mif:{name}"}} for name in ("one", "two")]  # fmt: skip
+#: A chunk and an entity of one name, of which one has an embedding; a todo that stands twice; a
+#: memory with two relations, which are records of their own elsewhere.
+ODD = [
+    ("aimem", sealed({
+        "format": "aimem-bundle", "version": "1", "producer": "a", "scope": "FULL",
+        "tenant_id": TENANT, "exported_at": TIME, "embedding_dim": 1, "embedding_model": "small",
+        "chunks": [CHUNK],
+        "entities": [{"id": NAME, "name": "0", "kind": "person", "created_at": TIME}],
+        "chunk_entities": [{"chunk_id": NAME, "entity_id": NAME}],
+    })),
+    ("mif2", {"mif_version": "2.0", "memories": [], "todos": [TODO, TODO]}),
+    ("mif-ld", corpus([
+        LINKED | {"@id": "urn:mif:one"}, LINKED | {"@id": "urn:mif:two"},
+        LINKED | {"@id": "urn:mif:three", "relationships": RELATED},
+    ])),
+]  # fmt: skip
+
+
+def test_a_relation_that_was_taken_out_does_not_come_back() -> None:
+    """A memory of which one relation is gone is not what it was."""
+    document = ODD[2][1]
+    bundle = json.loads(converted(load(document, "mif-ld"), "aimem")[0])
+    assert len(bundle["edges"]) == 2
+    del bundle["edges"][0]
+    back = load(sealed(bundle), "aimem")
+    assert same_document(
+        json.loads(formats.dump(back, format="aimem").data), sealed(bundle), "aimem"
+    )
+    again = json.loads(formats.dump(back, format="mif-ld", local=True).data)
+    ids = {one["payload"]["@id"] for one in again["records"]}
+    assert len(ids) == 3 and {"urn:mif:one", "urn:mif:two"} < ids
+    assert "a:one" not in json.dumps(again) and "a:two" in json.dumps(again)
+
+
+@pytest.mark.parametrize(("one", "document"), ODD)
+def test_odd_ones_there_and_back(one: str, document: dict[str, Any]) -> None:
+    for other in (other for here, other in PAIRS if here == one):
         there_and_back(document, one, other)

@@ -57,7 +57,7 @@ def cut_at(step: int, patch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Cut the process off before its commit number ``step``, or behind a key's destruction."""
     write, erase, count = LmdbStore.write, KeyRing.erase, [0]
 
-    def writing(self: LmdbStore, work: Any) -> Any:
+    def writing(self: LmdbStore, work: Any, **given: Any) -> Any:
         def cut(writer: Any) -> Any:
             result = work(writer)
             count[0] += 1
@@ -65,7 +65,7 @@ def cut_at(step: int, patch: pytest.MonkeyPatch) -> Callable[[], int]:
                 raise Cut
             return result
 
-        return write(self, cut)
+        return write(self, cut, **given)
 
     patch.setattr(LmdbStore, "write", writing)
     if step == 0:
@@ -135,8 +135,8 @@ CHILD = """
     carrying._PAGE = 2
     write, count = LmdbStore.write, [0]
 
-    def writing(self, work):
-        result = write(self, work)
+    def writing(self, work, **given):
+        result = write(self, work, **given)
         count[0] += 1
         if count[0] == {step}:
             os.kill(os.getpid(), 9)
@@ -181,7 +181,7 @@ def test_marks_are_known_by_every_spelling() -> None:
     from omsgrain.store import tombstones
 
     key = bytes(32)
-    marked = orders.Marked(key, (tombstones.mark(key, "identity", "am\u00e9lie"),))
+    marked = orders.Marked((key,), (tombstones.mark(key, "identity", "am\u00e9lie"),))
     assert "am\u00e9lie" in marked
     assert "ame\u0301lie" in marked
     assert "amelie" not in marked

@@ -71,6 +71,17 @@ def test_asked_twice_it_waits_once(store: og.GrainStore) -> None:
     assert [entry.kind for entry in store.due_erasures()] == ["release"]
 
 
+def test_what_another_erasure_has_done_waits_no_more(store: og.GrainStore) -> None:
+    held = store.put(belief("evidence", **USER))
+    store.hold(held, authority="court", reason_code="litigation")
+    assert not erase(store).complete
+    store.release(held, authority="court", reason_code="settled")
+    assert erase(store).complete
+    assert is_gone(store, held)
+    assert store.run_due_erasures(everything=True).complete
+    assert store.due_erasures() == []
+
+
 def test_a_hold_in_a_grain_keeps_it(store: og.GrainStore) -> None:
     held = store.put(belief("lit", **USER, invalidation_policy=HELD))
     below_it = store.put(belief("dim", **USER, derived_from=[held]))

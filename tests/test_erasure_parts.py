@@ -100,16 +100,15 @@ def test_tombstones_hold_a_mark_and_no_more() -> None:
         assert shared is not None
         assert digest not in b"".join(key + row for key, row in found)
     other = MemoryStore()
-    other.write(lambda writer: tombstones.import_key(writer, shared))
+    records = (shared, b"", b"")
+    other.write(lambda writer: tombstones.import_keys(writer, records))
     other.write(add)
     with other.read() as reader:
         assert [key for key, _ in reader.rows(TOMBSTONES)] == [key for key, _ in found]
-    other.write(lambda writer: tombstones.import_key(writer, shared))
-    with pytest.raises(err.StoreError):
-        other.write(lambda writer: tombstones.import_key(writer, bytes(32)))
-    for wrong in (b"", "x" * 32):
-        with pytest.raises(err.SchemaError):
-            other.write(lambda w, wrong=wrong: tombstones.import_key(w, wrong))  # type: ignore
+    other.write(lambda writer: tombstones.import_keys(writer, records))
+    for wrong in (bytes(32), b"short"):
+        with pytest.raises(err.StoreError):
+            other.write(lambda w, wrong=wrong: tombstones.import_keys(w, (wrong, b"", b"")))
     for what, value in (("address", b"short"), ("address", "x" * 32), ("urn", b"x")):
         with pytest.raises(err.SchemaError):
             tombstones.mark(shared, what, value)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,9 +15,13 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from fences import table
+from omsgrain import container
 from omsgrain.cli.weather import observations
+from omsgrain.crypto.files import sign_file, signature_path
 from omsgrain.ops import ingest
-from shell import belief
+from shell import belief, exit_code
+from signing import ALICE, BOB
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -101,3 +106,93 @@ def test_a_fleet_to_tables(
         for name in ("0", "1"):
             assert hub.import_parquet(tmp_path / "tables" / f"{name}.parquet").merged == 1
         assert len(hub) == 4
+
+
+def test_a_robot_that_loses_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("robot").main([str(tmp_path / "robot.omsg")]) == 0
+    first, second, checked = capsys.readouterr().out.splitlines()
+    began, said, there = (int(n) for n in re.findall(r"\d+", second))
+    assert began == int(re.findall(r"\d+", first)[-1]) >= 100
+    assert there >= said >= 200
+    assert checked == "check: all well"
+
+
+def test_a_pipeline_that_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = load("pipeline")
+    monkeypatch.setattr(pipeline, "WAITING", 8)
+    monkeypatch.setattr(pipeline, "BATCH", 4)
+    good = [json.dumps(belief(n)).encode() for n in range(40)]
+    bad = [b'{"type": "belief"}', b"{", b'{"type": "event", "content": ""}']
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join(good[:20] + bad + good[20:]) + b"\n")
+    given = [str(tmp_path / name) for name in ("m.omsg", "in.jsonl", "refused.jsonl")]
+    assert pipeline.main(given) == 1
+    told = [int(n) for n in re.findall(r"\d+", capsys.readouterr().out)]
+    stored, there, refused, commits, waiting = told
+    assert (stored, there, refused) == (40, 0, 3)
+    assert commits >= 11  # of 43 lines, four at a time
+    assert waiting <= 8 + 4
+    aside = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in aside] == [line.decode() for line in bad]
+
+
+def test_an_agent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert load("agent").main([str(tmp_path / "m.omsg")]) == 0
+    said = dict(line.split(": ", 1) for line in capfd.readouterr().out.splitlines())
+    assert {"remember", "recall", "forget", "history"} <= set(said["tools"].split(", "))
+    assert said["recalled"] == "Ada drinks black tea."
+    assert said["before"] == "Ada drinks green tea."
+    assert said["after forgetting"] == "0 found"
+    assert said["audit trail"].count("by mcp") == 4
+
+
+def test_a_person_is_told_all_and_erased(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert load("person").main([str(tmp_path / "town.omsg")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    numbers = [[int(n) for n in re.findall(r"\d+", line)] for line in lines[:4]]
+    assert numbers == [[2, 1], [0, 1, 1], [0], [1, 3]]
+    report = json.loads((tmp_path / "town.json").read_text("utf-8"))
+    assert "green tea" in json.dumps(report)
+    assert container.verify(tmp_path / "town.mg").verified == 3
+
+
+def test_mif_to_aimem_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("mif_to_aimem").main([str(EXAMPLES / "garden.mif.json")]) == 0
+    _, there, back, strict = capsys.readouterr().out.splitlines()
+    assert there.endswith(" 0 fields lost")
+    assert back.endswith(" the same document")
+    assert "importance" in strict
+
+
+def test_a_foreign_mg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign, file = load("foreign_mg"), tmp_path / "m.mg"
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put_many([belief(n) for n in range(3)])
+        store.export_mg(file)
+    assert foreign.main([str(file)]) == 0
+    assert "not signed" in capsys.readouterr().out
+    signature = sign_file(file, ALICE)
+    signature_path(file).write_bytes(signature)
+    assert foreign.main([str(file), ALICE.did]) == 0
+    assert foreign.main([str(file), BOB.did]) == 1
+    assert "3 grains verified" in capsys.readouterr().out
+    data = bytearray(file.read_bytes())
+    data[60] ^= 1
+    file.write_bytes(data)
+    assert foreign.main([str(file)]) == exit_code("ERR_SIGNATURE")
+    signature_path(file).unlink()
+    assert foreign.main([str(file)]) == exit_code("ERR_INTEGRITY")
+    assert foreign.main([str(tmp_path / "none.mg")]) == exit_code("ERR_NOT_FOUND")
+
+
+def test_each_example_is_listed_and_short() -> None:
+    listed = {row[0] for row in table(EXAMPLES / "README.md", "file", "what it is")}
+    assert listed == {file.name for file in EXAMPLES.iterdir()} - {"README.md", "__pycache__"}
+    for file in EXAMPLES.glob("*.py"):
+        text = file.read_text("utf-8")
+        assert len(text.splitlines()) < 120, file.name
+        assert text.split("\n")[1].startswith('"""'), file.name
+        assert f"python examples/{file.name}" in text, file.name

@@ -16,7 +16,7 @@ import mif2_documents
 from edits import damaged
 from mif2_documents import spelled
 from omsgrain import _core
-from omsgrain.conformance import sample
+from omsgrain.conformance.http import sample
 from omsgrain.formats.aimem import bundle
 from omsgrain.formats.aimem.check import Checker as AimemChecker
 from omsgrain.formats.mif1 import document as mif1
@@ -103,7 +103,17 @@ ROWS: list[Any] = [
     ("any", "object", None, None, (), None, None, False, False),
     ("other", "object", "nobody", None, (), None, None, False, False),
 ]
-OUTLINE = _core.Outline([("one", ROWS)])
+LOOKS = ("rfc3339", "day", "path", "kebab", "prefixed", "version")
+EITHER: list[Any] = [
+    *((look, "str", None, look, (), None, None, False, False) for look in LOOKS),
+    ("any", "any", None, None, (), None, None, False, False),
+    ("either", "str", None, None, ("x",), None, None, False, False),
+    ("either", "int", None, None, (), 1, 9, False, True),
+]
+OUTLINE = _core.Outline(
+    [("one", ROWS), ("closed", EITHER), ("texts", [])],
+    [("closed", []), ("texts", [EITHER[-2], EITHER[-1]])],
+)
 ID = {"id": "7C9e6679-7425-70de-944b-e07fc1f90ae7"}
 
 
@@ -131,9 +141,39 @@ def test_what_is_not_sure(more: dict[Any, Any]) -> None:
     assert not OUTLINE.fits("one", ID | more)
 
 
+@pytest.mark.parametrize(("shape", "value"), [
+    ("closed", {"either": "x"}), ("closed", {"either": 9}), ("texts", {}),
+    ("texts", {"a": "x", "b": 1}),
+    ("closed", {"either": 1, "rfc3339": "2026-04-01t09:30:00.5-02:00", "day": "2024-02-29",
+                "path": "a_B/-/0", "kebab": "a-0-", "prefixed": "aB9:C-d", "version": "1.02.3"}),
+    ("closed", {"either": "x", "any": None}), ("closed", {"either": "x", "any": [object()]}),
+])  # fmt: skip
+def test_one_way_of_several_fits(shape: str, value: dict[str, Any]) -> None:
+    assert OUTLINE.fits(shape, value)
+
+
+@pytest.mark.parametrize(("shape", "value"), [
+    ("closed", {}), ("closed", {"either": "y"}), ("closed", {"either": 10}),
+    ("closed", {"either": 1, "more": 1}), ("texts", {"a": "y"}), ("texts", {"a": None}),
+    *(("closed", {"either": 1, look: text}) for look, text in [
+        ("rfc3339", "2026-04-01 09:30:00Z"), ("rfc3339", "2026-04-01T09:30:00"),
+        ("day", "2026-02-29"), ("day", "2026-04-01T"), ("day", "0000-01-01"), ("path", ""),
+        ("path", "/a"), ("path", "a/"), ("path", "a//b"), ("path", "a.b"), ("path", "\u00e9"),
+        ("prefixed", "a"), ("prefixed", ":a"), ("prefixed", "a:"), ("prefixed", "a-b:c"),
+        ("prefixed", "a:9"), ("prefixed", "a:b:c"), ("prefixed", "a:\u00e9"), ("kebab", ""),
+        ("kebab", "0a"), ("kebab", "aB"), ("kebab", "a_b"), ("version", "1.0"), ("version", ""),
+        ("version", "1.0.0.0"), ("version", "1..0"), ("version", "1.0.0-rc"),
+    ]),
+])  # fmt: skip
+def test_none_of_several_ways_fits(shape: str, value: dict[str, Any]) -> None:
+    assert not OUTLINE.fits(shape, value)
+
+
 def test_shapes_that_are_none() -> None:
     assert not OUTLINE.fits("two", ID)
     assert not OUTLINE.fits("one", [ID])
     assert not OUTLINE.fits("one", {})
     with pytest.raises(ValueError, match="kind"):
         _core.Outline([("one", [("id", "text", None, None, (), None, None, False, True)])])
+    with pytest.raises(ValueError, match="shape"):
+        _core.Outline([("one", ROWS)], [("two", [])])

@@ -16,12 +16,13 @@ import httpx
 import pytest
 
 import omsgrain as og
-from http_processes import COMMAND, Served, certified
+from http_processes import Served, certified
 from http_sites import ADA, ALL, lamp
 from omsgrain.errors import BY_CODE
 from omsgrain.ops.serving import Listening
 from omsgrain.ops.tokens import add_token
 from omsgrain.services.http import server
+from processes import COMMAND
 from shell import USAGE, Shell, exit_code
 
 

@@ -40,7 +40,7 @@ class World:
             Cuts(self.path.parent, tries=tries) as cuts,
         ):
             act(ring)
-        assert len(cuts.states) > 5
+        assert len(cuts.states) > 2
         return list(cuts.states)
 
     def restore(self, state: State) -> Path:
@@ -88,7 +88,17 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_FULL", None)
 
 
-def test_making_a_file(tmp_path: Path) -> None:
+@pytest.fixture(params=["named late", "named at once"])
+def late(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a new file has no name until it is whole, which not every system has."""
+    if request.param == "named at once":
+        monkeypatch.setattr(disk, "_NAMELESS", 0)
+    elif not disk._NAMELESS:
+        pytest.skip("files without a name cannot be had here")
+    return request.param == "named late"
+
+
+def test_making_a_file(tmp_path: Path, late: bool) -> None:
     (tmp_path / "made").mkdir()
     path = tmp_path / "made" / "keys"
     with Cuts(path.parent) as cuts:
@@ -102,7 +112,7 @@ def test_making_a_file(tmp_path: Path) -> None:
                 ring.ensure(["ada"])
             opened += 1
         except KeyMissingError:
-            assert opened < len(cuts.states)
+            assert not (late and path.exists()), "half a file"
     assert 0 < opened < len(cuts.states)
 
 
@@ -190,7 +200,7 @@ def test_rekeying(world: World) -> None:
     assert opened == {"new", "old"}
 
 
-def test_copying(world: World) -> None:
+def test_copying(world: World, late: bool) -> None:
     copied = set()
     for state in world.cut(lambda ring: ring.backup(world.path.with_name("copy"))):
         path = world.restore(state)
@@ -203,4 +213,4 @@ def test_copying(world: World) -> None:
                 copied.add(-1)
             copy.unlink()
         world.check(path)
-    assert copied <= {-1, 0, len(USERS)} and len(USERS) in copied
+    assert copied <= ({len(USERS)} if late else {-1, 0, len(USERS)}) and len(USERS) in copied

@@ -15,7 +15,9 @@ from mif_imports import MAKERS, NOW, TIME, USER, Maker, contents, current, fates
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
-from omsgrain.gateways.aimem import export_bundle
+from omsgrain.formats.mif1.consent import STAYS
+from omsgrain.gateways.aimem import ExportReport as BundleReport
+from omsgrain.gateways.aimem import export_bundle, import_bundle
 from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
 
 makers = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
@@ -222,6 +224,38 @@ def test_a_consent_that_allows_sharing(store: og.GrainStore) -> None:
     maker = MAKERS[1]
     maker.take(store, maker.memory(1, "tea"), consent={"sharing_allowed": True})
     assert len(exported(store, maker)["memories"]) == 1
+
+
+@makers
+def test_memories_are_chunks_with_their_content(store: og.GrainStore, maker: Maker) -> None:
+    types = ["observation", "decision", "pattern", "learning", "context", "task", "command"]
+    key, spell = ("memory_type", str) if maker.format == "mif2" else ("type", str.capitalize)
+    memories = [maker.memory(n, f"say {one}", **{key: spell(one)}) for n, one in enumerate(types)]
+    long = [maker.memory(20 + n, "x" * n * 70_000) for n in (1, 17)]
+    maker.take(store, *memories, maker.memory(9, "e\u0301"), *long)
+    report = BundleReport()
+    (found,) = export_bundle(store, USER, tenant_id="urn:x:ada", report=report)
+    said = [chunk["content"] for chunk in found.records["chunk"]]
+    assert sorted(said) == ["e\u0301", *sorted(f"say {one}" for one in types)]
+    assert [one.field for one in report.losses] == ["content", "content"]
+    with opened() as other:
+        import_bundle(other, found, tenant=USER)
+        assert set(contents(other)) == {"\u00e9", "say observation"}
+
+
+@pytest.mark.parametrize("more", [{}, {"x": "\u00e9" * 400_000}], ids=["small", "in parts"])
+def test_a_consent_stays_with_its_document(store: og.GrainStore, more: dict[str, Any]) -> None:
+    maker = MAKERS[1]
+    maker.take(store, maker.memory(1, "tea"), consent={"sharing_allowed": True, **more})
+    report = BundleReport()
+    (found,) = export_bundle(store, USER, tenant_id="urn:x:ada", report=report)
+    assert len(found.records["chunk"]) == 1
+    assert [(one.field, one.reason) for one in report.losses] == [("consent", STAYS)]
+    for format in ("mif1", "mif2", "mif-ld"):
+        written = export_document(store, USER, format=format)
+        assert b"sharing_allowed" not in written[0].data
+        assert [(one.field, one.reason) for one in written[1].losses] == [("consent", STAYS)]
+    assert json.loads(export_kept(store, USER, "exp_a1b2").data)["consent"]["sharing_allowed"]
 
 
 # -- redaction ------------------------------------------------------------------------------------

@@ -371,27 +371,6 @@ def test_a_failure_leaves_whole_batches(
     assert fates(report) == ["unchanged"] * 6 + ["imported"] * 4
 
 
-def test_what_came_meanwhile_is_decided_again(
-    store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another import gets between deciding and storing: by id, and by text."""
-    maker, record, others = MAKERS[0], type(store).record, [True]
-
-    def late(self: og.GrainStore, *args: Any, **options: Any) -> Any:
-        if others:
-            others.pop()
-            maker.take(store, maker.memory(1, "tea"), maker.memory(9, "milk"))
-        return record(self, *args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(store), "record", late)
-        report = maker.take(
-            store, maker.memory(1, "coffee"), maker.memory(2, "milk"), maker.memory(3, "water")
-        )
-    assert fates(report) == ["updated", "duplicate", "imported"]
-    assert contents(store) == ["coffee", "milk", "water"]
-
-
 # -- a model --------------------------------------------------------------------------------------
 
 _TEXTS = st.sampled_from(["tea", "coffee", "milk", ""])

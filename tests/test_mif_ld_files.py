@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from mif_ld_documents import MINIMAL, MINIMAL_1X, ONTOLOGY, spelled
+from mif_ld_documents import (
+    CITATION,
+    CONTEXT,
+    MINIMAL,
+    MINIMAL_1X,
+    ONTOLOGY,
+    PERSON,
+    spelled,
+)
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Loss
@@ -177,7 +185,44 @@ def test_long_names_are_written_again(shell: Shell, notes: Path, tmp_path: Path)
     assert json.loads((tmp_path / "again" / name).read_bytes())["content"] == "a"
 
 
+def test_what_is_no_memory_stays_what_it_is_in_a_corpus(shell: Shell, notes: Path) -> None:
+    record = {"kind": "document", "@id": "urn:x", "payload": {"x": 1}}
+    whole = {"@context": CONTEXT, "@type": "MemoryCorpus", "records": [record]}
+    others = {"b.jsonld": whole, "c.jsonld": CITATION, "d.jsonld": PERSON, "e.jsonld": ONTOLOGY}
+    for name, one in others.items():
+        (notes / name).write_bytes(spelled(one))
+    (notes / "a.jsonld").write_bytes(memory("a"))
+    assert shell("convert", notes, notes / "x.jsonld") == 0, shell.err
+    made = json.loads((notes / "x.jsonld").read_bytes())["records"]
+    assert [one["kind"] for one in made] == [
+        "memory", "document", "citation", "entity-reference", "ontology"
+    ]  # fmt: skip
+    assert made[1:3] == [record, {"kind": "citation", "payload": CITATION}]
+    assert shell("validate", notes / "x.jsonld") == 0
+    assert shell("convert", notes / "x.jsonld", notes / "again", "--layout", "markdown") == 0
+    assert shell("validate", notes / "again") == 0
+    assert len(load_directory(notes / "again").problems) == 0
+
+
 # -- one file -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.jsonld", "x.mif.jsonld", "x.json"])
+def test_a_file_that_is_called_json_is_json(shell: Shell, tmp_path: Path, name: str) -> None:
+    one, other = json.loads(memory("a")), json.loads(memory("b"))
+    sources = {"a.memory.md": NOTE.encode(), "a.mif.ndjson": memory("a") + b"\n" + memory("b"),
+               "c.jsonld": spelled([one, other])}  # fmt: skip
+    made = []
+    for source, data in sources.items():
+        (tmp_path / source).write_bytes(data)
+        command = ("--format", "mif-ld", "--replace")
+        assert shell("convert", tmp_path / source, tmp_path / name, *command) == 0, shell.err
+        made.append(json.loads((tmp_path / name).read_bytes()))
+    alone, corpus, array = made
+    assert (alone["@id"], array) == ("urn:mif:garden", [one, other])
+    assert [record["payload"] for record in corpus["records"]] == [one, other]
+    assert shell("convert", tmp_path / "c.jsonld", tmp_path / "x.memory.json") > 2
+    assert b"one memory in a file" in shell.err
 
 
 def test_lines_whose_first_one_is_broken_are_lines(shell: Shell, tmp_path: Path) -> None:
@@ -312,3 +357,45 @@ def test_a_directory_is_validated_file_by_file(shell: Shell, notes: Path) -> Non
     empty.mkdir()
     assert shell("validate", empty) > 2
     assert b"no file of memories" in shell.err
+
+
+def made(name: str, day: int, *sources: str) -> dict[str, Any]:
+    relations = [
+        {"@type": "Relationship", "relationshipType": "DerivedFrom",
+         "target": {"@id": f"urn:mif:{source}"}}
+        for source in sources
+    ]  # fmt: skip
+    return MINIMAL | {"@id": f"urn:mif:{name}", "created": f"2026-03-{day:02}T00:00:00Z",
+                      "relationships": relations}  # fmt: skip
+
+
+def told(shell: Shell, *command: Any) -> list[tuple[str, str, int | None]]:
+    found = shell.json("validate", "--mode", "extra", *command)["files"]
+    listed = ((Path(file["name"]).name, one) for file in found for one in file["warnings"])
+    return [(name, one["pointer"], one.get("line"))
+            for name, one in listed if one["code"] == "MIF-ORDER"]  # fmt: skip
+
+
+def test_times_are_compared_in_all_files(shell: Shell, notes: Path) -> None:
+    (notes / "a.jsonld").write_bytes(spelled(made("a", 2, "b", "elsewhere", "c")))
+    lines = [made("b", 1), made("x", 1, "a"), made("c", 9, "a")]
+    (notes / "b.mif.ndjson").write_bytes(b"".join(spelled(one) + b"\n" for one in lines))
+    (notes / "c.jsonld").write_bytes(spelled([made("y", 3), made("z", 2, "y", "c")]))
+    found = [
+        ("a.jsonld", "/relationships/2", None), ("b.mif.ndjson", "/relationships/0", 2),
+        ("c.jsonld", "/1/relationships/0", None), ("c.jsonld", "/1/relationships/1", None),
+    ]  # fmt: skip
+    assert told(shell, notes) == found
+    assert told(shell, *sorted(notes.iterdir())) == found
+    loaded = load_directory(notes, mode="extra").warnings
+    assert [(one.pointer.split("/")[1], "/" + one.pointer.split("/", 2)[2], one.line)
+            for one in loaded] == found  # fmt: skip
+    assert told(shell, notes / "c.jsonld") == [found[2]]
+    assert shell.json("validate", notes)["files"][0]["warnings"] == []
+
+
+def test_a_memory_in_several_versions_was_there_with_the_first(shell: Shell, notes: Path) -> None:
+    versions = [made("a", 9), made("a", 2), made("a", 12)]
+    for number, one in enumerate([*versions, made("b", 5, "a"), made("c", 1, "a")]):
+        (notes / f"{number}.jsonld").write_bytes(spelled(one))
+    assert told(shell, notes) == [("4.jsonld", "/relationships/0", None)]

@@ -52,6 +52,17 @@ def test_another_content_supersedes(store: og.GrainStore) -> None:
     assert fates(store, counted) == ["unchanged"]
 
 
+@pytest.mark.parametrize("more", [{}, {"modified": "2026-04-01T00:00:00Z"}])
+def test_an_older_version_that_comes_again_is_an_older_one(
+    store: og.GrainStore, more: dict[str, Any]
+) -> None:
+    newer = MINIMAL | {"content": "The garden is watered in the morning."} | more
+    again = [MINIMAL, newer, MINIMAL, newer, MINIMAL]
+    assert fates(store, again) == ["imported", "updated"] + ["unchanged"] * 3
+    assert fates(store, again) == ["unchanged"] * 5
+    assert [one["content"] for one in exported(store, strict=True)] == [newer["content"]]
+
+
 def test_the_same_text_under_two_names_is_two_memories(store: og.GrainStore) -> None:
     assert fates(store, [MINIMAL, MINIMAL | {"@id": "urn:mif:other"}]) == ["imported"] * 2
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from aimem_imports import holdings
 from mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError
-from omsgrain.gateways.mif import deciding
+from omsgrain.gateways.mif import deciding, export_document, export_kept
 
 FIRST, SECOND = "tea at four", "coffee at five"
 STRATEGIES = ("skip_duplicates", "overwrite", "rename")
@@ -239,6 +240,72 @@ def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:
     before = holdings(store)
     assert fates(maker.take(store, *twice)) == ["unchanged"] * 3
     assert holdings(store) == before
+
+
+def versions(maker: Maker, told: str) -> list[dict[str, Any]]:
+    """Todos of one id; of two that differ only in how a number is spelled one is a capital."""
+    numbers = {"a": 1, "A": 1.0, "b": 2, "B": 2.0, "c": 3}
+    return [maker.todo(1, "brew", x_cups=numbers[one]) for one in told]
+
+
+@pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite"])
+@pytest.mark.parametrize(
+    ("told", "wanted", "now"),
+    [
+        ("aba", ["imported", "updated", "unchanged"], 2),
+        ("abab", ["imported", "updated", "unchanged", "unchanged"], 2),
+        ("abcac", ["imported", "updated", "updated", "unchanged", "unchanged"], 3),
+        ("aAbAB", ["imported", "unchanged", "updated", "unchanged", "unchanged"], 2),
+    ],
+)
+def test_versions_of_one_id_in_a_document(
+    store: og.GrainStore, strategy: str, told: str, wanted: list[str], now: int
+) -> None:
+    """It is as if they came one after another: what was superseded does not come back."""
+    maker = MAKERS[0]
+    for number, size in enumerate((100, 1, 2)):
+        user, given = f"user {number}", {"todos": versions(maker, told)}
+        options: dict[str, Any] = {"user_id": user, "merge_strategy": strategy}
+        report = maker.take(store, batch_size=size, **options, **given)
+        assert fates(report) == wanted
+        reasons = [one.reason for one in report.records if one.fate == "unchanged"]
+        assert reasons[-1] in ("newer_here", None) and "newer_here" in reasons
+        assert current(store, maker.id(1, "todo"), user)["x_src"].count(b"x_cups") == 1
+        written = json.loads(export_document(store, user)[0].data)
+        assert [one["x_cups"] for one in written["todos"]] == [now]
+        kept = json.loads(export_kept(store, user, "exp_a1b2").data)
+        assert json.dumps(kept) == json.dumps(maker.document(**given))
+        before = holdings(store)
+        assert {*fates(maker.take(store, **options, **given))} == {"unchanged"}
+        assert holdings(store) == before
+
+
+def test_what_is_refused_is_not_held_to_be_stored(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    one, two = versions(maker, "ab")
+    maker.take(store, todos=[one], keep_document=False)
+    held = current(store, maker.id(1, "todo"))
+    store.hold(held.address, authority="court", reason_code="case")
+    report = maker.take(store, todos=[two, two, one])
+    assert fates(report) == ["refused", "refused", "unchanged"]
+    assert json.loads(export_kept(store, USER, "exp_a1b2").data)["todos"] == [one]
+
+
+def test_versions_of_one_id_with_new_ids(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    report = maker.take(store, todos=versions(maker, "abab"), merge_strategy="rename")
+    assert fates(report) == ["imported", "renamed", "unchanged", "unchanged"]
+    written = json.loads(export_document(store, USER)[0].data)
+    assert sorted(one["x_cups"] for one in written["todos"]) == [1, 2]
+    assert [one["x_cups"] for one in kept(store, maker)["todos"]] == [1, 2, 1, 2]
+
+
+def test_one_that_is_renamed_twice_alike_is_one(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    maker.take(store, todos=versions(maker, "a"), keep_document=False)
+    report = maker.take(store, todos=versions(maker, "bb"), merge_strategy="rename")
+    assert fates(report) == ["renamed", "unchanged"]
+    assert [one["x_cups"] for one in kept(store, maker)["todos"]] == [2, 2]
 
 
 def test_the_table_of_the_docs_is_that_of_the_code() -> None:

@@ -43,6 +43,30 @@ def current(store: og.GrainStore) -> list[str]:
 Stores = tuple[og.GrainStore, og.GrainStore]
 
 
+@pytest.mark.parametrize("moment", ["state", "_packed"])
+def test_what_is_removed_while_it_is_exported_stays_out(
+    stores: Stores, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = stores
+    doomed = source.put(belief("0"))
+    new = source.supersede(doomed, belief("1", 1))
+    odd = source.put(belief("odd"))
+    source.contest(odd)
+    inner = getattr(og.GrainStore, moment)
+
+    def late(self: og.GrainStore, *given: Any) -> Any:
+        if self.exists(doomed):
+            self.delete(doomed, reason="asked")
+        return inner(self, *given)
+
+    monkeypatch.setattr(og.GrainStore, moment, late)
+    source.export_mg(tmp_path / "left.mg")
+    container.verify(tmp_path / "left.mg")
+    with container.read(tmp_path / "left.mg") as left:
+        assert {left.address(n) for n in range(len(left))} == {new, odd}
+        assert {*left.manifest} == {odd}
+
+
 def test_histories_travel(stores: Stores, tmp_path: Path) -> None:
     source, target = stores
     chain = [source.put(belief("0"))]
@@ -168,6 +192,13 @@ def test_filters_choose_what_leaves(stores: Stores, tmp_path: Path) -> None:
     assert source.export_mg(tmp_path / "lamp.mg", subject="lamp").grains == 2
     assert source.export_mg(tmp_path / "now.mg", subject="lamp", current=True).grains == 1
     assert target.import_mg(tmp_path / "lamp.mg").merged == 1
+
+
+def test_an_export_is_no_reading(stores: Stores, tmp_path: Path) -> None:
+    source, _ = stores
+    address = source.put(belief("on"))
+    source.export_mg(tmp_path / "some.mg", subject="lamp")
+    assert source.state(address).access_count == 0
 
 
 def test_an_export_is_noted(stores: Stores, tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def test_threads_share_a_commit(store: PostgresStore) -> None:
         for n in some:
             threads.append(threading.Thread(target=write, args=(n,)))
             threads[-1].start()
-        while len(store._turns._queue._waiting) < len(some):
+        while len(store._turns.queue._waiting) < len(some):
             pass
         go_on.set()
         for thread in threads:
@@ -323,9 +323,10 @@ def test_a_turn_that_does_not_end(url: str, tenant: str, store: PostgresStore) -
 
 def test_all_connections_in_use(url: str, tenant: str) -> None:
     store = PostgresStore(url, tenant=tenant, pool_size=2, patience=0.05)
-    with store.read(), store.read():
-        with pytest.raises(StoreError) as caught, store.read():
-            pass
+    with store.read() as first, store.read() as second, store.read() as third:
+        assert first.count() == second.count() == 0
+        with pytest.raises(StoreError) as caught:
+            third.count()
         assert caught.value.found == "2 open"
     put(store, *facts(1))
     store.close()

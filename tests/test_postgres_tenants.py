@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+import omsgrain as og
 from facts import facts, put, retract, set_rows
 from omsgrain.errors import StoreError
+from omsgrain.ops.serving import open_stores
+from omsgrain.ops.tokens import add_token
 from omsgrain.store.postgres import PostgresStore
 from omsgrain.store.postgres.schema import KEYED_TABLES, name_of, tables_of
+from omsgrain.sync import LocalPeer, sync
+from sync_stores import addresses, belief, memory
 
 if TYPE_CHECKING:
     from servers.postgres import Postgres
@@ -170,3 +176,18 @@ def test_what_is_stored_is_in_no_error(postgres: Postgres) -> None:
     assert caught.value.found == "UniqueViolation (23505)"
     assert "6b6579" not in str(caught.value)
     store.close()
+
+
+def test_a_token_for_syncing_opens_one_tenant(url: str) -> None:
+    homes = [f"{url}?tenant={name}" for name in ("carl", "dora")]
+    for n, home in enumerate(homes):
+        with og.open(home) as store:
+            store.put(belief(f"lamp {n}"))
+    secret = add_token(homes[0], "robot", None, ["sync:read"], whole_store=True)
+    with closing(open_stores(homes[0])) as carl, closing(open_stores(homes[1])) as dora:
+        assert dora.tokens.find(secret) is None
+        token = carl.tokens.find(secret)
+        assert token is not None
+        robot = memory()
+        assert sync(LocalPeer(robot), carl.peer(token), direction="pull").received.grains == 1
+        assert addresses(robot) == addresses(carl.main) != addresses(dora.main)

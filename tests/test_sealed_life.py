@@ -80,10 +80,10 @@ def test_a_key_that_goes_between_sealing_and_storing(
 
     write = store._store.write
 
-    def erase_first(work: Any) -> Any:
+    def erase_first(work: Any, **given: Any) -> Any:
         if len(calls) == 1:
             ring.erase([USERS[0]])
-        return write(work)
+        return write(work, **given)
 
     monkeypatch.setattr(KeyRing, "ensure", lambda self, users: twice(users))
     monkeypatch.setattr(store._store, "write", erase_first)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,15 @@ def test_a_large_document_is_not_parsed() -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < len(data) // 4
+
+
+def test_a_pipe_is_not_taken_for_an_empty_file() -> None:
+    out, into = os.pipe()
+    os.write(into, b'{"mif_version":"2.0","memories":[]}')
+    os.close(into)
+    try:
+        with pytest.raises(UnsupportedError) as error:
+            sniff_file(Path(f"/dev/fd/{out}"))
+    finally:
+        os.close(out)
+    assert error.value.found == "a pipe"

@@ -284,7 +284,7 @@ def test_works_that_share_a_commit(store: LmdbStore) -> None:
 
 def together(store: LmdbStore, *works: Callable[[Any], None]) -> None:
     """Let works of several threads share a commit, in this order."""
-    queue, inside, end = store._env._queue, threading.Event(), threading.Event()
+    queue, inside, end = store._env._turns.queue, threading.Event(), threading.Event()
 
     def hold(_: object) -> None:
         inside.set()
@@ -428,6 +428,7 @@ def walk(opened: Callable[[], Store], kept: bool, random: Random) -> None:
             grain = random.randrange(len(GRAINS))
             if name == "look":
                 old.append((held.enter_context(store.read()), model.copy()))
+                assert old[-1][0].last_seq() == model.last
                 if len(old) % 2:
                     model.expect(old[-1][0])
             elif name == "reopen" and kept:

@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.sync import LocalPeer, sync
+from omsgrain.sync import LocalPeer, records, sync
 from signed_stores import signed
 from signing import ALICE, BOB
 from sync_stores import Cut, Watched, addresses, belief, heads, memory, together, told
@@ -78,6 +78,17 @@ def test_histories_forks_and_doubts(pair: Pair, full: bool) -> None:
     assert set(heads(hub)) == {mine, theirs, doubted}
     assert robot.state(doubted).verification_status == "contested"
     assert not together(robot, hub, full=True).changed
+
+
+def test_of_a_fork_each_grain_crosses_once(pair: Pair) -> None:
+    robot, hub = pair
+    first = robot.put(belief("0"))
+    together(robot, hub)
+    robot.supersede(first, belief("robot", 1), justification="it saw")
+    theirs = hub.supersede(first, belief("hub", 2), justification="it was told")
+    report = together(robot, hub)
+    assert report.received.bytes == len(hub.get(theirs).blob)
+    assert same(robot, hub)
 
 
 def test_trust_is_no_claim(pair: Pair) -> None:
@@ -235,12 +246,83 @@ def test_signatures_go_along(pair: Pair) -> None:
     address = robot.put(first)
     robot.put(second)
     together(robot, hub)
-    with hub._store.read() as reader:
-        from omsgrain.store.signatures import signers
+    assert signers(hub, address) == both(ALICE.did, BOB.did)
 
-        seq = reader.find([bytes.fromhex(address)])[0]
-        assert seq is not None
-        assert signers(reader, seq) == tuple(sorted((ALICE.did, BOB.did)))
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_further_signature_goes_along(pair: Pair, full: bool) -> None:
+    robot, hub = pair
+    first, second = signed(belief("signed"), ALICE, BOB)
+    address = robot.put(first)
+    third = memory()
+    together(robot, hub)
+    together(hub, third)
+    robot.put(second)
+    assert together(robot, hub, full=full).sent.states == 1
+    together(hub, third, full=full)
+    assert signers(hub, address) == signers(third, address) == both(ALICE.did, BOB.did)
+    for left, right in ((robot, hub), (hub, third)):
+        again = together(left, right, full=full)
+        assert not again.changed and again.sent.bytes == again.received.bytes == 0
+
+
+def test_signatures_of_both_sides_meet(pair: Pair) -> None:
+    robot, hub = pair
+    first, second = signed(belief("signed"), ALICE, BOB)
+    address = robot.put(first)
+    assert hub.put(second) == address
+    together(robot, hub, full=True)
+    assert signers(robot, address) == signers(hub, address) == both(ALICE.did, BOB.did)
+
+
+def signers(store: og.GrainStore, address: str) -> tuple[str, ...]:
+    return tuple(one.signer for one in store.signatures(address))
+
+
+def both(*dids: str) -> tuple[str, ...]:
+    return tuple(sorted(dids))
+
+
+def test_the_audit_trail_tells_what_left_and_to_whom(pair: Pair) -> None:
+    robot, hub = pair
+    robot.put_many([belief(f"r{n}", n) for n in range(3)])
+    robot.put_many(signed(belief("signed", 3), ALICE, BOB))
+    hub.put(belief("h", 4))
+    together(robot, hub)
+    together(robot, hub)
+    assert exports(robot) == [(4, "sync")] and exports(hub) == [(1, "sync")]
+    (entry,) = [one for one in robot.audit.entries() if one.operation == "export"]
+    with hub._store.read() as reader:
+        assert entry.details["store"] == (records.store_id(reader) or b"").hex()
+    together(robot, hub, direction="pull", full=True)
+    assert exports(hub) == [(1, "sync")]
+    third = memory()
+    sync(LocalPeer(robot, notes="never"), LocalPeer(third), dry_run=True)
+    assert len(exports(robot)) == 1
+    sync(LocalPeer(robot), LocalPeer(third), full=True)
+    assert exports(robot) == [(4, "sync"), (5, "sync")]
+
+
+def test_grains_come_off_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot, hub = memory(), memory()
+    robot.put(belief("0"))
+    together(robot, memory())
+    robot.put(belief("1", 1))
+
+    def full(work: object) -> None:
+        raise err.StoreError("the disk is full")
+
+    monkeypatch.setattr(robot._store, "write", full)
+    with pytest.raises(err.StoreError):
+        sync(LocalPeer(robot, notes="must"), LocalPeer(hub), direction="push")
+    assert addresses(hub) == set()
+    assert together(robot, hub, direction="push").sent.grains == 2
+
+
+def exports(store: og.GrainStore) -> list[tuple[object, str | None]]:
+    """How many grains left, and why, by the audit trail."""
+    found = (one for one in store.audit.entries() if one.operation == "export")
+    return [(one.details["grains"], one.reason_code) for one in found]
 
 
 def test_rules_of_a_profile_keep_a_grain() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,13 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 import omsgrain as og
 from omsgrain import errors as err
+from omsgrain.crypto import Signer
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.sync import LocalPeer, sync
+from signed_stores import signed_by
+from signing import ALICE, BOB
 from sync_stores import Cut, Watched, addresses, belief, heads, memory, settle, told
 
 numbers = st.integers(0, 1_000)
 AUTHORITIES = ("court", "tax office")
 PEOPLE = ("ann", "ben")
+SIGNERS = (ALICE, BOB)
 
 
 class Fleet(RuleBasedStateMachine):
@@ -71,6 +76,12 @@ class Fleet(RuleBasedStateMachine):
         fields = self.fields(store, number)
         self.grains[store.put(fields)] = fields
 
+    @rule(where=numbers, number=numbers, who=st.sampled_from(SIGNERS))
+    def sign(self, where: int, number: int, who: Signer) -> None:
+        """One of a few grains comes, with a signature more perhaps."""
+        with suppress(err.ErasedError):
+            self.at(where).put(signed_by(who, belief(f"signed {number % 4}")))
+
     @rule(where=numbers, number=numbers, why=st.booleans())
     def supersede(self, where: int, number: int, why: bool) -> None:
         store = self.at(where)
@@ -90,7 +101,7 @@ class Fleet(RuleBasedStateMachine):
         if self.sealing:
             return
         one, other = self.some(store, old), self.some(store, new)
-        if one is None or other is None or one == other:
+        if one is None or other is None or one == other or store.signatures(max(one, other)):
             return
         try:
             store.supersede(min(one, other), store.get(max(one, other)))
@@ -194,9 +205,15 @@ class Fleet(RuleBasedStateMachine):
         for store in others:
             assert addresses(store) == addresses(first)
             assert told(store) == told(first)
+            assert signers(store) == signers(first)
             if store._settings.keys is first._settings.keys:
                 assert heads(store) == heads(first)
         assert self.erased.isdisjoint(addresses(first))
+
+
+def signers(store: og.GrainStore) -> dict[str, list[str]]:
+    """Who signed its grains."""
+    return {one: [by.signer for by in store.signatures(one)] for one in addresses(store)}
 
 
 @pytest.mark.parametrize(

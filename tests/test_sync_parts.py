@@ -61,6 +61,17 @@ def test_a_small_part_of_a_long_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert robot.state(min(shared)).verification_status == "contested"
 
 
+def test_a_new_robot_costs_its_hub_no_look_at_all_it_has() -> None:
+    robot, hub = memory(), memory()
+    hub.put_many([belief(f"{n}", n) for n in range(20)])
+    report = together(robot, hub, direction="push")
+    assert not report.sent.compared
+    rule = hub.put(belief("rule", namespace="rules"))
+    report = together(robot, hub, namespaces=["rules"])
+    assert not report.sent.compared and not report.received.compared
+    assert addresses(robot) == {rule}
+
+
 def test_keys_of_tombstones_have_a_limit() -> None:
     robot, hub = memory(), memory()
     for store in (robot, hub):
@@ -68,10 +79,17 @@ def test_keys_of_tombstones_have_a_limit() -> None:
         store.delete_many([gone], erased="gdpr17")
     others = [bytes([n]) * 32 for n in range(MOST_KEYS - 1)]
     hub._store.write(lambda writer: adopt(writer, others))
-    new = robot.put(belief("new", 1))
+    new, later = robot.put(belief("new", 1)), robot.put(belief("later", 2))
     report = together(robot, hub)
     assert [(one.part, one.code) for one in report.refused] == [("erasure", "ERR_RANGE")]
+    assert addresses(hub) == {new, later}
+    # From then on the robot marks what is erased as the hub does, and knows what it had erased.
+    robot.delete_many([later], erased="gdpr17")
+    report = together(robot, hub)
+    assert report.sent.erased == 1 and report.refused == ()
     assert addresses(hub) == {new}
+    hub.put(belief("gone"), allow_erased=True)
+    assert [one.code for one in together(robot, hub).received.refused] == ["ERR_ERASED"]
 
 
 def test_a_hub_that_takes_grains_only() -> None:

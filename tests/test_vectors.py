@@ -86,6 +86,24 @@ def test_one_is_not_one_point_nought() -> None:
     assert not run_vector(vector, vector["id"]).agrees
 
 
+@pytest.mark.parametrize("folder", ["oms", "refusals/read", "aimem", "mif-ld/told"])
+def test_a_folder_of_them_is_run_alone(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(VECTORS / folder)
+    outcomes = list(run_vectors(Path()))
+    assert outcomes
+    assert all(one.agrees and not one.id.startswith(folder) for one in outcomes)
+
+
+def test_a_vector_under_another_name_disagrees(tmp_path: Path) -> None:
+    (tmp_path / "oms").mkdir()
+    for name in ("007-belief", "other"):
+        text = (VECTORS / "oms" / "007-belief.json").read_text("utf-8")
+        (tmp_path / "oms" / f"{name}.json").write_text(text, "utf-8")
+    assert [(one.id, one.agrees) for one in run_vectors(tmp_path / "oms")] == [
+        ("007-belief", True), ("other", False)
+    ]  # fmt: skip
+
+
 def test_a_directory_without_vectors(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFoundError):
         list(run_vectors(tmp_path))

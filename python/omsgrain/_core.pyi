@@ -203,7 +203,11 @@ _Field = tuple[
 
 @final
 class Outline:
-    def __new__(cls, shapes: list[tuple[str, list[_Field]]]) -> Outline: ...
+    def __new__(
+        cls,
+        shapes: Sequence[tuple[str, Sequence[_Field]]],
+        others: Sequence[tuple[str, Sequence[_Field]]] = (),
+    ) -> Outline: ...
     def fits(self, shape: str, value: Any) -> bool: ...
 
 @final

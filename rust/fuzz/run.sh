@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzes each target: run.sh [SECONDS [TARGET...]]. What crashes one is kept in artifacts/.
+# Fuzzes each target of the core: run.sh [SECONDS [TARGET...]]. What crashes one is kept in
+# artifacts/.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 seconds=${1:-60}
 targets=("${@:2}")
 [ ${#targets[@]} -gt 0 ] || targets=(decode msgpack_map cbor_map json_encode header datetime sealed lanes
-    lane_write lane_read lane_json jcs)
+    lane_write lane_read lane_json jcs frames extent cose)
 
 # cargo-fuzz asks rustc for flags that only nightlies take; this makes the stable one take them.
 export RUSTC_BOOTSTRAP=1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the seeds of each fuzz target from test_vectors: `python seeds.py`.
+"""Make the seeds of each fuzz target from test_vectors and tests/data: `python seeds.py`.
 
 Files are named by their content, so that running this again adds nothing.
 """
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-VECTORS = HERE.parent.parent / "test_vectors"
+ROOT = HERE.parent.parent
+VECTORS = ROOT / "test_vectors"
+DATA = ROOT / "tests" / "data"
 HEADER = 9
 COMPRESSED, CBOR = 4, 32
 PROFILES = ("extended", "standard", "lightweight")
@@ -32,6 +34,12 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     """Yield the target and the bytes of each seed."""
     for text in MORE_DATETIMES:
         yield "datetime", text.encode()
+    for vector in json.loads((DATA / "cose_sign1.json").read_bytes())["vectors"]:
+        envelope = bytes.fromhex(vector["cose"])
+        yield "cose", envelope
+        yield "extent", 2 * envelope
+    for path in sorted((DATA / "containers").glob("good-*.json")):
+        yield from _of_container(bytes.fromhex(json.loads(path.read_bytes())["file"]))
     for path in sorted(VECTORS.rglob("*.json")):
         source = path.read_text(encoding="utf-8")
         vector = json.loads(source)
@@ -53,8 +61,18 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             yield "lane_json", given.replace("\n", " ").encode()
 
 
+def _of_container(file: bytes) -> Iterator[tuple[str, bytes]]:
+    """What stands behind the index of a .mg file, as frames or as grains. Spec: OMS §11."""
+    codec = file[9]
+    region = file[16 + 4 * int.from_bytes(file[4:8], "big") : -32]
+    yield ("frames", bytes([codec - 1]) + region) if codec else ("extent", region)
+
+
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
     yield "decode", blob
+    yield "extent", 2 * blob
+    if blob[1:2] and blob[1] & COMPRESSED:
+        yield "frames", b"\0" + blob[HEADER:]
     yield "lane_read", 2 * (len(blob).to_bytes(2, "big") + blob)
     yield "sealed", blob
     yield "header", blob[: HEADER + 1]

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import jcs
-from omsgrain.conformance.faults import FAULTS, TEXTS
-from omsgrain.conformance.goods import GOODS
-from omsgrain.conformance.sample import bundle, edited
+from omsgrain.conformance.edits import edited
+from omsgrain.conformance.http.faults import FAULTS, TEXTS
+from omsgrain.conformance.http.goods import GOODS
+from omsgrain.conformance.http.sample import bundle
 
 LARGEST = 8_000  # characters; larger ones are tests, not vectors
 ARRAYS = {
@@ -56,7 +57,9 @@ def vectors() -> Iterator[dict[str, Any]]:
         ("cut within a line", whole[:-9]),
         ("two lines in another order", swapped(whole)),
     ):
-        yield from _small("bad-lines", (name, "2.8", "recommendation"), text, "lines", cut, [], 409)
+        yield from _small(
+            "bad-lines", (name, "2.8", "recommendation"), text, "lines", cut, [], 409
+        )
 
 
 def _small(

@@ -15,7 +15,7 @@ from typing import Any
 import mif1_documents as mif1
 import mif2_documents as mif2
 from omsgrain import formats
-from omsgrain.conformance.sample import GONE, edited
+from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError
 from omsgrain.formats.mif1 import layouts
 from omsgrain.ops.document_vectors import addresses

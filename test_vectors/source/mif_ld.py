@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import mif_ld_examples as examples
 from omsgrain import formats
-from omsgrain.conformance.sample import GONE, edited
+from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError
 from omsgrain.ops.document_vectors import addresses
 

@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Chapter
 
 #: Command -> the module of this package that holds it, and its name there.
 COMMANDS = {
@@ -23,6 +24,7 @@ COMMANDS = {
     "search": ("search", "search"),
     "get": ("show", "get"),
     "show": ("show", "show"),
+    "inspect": ("inspect", "inspect"),
     "supersede": ("change", "supersede"),
     "mark": ("change", "mark"),
     "state": ("change", "state"),
@@ -68,13 +70,21 @@ COMMANDS = {
     "demo": ("demo", "demo"),
 }
 
+EXAMPLES = """
+Grains into a store, out of it as a file, and that file verified:
+    omsgrain ingest memory.omsg grains.jsonl
+    omsgrain export memory.omsg memory.mg
+    omsgrain verify memory.mg
+What a command does, and how:
+    omsgrain query --help
+"""
 COMPLETION = (
     'Shell completion: eval "$(_OMSGRAIN_COMPLETE=bash_source omsgrain)" (or zsh_source); '
     "for fish: _OMSGRAIN_COMPLETE=fish_source omsgrain | source."
 )
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Chapter):
     """A group that imports a command when it is needed, so that ``--version`` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -110,6 +120,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 @click.group(
     cls=LazyGroup,
+    examples=EXAMPLES,
     epilog=COMPLETION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 99},
 )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import IntegrityError
 
 if TYPE_CHECKING:
@@ -20,17 +21,31 @@ if TYPE_CHECKING:
 
 EXAMPLES = r"""
 What was done to one grain, and by whom:
-    omsgrain audit memory.omsg --address f06c02f5...
+    omsgrain audit memory.omsg --address ADDRESS
 Keep the end of the trail elsewhere, and verify against it later:
-    omsgrain audit memory.omsg --checkpoint > /safe/place/audit.json
-    omsgrain audit memory.omsg --verify --against /safe/place/audit.json
+    omsgrain audit memory.omsg --checkpoint > audit.json
+    omsgrain audit memory.omsg --verify --against audit.json
 """
 
 
-@click.command(short_help="Show or verify who did what.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=StoreParam())
-@click.option("--after", type=int, default=0, metavar="N", help="Only entries behind number N.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")
+@click.command(
+    cls=Manual,
+    short_help="Show or verify who did what.",
+    examples=EXAMPLES,
+    exits={33: "--verify found an entry that was edited, swapped or dropped, or a cut end."},
+)
+@store_argument()
+@click.option(
+    "--after",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Only entries behind number N.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="At most N entries; without it, all."
+)
 @click.option("--address", metavar="ADDRESS", help="Only entries about this grain.")
 @click.option("--operation", metavar="NAME", help="Only entries of this operation, such as put.")
 @click.option("--verify", is_flag=True, help="Verify every entry instead of showing them.")
@@ -63,8 +78,8 @@ def audit(
 ) -> int:
     """Show the audit trail of STORE: an entry for each write, bound to all before it by a hash.
 
-    Exit code 33 if --verify finds that an entry was edited, swapped or dropped, or that the end
-    was cut off (only with --against).
+    With --verify the trail is checked instead. That its end was cut off is seen only --against a
+    checkpoint that was kept elsewhere.
     """
     from omsgrain import ops
 

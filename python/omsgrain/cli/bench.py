@@ -10,23 +10,38 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
     from omsgrain.ops.bench import Bench
 
 
-@click.command(short_help="Measure how fast it is on this machine and disk.")
-@click.argument(
+EXAMPLES = """
+What a commit costs on the card of a robot:
+    omsgrain bench .
+Better figures of two sizes of batches:
+    omsgrain bench . --seconds 60 --batch 100 --batch 1000
+"""
+
+
+@click.command(
+    cls=Manual,
+    short_help="Measure how fast it is on this machine and disk.",
+    examples=EXAMPLES,
+)
+@argument(
     "directory",
     default=".",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where it measures: the disk that counts. By default here.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0.01, 3_600),
     default=15.0,
     show_default=True,
-    help="How long it takes, about.",
+    metavar="SECONDS",
+    help="How long it takes, about: 0.01 to 3600.",
 )
 @click.option(
     "--batch",
@@ -34,7 +49,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 60_000),
     multiple=True,
     metavar="N",
-    help="A size of batches to try; can be given again. Without: 1, 10, 100, 1000, 10000.",
+    help="Grains of a batch to try, 1 to 60000; repeatable. Without it: 1, 10, 100, 1000, 10000.",
 )
 @output.json_option
 def bench(directory: Path, seconds: float, batches: tuple[int, ...], as_json: bool) -> None:

@@ -14,9 +14,10 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.serve import Size
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
     from omsgrain.services.bridge.options import Broker
@@ -46,7 +47,7 @@ def _options(command: F) -> F:
         click.option("--mqtt", metavar="URL",
                      help="A broker of MQTT 5: mqtt://HOST:PORT, or mqtts."),
         click.option("--topic", multiple=True, metavar="FILTER",
-                     help="What to subscribe to, with + and #; may be given more than once."),
+                     help="What to subscribe to, with + and #. Repeatable."),
         click.option("--group", metavar="NAME",
                      help="Share the topics with all bridges of this group ($share/NAME/...)."),
         click.option("--client-id", metavar="NAME",
@@ -85,6 +86,7 @@ def _options(command: F) -> F:
         click.option("--batch", type=click.IntRange(1, 65_535), default=1_000, show_default=True,
                      metavar="N", help="Messages of a commit at the most."),
         click.option("--batch-bytes", type=Size(), default="8MB", show_default=True,
+                     metavar="SIZE",
                      help="Bytes of a commit, about."),
         click.option("--batch-age", type=click.FloatRange(0, 60), default=0.25, show_default=True,
                      metavar="SECONDS", help="How long a message may wait for others."),
@@ -92,6 +94,7 @@ def _options(command: F) -> F:
                      show_default=True, metavar="N",
                      help="Messages delivered and not acknowledged: what the broker holds back."),
         click.option("--message-limit", type=Size(), default="16MB", show_default=True,
+                     metavar="SIZE",
                      help="The largest message; what is larger is refused."),
         click.option("--require-signatures", is_flag=True,
                      help="Take only grains with a signature that holds."),
@@ -106,8 +109,13 @@ def _options(command: F) -> F:
     return command
 
 
-@click.command(short_help="Take grains from a broker into a store.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=StoreParam(exists=False, file_okay=False))
+@click.command(
+    cls=Manual,
+    short_help="Take grains from a broker into a store.",
+    examples=EXAMPLES,
+    exits={60: "The broker refuses for good, or a stream is not there."},
+)
+@store_argument(exists=False, file_okay=False)
 @_options
 @actor_option
 @trust_options
@@ -132,7 +140,7 @@ def bridge(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Take grains from a broker into STORE, which is made if it is not there, until SIGTERM.
+    """Take grains from a broker into STORE, until SIGTERM.
 
     A message is a grain as bytes, an envelope, or JSON: one grain, a list, or lines. It is
     acknowledged once it is on the disk. What is refused goes to --dead-letter with the code and
@@ -154,6 +162,8 @@ def bridge(
         _refuse("--publish alone", _READING)
     for name in (dead_letter, publish):
         _check_name(name, nats is not None)
+    for option in ("stream", "durable"):
+        _check_word(option, given[option])
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("what the bridge publishes would come back to it as messages")
     from omsgrain import ops
@@ -200,6 +210,12 @@ def _check_name(name: str | None, is_nats: bool) -> None:
     wild = ("*", ">") if is_nats else ("+", "#")
     if name is not None and (not name or any(sign in name for sign in wild)):
         raise click.UsageError("what is published to is one topic or subject, without wildcards")
+
+
+def _check_word(option: str, name: str | None) -> None:
+    """Refuse what cannot be the name of a stream or a consumer of NATS."""
+    if name is not None and (not name or not name.isprintable() or set(name) & set(" .*>/\\")):
+        raise click.UsageError(f"--{option}: a name without spaces, dots, slashes and wildcards")
 
 
 def _covered(name: str, given: dict[str, Any]) -> bool:

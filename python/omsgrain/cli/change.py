@@ -9,15 +9,49 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("unverified", "verified", "contested", "retracted")
 
-_store = click.argument("store", type=StoreParam())
-_address = click.argument("address")
+SUPERSEDE = """
+What was believed gives way to what is believed now:
+    omsgrain supersede memory.omsg OLD newer.json --justification "measured again"
+"""
+MARK = """
+Two sensors do not agree; until somebody looks, the grain counts:
+    omsgrain mark memory.omsg ADDRESS contested --reason "the second sensor says 19"
+"""
+DELETE = """
+Take it out, and its bytes off the disk:
+    omsgrain delete memory.omsg ADDRESS --reason "asked for by mail"
+    omsgrain compact memory.omsg
+"""
+HOLD = """
+Evidence stays, until the court that asked for it lets go:
+    omsgrain hold memory.omsg ADDRESS --authority "court 7" --reason-code litigation
+"""
+RELEASE = """
+The authority that asked for it lets go:
+    omsgrain release memory.omsg ADDRESS --authority "court 7" --reason-code closed
+"""
+STATE = """
+Is it current, verified, held; how often was it read?
+    omsgrain state memory.omsg ADDRESS
+"""
+REVIEWS = """
+What waits for somebody, and that one of it is done:
+    omsgrain reviews memory.omsg
+    omsgrain reviews memory.omsg --done NUMBER --actor did:web:example.org:ada
+"""
+ADDRESS = "The address of a grain: 64 hex digits."
+DENIED = {41: "A policy, a hold or a retention of the grain does not let it."}
+
+_store = store_argument()
+_address = argument("address", help=ADDRESS)
 _reason = click.option("--reason", metavar="TEXT", help="Why; some policies ask for it.")
 
 
@@ -32,10 +66,15 @@ def done(as_json: bool, text: str, **values: Any) -> None:
     output.emit(values) if as_json else click.echo(output.safe(text))
 
 
-@click.command(short_help="Put a grain in the place of another.")
+@click.command(
+    cls=Manual,
+    short_help="Put a grain in the place of another.",
+    examples=SUPERSEDE,
+    exits=DENIED,
+)
 @_store
-@click.argument("old")
-@click.argument("file", type=click.File("rb"))
+@argument("old", help="The address of the grain that is no longer so: 64 hex digits.")
+@argument("file", type=click.File("rb"), help='The new grain, its fields as JSON; "-" is stdin.')
 @click.option("--justification", metavar="TEXT", help="The reason; some policies ask for it.")
 @actor_option
 @keys_option
@@ -48,7 +87,7 @@ def supersede(
     actor: str | None,
     as_json: bool,
 ) -> None:
-    """Put the grain whose fields stand as JSON in FILE ("-": stdin) in the place of OLD in STORE.
+    """Put the grain in FILE in the place of OLD in STORE.
 
     One step: the new grain is stored and the old one leaves current results, or nothing happens.
     The policy of the old grain decides whether it may. Prints the new address.
@@ -60,10 +99,15 @@ def supersede(
     done(as_json, address, content_address=address, supersedes=old)
 
 
-@click.command(short_help="Say what verification of a grain found.")
+@click.command(
+    cls=Manual,
+    short_help="Say what verification of a grain found.",
+    examples=MARK,
+    exits=DENIED,
+)
 @_store
 @_address
-@click.argument("status", type=click.Choice(STATUSES))
+@argument("status", type=click.Choice(STATUSES), help=f"One of {', '.join(STATUSES)}.")
 @_reason
 @actor_option
 @keys_option
@@ -82,7 +126,9 @@ def mark(
     done(as_json, status, content_address=address, verification_status=status)
 
 
-@click.command(short_help="Take a grain out of a store.")
+@click.command(
+    cls=Manual, short_help="Take a grain out of a store.", examples=DELETE, exits=DENIED
+)
 @_store
 @_address
 @_reason
@@ -107,16 +153,18 @@ def _held(command: F) -> F:
         output.json_option,
         keys_option,
         actor_option,
-        click.option("--reason-code", required=True, metavar="WORD", help="Such as litigation."),
-        click.option("--authority", required=True, metavar="NAME", help="Who asks for it."),
+        click.option("--reason-code", required=True, metavar="CODE",
+                     help="A word such as litigation; nothing personal."),
+        click.option("--authority", required=True, metavar="NAME",
+                     help="Who asks for it, such as a court; each ends its own holds."),
         _address,
         _store,
-    ):
+    ):  # fmt: skip
         command = option(command)
     return command
 
 
-@click.command(short_help="Keep a grain as it is, whatever happens.")
+@click.command(cls=Manual, short_help="Keep a grain as it is, whatever happens.", examples=HOLD)
 @_held
 def hold(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
@@ -128,7 +176,7 @@ def hold(
     done(as_json, "held", content_address=address, held=True)
 
 
-@click.command(short_help="End a hold.")
+@click.command(cls=Manual, short_help="End a hold.", examples=RELEASE)
 @_held
 def release(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
@@ -140,7 +188,7 @@ def release(
     done(as_json, "released", content_address=address, released=authority)
 
 
-@click.command(short_help="Show what became of a grain.")
+@click.command(cls=Manual, short_help="Show what became of a grain.", examples=STATE)
 @_store
 @_address
 @keys_option
@@ -159,7 +207,7 @@ def state(store: Where, address: str, as_json: bool) -> None:
         click.echo(output.safe(f"{name:20} {output.dumps(value) if value != [] else '-'}"))
 
 
-@click.command(short_help="List what somebody should look at.")
+@click.command(cls=Manual, short_help="List what somebody should look at.", examples=REVIEWS)
 @_store
 @click.option("--done", "number", type=int, metavar="N", help="Take review N off the list.")
 @actor_option

@@ -1,67 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain conformance``: does a server keep to a format?"""
+"""``omsgrain conformance``: does this build, or another's, keep to the formats?"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual
+from omsgrain.cli.vectors import tell_vectors
 
 if TYPE_CHECKING:
-    from omsgrain.conformance import Outcome
+    from collections.abc import Sequence
+
+    from omsgrain.conformance.http import Outcome
+    from omsgrain.conformance.runner import Verdict
 
 FAILED = 1
+_SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
+_OURS = ("spec", "level", "rules", "form", "file")
 
 
-@click.command(short_help="Judge a server by the AIMEM draft.")
-@click.option("--aimem-url", "url", required=True, metavar="URL", help="Where /v1/brain begins.")
+EXAMPLES = """
+All rules, on this build; and the table of docs/conformance.md:
+    omsgrain conformance
+    omsgrain conformance --format markdown --output conformance.md
+
+Vectors of another; a server, with a token of a tenant made for this:
+    omsgrain conformance --vectors test_vectors
+    omsgrain conformance --aimem-url http://127.0.0.1:8080 --token omg_...
+"""
+
+
+@click.command(
+    cls=Manual,
+    short_help="Try every rule of the formats, on this build or another's.",
+    examples=EXAMPLES,
+    exits={0: "All pass.", FAILED: "A rule, a vector or a case does not pass."},
+)
+@click.option(
+    "--spec",
+    type=click.Choice(["oms", "aimem", "mif2", "mif1", "mif-ld"]),
+    help="Rules of one specification.",
+)
+@click.option("--level", type=click.IntRange(1, 3), help="Rules up to a level of conformance.")
+@click.option(
+    "--rule", "rules", multiple=True, metavar="ID", help="One rule, or all that begin so; again."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "json"]),
+    help="How it is told; a table of what failed, by default.",
+)
+@click.option(
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write it to a file.",
+)
+@click.option(
+    "--vectors",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Run test vectors instead.",
+)
+@click.option("--aimem-url", "url", metavar="URL", help="Ask a server; where /v1/brain begins.")
 @click.option(
     "--token",
-    required=True,
     envvar="OMSGRAIN_TOKEN",
-    help="May import and export. [OMSGRAIN_TOKEN]",
+    show_envvar=True,
+    metavar="TOKEN",
+    help="A token that may import and export.",
 )
-@click.option("--export-only-token", help="May export alone.")
-@click.option("--import-only-token", help="May import alone.")
-@click.option("--admin-token", help="May erase the tenant; see --erase.")
+@click.option("--export-only-token", metavar="TOKEN", help="One that may export alone.")
+@click.option("--import-only-token", metavar="TOKEN", help="One that may import alone.")
+@click.option("--admin-token", metavar="TOKEN", help="One that may erase; see --erase.")
 @click.option("--erase", is_flag=True, help="At the end ERASE the tenant's memory, and look.")
 @click.option("--draft-only", is_flag=True, help="Only what the draft itself says.")
-@click.option("--timeout", default=30.0, show_default=True, help="Seconds for an answer.")
+@click.option(
+    "--timeout",
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long an answer may take.",
+)
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Certificates to trust besides the system's.",
 )
 @output.json_option
-def conformance(
-    url: str,
-    token: str,
-    export_only_token: str | None,
-    import_only_token: str | None,
-    admin_token: str | None,
-    erase: bool,
-    draft_only: bool,
-    timeout: float,
-    ca: Path | None,
-    as_json: bool,
-) -> int:
-    """Ask the server at URL, over HTTP alone, whether it does what the AIMEM draft says.
+def conformance(as_json: bool, **given: Any) -> int:
+    """Try every rule of OMS 1.2, AIMEM, MIF 2.0, MIF 1.0 and MIF in JSON-LD on this build.
 
-    Give it tokens of a tenant made for this: some hundred chunks are imported, under names that
-    are new each time. Exit code 0 if all cases pass, 1 if not.
+    With --vectors, run a directory of test vectors. With --aimem-url, ask a server over HTTP alone
+    whether it does what the AIMEM draft says: give it tokens of a tenant made for this, since some
+    hundred chunks are imported, under names that are new each time.
     """
-    from omsgrain.conformance import Tokens
-    from omsgrain.ops.conformance import aimem
+    url, vectors = given.pop("url"), given.pop("vectors")
+    _refuse_mixed(url, vectors, given)
+    if vectors is not None:
+        return tell_vectors(vectors, as_json)
+    if url is not None:
+        return _ask(url, given, as_json)
+    return _try(given, as_json)
 
-    tokens = Tokens(token, export_only_token, import_only_token, admin_token)
-    running = aimem(url, tokens, draft_only=draft_only, erase=erase, timeout=timeout, ca=ca)
+
+def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) -> None:
+    """An option that would be passed over in silence is an error."""
+    if url is not None and vectors is not None:
+        raise click.UsageError("--vectors and --aimem-url are two things")
+    flags = [name for name in ("erase", "draft_only") if given[name]]
+    asked = [*flags, *(name for name in _SERVER if given[name] is not None)]
+    if url is None and asked:
+        raise click.UsageError(f"--{asked[0].replace('_', '-')} belongs to --aimem-url")
+    if url is not None and not given["token"]:
+        raise click.UsageError("--aimem-url takes a --token")
+    if (url or vectors) and any(given[name] for name in _OURS):
+        raise click.UsageError(
+            "--spec, --level, --rule, --format and --output are of our own rules"
+        )
+
+
+def _try(given: dict[str, Any], as_json: bool) -> int:
+    from omsgrain.conformance import report
+    from omsgrain.conformance.rules import RULES
+    from omsgrain.conformance.runner import choose, run
+
+    form = given["form"] or ("json" if as_json else "table")
+    if as_json and form != "json":
+        raise click.UsageError("--json is --format json")
+    chosen = choose(RULES, spec=given["spec"], level=given["level"], ids=given["rules"])
+    verdicts: list[Verdict] = []
+    with output.progress(len(chosen), "rules", as_json) as advance:
+        for verdict in run(chosen):
+            verdicts.append(verdict)
+            advance(1)
+    counts = report.counted(verdicts)
+    if form == "table":
+        _tell(verdicts, counts, given["file"])
+    else:
+        text = (
+            report.markdown(verdicts)
+            if form == "markdown"
+            else json.dumps(report.told(verdicts), ensure_ascii=False, indent=2) + "\n"
+        )
+        _write(text, given["file"])
+    return FAILED if counts["failed"] or not counts["passed"] else 0
+
+
+def _write(text: str, file: Path | None) -> None:
+    if file is None:
+        click.echo(output.safe(text).encode(), nl=False)
+    else:
+        file.write_text(text, encoding="utf-8")
+
+
+def _tell(verdicts: Sequence[Verdict], counts: dict[str, int], file: Path | None) -> None:
+    """What did not pass, or all if few were asked for."""
+    from omsgrain.conformance.report import WORDS, tried
+
+    if file is not None:
+        raise click.UsageError("--output takes --format markdown or json")
+    from rich.table import Table
+
+    few = 40
+    shown = verdicts if len(verdicts) <= few else [v for v in verdicts if v.passed is not True]
+    if shown:
+        table = Table(
+            "rule", "section", "result", "tried", "expected", "found", box=None, pad_edge=False
+        )
+        for one in shown:
+            row = (one.rule.id, one.rule.section, WORDS[one.passed], tried(one),
+                   one.expected, one.found)  # fmt: skip
+            table.add_row(*(output.safe(text or "") for text in row))
+        output.console().print(table)
+    click.echo(
+        "{rules} rules: {passed} passed, {failed} failed, {left_out} left out".format(**counts)
+    )
+
+
+def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
+    from omsgrain.conformance.http import Tokens
+    from omsgrain.conformance.http.asking import aimem
+
+    tokens = Tokens(
+        given["token"],
+        given["export_only_token"],
+        given["import_only_token"],
+        given["admin_token"],
+    )
+    options = {name: given[name] for name in ("draft_only", "erase", "timeout", "ca")}
     outcomes: list[Outcome] = []
     with output.progress(None, "cases", as_json) as advance:
-        for outcome in running:
+        for outcome in aimem(url, tokens, **options):
             outcomes.append(outcome)
             advance(1)
     counts = {
@@ -72,12 +209,12 @@ def conformance(
     if as_json:
         output.emit(counts | {"cases": [asdict(one) for one in outcomes]})
     else:
-        _table(outcomes)
+        _cases(outcomes)
         click.echo("{passed} passed, {failed} failed, {left_out} left out".format(**counts))
     return FAILED if counts["failed"] or not counts["passed"] else 0
 
 
-def _table(outcomes: list[Outcome]) -> None:
+def _cases(outcomes: list[Outcome]) -> None:
     from rich.table import Table
 
     words = {True: "passed", False: "FAILED", None: "left out"}

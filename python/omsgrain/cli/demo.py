@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import demo_exchange, demo_formats, demo_life, demo_trust, output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.story import Story, since
 
 if TYPE_CHECKING:
@@ -20,8 +21,24 @@ WEATHER, MISSION = "seattle-weather.csv", "mission.jsonl"
 PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets flipped
 
 
-@click.command(short_help="See all of it at work on real data.")
-@click.argument("directory", required=False, type=click.Path(path_type=Path))
+EXAMPLES = """
+In a clone; the store is kept, to be looked at:
+    omsgrain demo demo.omsg
+"""
+
+
+@click.command(
+    cls=Manual,
+    short_help="See all of it at work on real data.",
+    examples=EXAMPLES,
+    exits={0: "Every claim held.", 1: "A claim did not hold."},
+)
+@argument(
+    "directory",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="Where the store stays; nothing may be there yet. Without it the store is temporary.",
+)
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -33,8 +50,7 @@ PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets fl
 def demo(directory: Path | None, data: Path, as_json: bool) -> int:
     """Ingest, explain, tamper, query, export, supersede, search, seal, sign, erase, convert.
 
-    The store stays in DIRECTORY, which must not exist yet; without it, it is temporary like the
-    other files. Exit 0 only if every claim held.
+    Each step says what it claims, and whether that held.
     """
     if directory is not None and directory.exists():
         raise click.UsageError(f"{str(directory)!r} exists; the demo wants a fresh directory")

@@ -10,11 +10,29 @@ from typing import BinaryIO
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
+
+EXAMPLES = """
+A view of a signed grain without two fields, for somebody who may not see them:
+    omsgrain disclose signed.cose --hide content -o view.mg
+What it hides, and proof that nothing in it is forged:
+    omsgrain disclose view.mg --check --original signed.cose
+"""
 
 
-@click.command(short_help="Show a grain without some of its fields.")
-@click.argument("file", type=click.File("rb"))
-@click.option("--hide", metavar="FIELD[,FIELD]", multiple=True, help="Full names of fields.")
+@click.command(
+    cls=Manual,
+    short_help="Show a grain without some of its fields.",
+    examples=EXAMPLES,
+    exits={33: "With --check: the view is not what the original says."},
+)
+@argument("file", type=click.File("rb"), help='A blob, an envelope or a view; "-" is stdin.')
+@click.option(
+    "--hide",
+    metavar="FIELD[,FIELD]",
+    multiple=True,
+    help="Fields that are left out, by their full names. Repeatable.",
+)
 @click.option(
     "-o",
     "--output",
@@ -24,7 +42,10 @@ from omsgrain.cli import output
 )
 @click.option("--check", is_flag=True, help="FILE is a view: check it instead.")
 @click.option(
-    "--original", type=click.File("rb"), help="With --check: the whole grain, blob or envelope."
+    "--original",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="With --check: the whole grain, blob or envelope.",
 )
 @output.json_option
 def disclose(
@@ -35,7 +56,7 @@ def disclose(
     original: BinaryIO | None,
     as_json: bool,
 ) -> None:
-    """Make a view of the grain in FILE ("-": stdin), a blob or an envelope, without some fields.
+    """Make a view of the grain in FILE, a blob or an envelope, without some fields.
 
     Hashes stand in their place. With --check, tell what the view in FILE hides and, where the
     --original is given, prove that nothing in it is forged, left out or added. The envelope of the
@@ -62,11 +83,11 @@ def disclose(
 def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bool) -> None:
     from omsgrain.ops import disclose as verbs
     from omsgrain.ops.lookup import BLOB_LIMIT
+    from omsgrain.ops.writing import write_new
 
     view = verbs.disclose(file.read(BLOB_LIMIT), names)
     if target is not None:
-        with target.open("xb") as new:  # never over a file that is there
-            new.write(view.blob)
+        write_new(target, view.blob)
     if as_json:
         output.emit(verbs.view_values(view) | {"path": None if target is None else str(target)})
         return

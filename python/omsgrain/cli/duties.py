@@ -8,33 +8,53 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option, done
+from omsgrain.cli.change import ADDRESS, actor_option, done
+from omsgrain.cli.manual import Chapter, Manual, argument
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.people import policy_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import InvalidationDeniedError, StoreError
 
-_store = click.argument("store", type=StoreParam())
-_address = click.argument("address")
+CONSENT = """
+A person takes a consent back; what stood on it goes with the next run:
+    omsgrain consent withdraw memory.omsg CONSENT --reason "by letter"
+    omsgrain due memory.omsg --run
+"""
+DUE = """
+What waits, and the run that a timer starts once a day:
+    omsgrain due memory.omsg
+    omsgrain due memory.omsg --run --policy gdpr
+"""
+RESTRICT = """
+A person contests what is said; it is in no answer until that is settled:
+    omsgrain restrict memory.omsg ADDRESS --reason gdpr18
+"""
+UNRESTRICT = """
+It was right after all:
+    omsgrain unrestrict memory.omsg ADDRESS --reason settled
+"""
+
+_store = store_argument()
+_address = argument("address", help=ADDRESS)
 _code = click.option(
     "--reason", required=True, metavar="CODE", help="A word such as gdpr18; nothing personal."
 )
 
 
-@click.group(short_help="Withdraw consents.")
+@click.group(cls=Chapter, short_help="Withdraw consents.", examples=CONSENT)
 def consent() -> None:
     """Withdraw consents. Each command has --json."""
 
 
-@consent.command(short_help="Withdraw a consent, at once.")
+@consent.command(short_help="Withdraw a consent, at once.", examples=CONSENT)
 @_store
-@_address
+@argument("address", help="The address of the consent: 64 hex digits.")
 @click.option("--reason", metavar="TEXT", help="Why, as a note that can be erased.")
 @click.option(
     "--within",
     type=click.IntRange(0, 30),
     metavar="DAYS",
-    help="Erase within so many days, instead of 30.",
+    help="Erase within so many days, 0 to 30; without it, 30.",
 )
 @actor_option
 @keys_option
@@ -69,7 +89,15 @@ def withdraw(
         click.echo("there are sealed grains that could not be looked into", err=True)
 
 
-@click.command(short_help="List or do the erasures that are due.")
+@click.command(
+    cls=Manual,
+    short_help="List or do the erasures that are due.",
+    examples=DUE,
+    exits={
+        41: "With --run: a hold or a retention keeps something.",
+        60: "With --run: something else could not be done; it is tried again the next time.",
+    },
+)
 @_store
 @click.option("--run", is_flag=True, help="Do what is due.")
 @click.option("--everything", is_flag=True, help="With --run: also what is queued for later.")
@@ -88,8 +116,7 @@ def due(
     """List what STORE is to erase and by when, or with --run erase what is due. Once a day.
 
     That is what withdrawn consents allowed, what is left of erasing people, and with --policy what
-    its rules keep no longer. Exit code 41 if a hold or a retention keeps something, 60 if
-    something else could not be done.
+    its rules keep no longer.
     """
     from omsgrain import ops
     from omsgrain.ops import rights
@@ -123,7 +150,9 @@ def due(
     return 0 if report.complete else StoreError.exit_code
 
 
-@click.command(short_help="Keep a grain and leave it out of all use.")
+@click.command(
+    cls=Manual, short_help="Keep a grain and leave it out of all use.", examples=RESTRICT
+)
 @_store
 @_address
 @_code
@@ -138,7 +167,7 @@ def restrict(store: Where, address: str, reason: str, actor: str | None, as_json
     done(as_json, "restricted", content_address=address, restricted=True)
 
 
-@click.command(short_help="End a restriction.")
+@click.command(cls=Manual, short_help="End a restriction.", examples=UNRESTRICT)
 @_store
 @_address
 @_code

@@ -11,15 +11,41 @@ import click
 from omsgrain.cli import formats, mif, output, tables
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option, trust_options
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 SHOWN = 10  # refused grains printed one by one; the rest are counted
 
+EXPORT = """
+One run of a robot, packed:
+    omsgrain export memory.omsg mission.mg --run mission-7 --codec zstd
+The memory of a tenant as an AIMEM bundle, signed:
+    omsgrain export memory.omsg brain.aimem.json --tenant TENANT --sign signer.pem
+What a person may have, as MIF 1.0, without secrets and personal data of others:
+    omsgrain export memory.omsg ada.mif.yaml --user ada --redact --purpose access
+For pandas, Polars, DuckDB:
+    omsgrain export memory.omsg memory.parquet --columns created_at,subject,object
+"""
+IMPORT = """
+Grains, and what became of them:
+    omsgrain import copy.omsg robot.mg
+The memory of another system: first what would happen, then all of it or nothing:
+    omsgrain import memory.omsg notes.mif.json --user ada --dry-run
+    omsgrain import memory.omsg notes.mif.json --user ada --atomic
+A bundle that a key which you know has signed:
+    omsgrain import memory.omsg robot-7.aimem.json --trust signer.pub --require-signature
+"""
 
-@click.command("export", short_help="Write grains to a .mg file, or memory to a bundle.")
-@click.argument("store", type=StoreParam())
-@click.argument("file", type=click.Path(path_type=Path))
+
+@click.command(
+    "export",
+    cls=Manual,
+    short_help="Write grains to a .mg file, or memory to a bundle.",
+    examples=EXPORT,
+)
+@store_argument()
+@argument("file", type=click.Path(path_type=Path), help="The new file; its name says its format.")
 @filter_options
 @formats.export_options
 @mif.export_options
@@ -128,9 +154,18 @@ def export_mg(
     click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {names}"))
 
 
-@click.command("import", short_help="Take a .mg file or a bundle into a store.")
-@click.argument("store", type=StoreParam(exists=False))
-@click.argument("file", type=click.Path(path_type=Path))
+@click.command(
+    "import",
+    cls=Manual,
+    short_help="Take a .mg file or a bundle into a store.",
+    examples=IMPORT,
+)
+@store_argument(exists=False)
+@argument(
+    "file",
+    type=click.Path(path_type=Path),
+    help="What is taken in; of MIF in JSON-LD also a directory.",
+)
 @click.option(
     "--errors",
     type=click.Choice(["raise", "collect"]),
@@ -161,7 +196,7 @@ def import_mg(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Take the grains of FILE into STORE, which is made if it is not there.
+    """Take the grains of FILE into STORE.
 
     FILE is told by what is in it. An AIMEM bundle, in one document or by lines, is taken in whole,
     or refused with all that is wrong with it; chunks that are in conflict with what is there stay

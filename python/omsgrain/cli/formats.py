@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.mif import mode_option, shape_option
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import Where
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHOWN = 10  # conflicts, warnings and losses printed one by one; the rest are counted
+
+CONVERT = """
+MIF to AIMEM and back; what AIMEM cannot hold goes along, so nothing is lost:
+    omsgrain convert notes.mif.json notes.aimem.json --user ada
+    omsgrain convert notes.aimem.json again.mif.json
+For a reader that takes no member but those of its format; what it costs is told:
+    omsgrain convert notes.mif.json plain.aimem.json --user ada --strict
+A directory of notes in Markdown, as one file:
+    omsgrain convert notes/ notes.mg
+"""
 
 
 def trust_option(command: F) -> F:
@@ -220,9 +231,15 @@ def _counts(records: dict[str, int]) -> str:
     return ", ".join(f"{number} {words.get(name, name)}" for name, number in records.items())
 
 
-@click.command(short_help="Make a file of another format.")
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
+@click.command(cls=Manual, short_help="Make a file of another format.", examples=CONVERT)
+@argument(
+    "source",
+    type=click.Path(exists=True, path_type=Path),
+    help="A file of any format, or a directory of MIF in JSON-LD.",
+)
+@argument(
+    "target", type=click.Path(path_type=Path), help="The new file; its name says its format."
+)
 @click.option("--format", metavar="NAME",
               help="mg, aimem, mif2, mif1, mif-ld; by default told by TARGET's name.")  # fmt: skip
 @click.option("--layout",

@@ -8,13 +8,31 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.change import ADDRESS
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
+
+HISTORY = """
+What was said at first, and what is said now:
+    omsgrain history memory.omsg ADDRESS
+"""
+PROVENANCE = """
+From which observations does a belief come, and what was concluded from it?
+    omsgrain provenance memory.omsg ADDRESS
+    omsgrain provenance memory.omsg ADDRESS --down --depth 2
+"""
+DUPLICATES = """
+What was said more than once:
+    omsgrain duplicates memory.omsg
+"""
+
+_address = argument("address", help=ADDRESS)
 
 
-@click.command(short_help="Show all versions of a grain.")
-@click.argument("store", type=StoreParam())
-@click.argument("address")
+@click.command(cls=Manual, short_help="Show all versions of a grain.", examples=HISTORY)
+@store_argument()
+@_address
 @keys_option
 @output.json_option
 def history(store: Where, address: str, as_json: bool) -> None:
@@ -39,12 +57,17 @@ def history(store: Where, address: str, as_json: bool) -> None:
         click.echo(output.safe(f"{version['content_address']}  {time}  {became}: {says}"))
 
 
-@click.command(short_help="Show what a grain was made from.")
-@click.argument("store", type=StoreParam())
-@click.argument("address")
+@click.command(cls=Manual, short_help="Show what a grain was made from.", examples=PROVENANCE)
+@store_argument()
+@_address
 @click.option("--down", is_flag=True, help="What was made from it, instead.")
 @click.option(
-    "--depth", type=click.IntRange(1), default=16, show_default=True, metavar="N", help="Links."
+    "--depth",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Follow at most N links.",
 )
 @keys_option
 @output.json_option
@@ -63,8 +86,8 @@ def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool
         click.echo("there is more beyond", err=True)
 
 
-@click.command(short_help="Find grains that say the same.")
-@click.argument("store", type=StoreParam())
+@click.command(cls=Manual, short_help="Find grains that say the same.", examples=DUPLICATES)
+@store_argument()
 @keys_option
 @output.json_option
 def duplicates(store: Where, as_json: bool) -> None:

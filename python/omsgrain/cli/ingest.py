@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from omsgrain.ops import Step
 
 SHOWN = 10  # warnings and rejects printed one by one; the rest are counted
+
+EXAMPLES = """
+All lines or none of a chunk; then what is good, with the rest set aside to be mended:
+    omsgrain ingest memory.omsg grains.jsonl
+    omsgrain ingest memory.omsg grains.jsonl --errors collect --rejects rejects.jsonl
+From another program, sealed with the keys of the users:
+    omsgrain ingest memory.omsg - --keys people.keys --master master.key < grains.jsonl
+"""
 
 
 @dataclass(slots=True)
@@ -106,10 +115,18 @@ class Rejects:
             self._file.close()
 
 
-@click.command(short_help="Put grains into a store.")
-@click.argument("store", type=StoreParam(exists=False))
-@click.argument(
-    "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
+@click.command(
+    cls=Manual,
+    short_help="Put grains into a store.",
+    examples=EXAMPLES,
+    exits={0: "All are stored, or were there already."},
+)
+@store_argument(exists=False)
+@argument(
+    "files",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True),
+    help='Files of grains; "-", or none, is stdin.',
 )
 @click.option(
     "--format",
@@ -132,17 +149,21 @@ class Rejects:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all rejects to this new file (needed with stdin).",
 )
-@click.option("--encoding", type=click.Choice(["msgpack", "cbor"]), help="Codec of the grains.")
+@click.option(
+    "--encoding",
+    type=click.Choice(["msgpack", "cbor"]),
+    help="Codec of the grains; without it, msgpack.",
+)
 @click.option("--compress", is_flag=True, help="Compress payloads with zstd.")
 @click.option(
     "--sensitivity",
     type=click.Choice(["public", "internal", "pii", "phi"]),
-    help="The least level; tags may raise it.",
+    help="The least sensitivity of a grain; its tags may raise it. Without it, public.",
 )
 @click.option(
     "--profile",
     type=click.Choice(["extended", "standard", "lightweight"]),
-    help="Limits of size and depth.",
+    help="Limits of size and depth; without it, extended.",
 )
 @click.option(
     "--require-signatures", is_flag=True, help="Take only grains with a signature that holds."
@@ -161,7 +182,7 @@ def ingest(
     as_json: bool,
     **encode_options: Any,
 ) -> int:
-    """Put grains from FILES (or stdin, -) into STORE, which is made if it is not there.
+    """Put grains from FILES into STORE.
 
     JSON (an object or an array), JSON lines, a grain's blob, or signed grains in their envelopes,
     one or many in a row. Lines go in by chunks of 8 MiB. With --errors raise, nothing of the chunk

@@ -10,12 +10,30 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.store import StoreParam, Where
 
+KEYGEN = """
+A key for a robot; what is printed is the name that its signatures have:
+    omsgrain keygen robot.pem
+"""
+SIGN = """
+A grain, into the envelope grain.mg.cose; a whole container, with robot.mg.sig beside it:
+    omsgrain sign grain.mg --key signer.pem
+    omsgrain sign robot.mg --key signer.pem
+    omsgrain verify robot.mg.sig
+A grain of a store:
+    omsgrain sign ADDRESS --store memory.omsg --key signer.pem
+"""
 
-@click.command(short_help="Make a key to sign with.")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+
+@click.command(cls=Manual, short_help="Make a key to sign with.", examples=KEYGEN)
+@argument(
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The new file of the private key.",
+)
 @click.option(
     "--type",
     "kind",
@@ -47,8 +65,12 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
         click.echo(did)
 
 
-@click.command(short_help="Sign a grain or a file.")
-@click.argument("source", metavar="FILE|ADDRESS")
+@click.command(cls=Manual, short_help="Sign a grain or a file.", examples=SIGN)
+@argument(
+    "source",
+    metavar="FILE|ADDRESS",
+    help="A blob, or any file; with --store the address of a grain.",
+)
 @click.option(
     "--key",
     required=True,
@@ -61,7 +83,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     "--output",
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this new file.",
+    help="Write to this new file; without it, FILE.cose or FILE.sig.",
 )
 @click.option("--detached", is_flag=True, help="Sign a blob as a file too.")
 @click.option(

@@ -11,19 +11,22 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.serve import Size
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 EXAMPLES = r"""
 What an agent starts, with ada's memory, and documents in one directory:
-    omsgrain mcp memory.omsg --user ada --root ~/memories
+    omsgrain mcp memory.omsg --user ada --root documents
 """
 _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.command(short_help="Give a user's memory to agents over MCP.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=StoreParam(file_okay=False))
+@click.command(
+    cls=Manual, short_help="Give a user's memory to agents over MCP.", examples=EXAMPLES
+)
+@store_argument(file_okay=False)
 @click.option("--user", required=True, metavar="ID", help="Whose memory; nothing else is there.")
 @click.option(
     "--root",
@@ -35,6 +38,7 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
     "--document-limit",
     type=Size(),
     default="100MB",
+    metavar="SIZE",
     show_default=True,
     help="The largest document that is imported.",
 )
@@ -42,6 +46,7 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
     "--answer-limit",
     type=Size(),
     default="16MB",
+    metavar="SIZE",
     show_default=True,
     help="The largest document that is given back as text.",
 )

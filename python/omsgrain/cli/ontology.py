@@ -9,23 +9,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Chapter, argument
 from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
 if TYPE_CHECKING:
     from omsgrain.formats.ontology import Report
 
-EXAMPLES = r"""
-An ontology with the one that it extends, and memories that name it:
-    omsgrain ontology check garden.yaml base.yaml --memories notes.json
-    omsgrain ontology show garden.yaml --with base.yaml
-    omsgrain ontology suggest notes/valve.md --ontology garden.yaml --ontology base.yaml
+CHECK = """
+An ontology, and memories that name it:
+    omsgrain ontology check garden-notes.yaml --memories watering.memory.json
+"""
+SHOW = """
+All types and fields, with those that come from elsewhere:
+    omsgrain ontology show garden-notes.yaml
+"""
+SUGGEST = """
+What a note seems to be about:
+    omsgrain ontology suggest notes/valve.memory.md --ontology garden-notes.yaml --all
 """
 
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group(short_help="Check ontologies, and what they suggest.", epilog="\b" + EXAMPLES)
+@click.group(
+    cls=Chapter,
+    short_help="Check ontologies, and what they suggest.",
+    examples=CHECK + SHOW.lstrip("\n") + SUGGEST.lstrip("\n"),
+)
 def ontology() -> None:
     """Check ontologies in YAML or JSON, show what they come to, and what they suggest.
 
@@ -33,8 +44,12 @@ def ontology() -> None:
     """
 
 
-@ontology.command(short_help="Check ontologies, and memories against them.")
-@click.argument("files", type=_PATH, nargs=-1, required=True)
+@ontology.command(
+    short_help="Check ontologies, and memories against them.",
+    examples=CHECK,
+    exits={0: "There is no error; with --strict, no warning either.", 70: "There is one."},
+)
+@argument("files", type=_PATH, nargs=-1, required=True, help="Ontologies, in YAML or JSON.")
 @click.option(
     "--memories",
     type=_PATH,
@@ -45,10 +60,7 @@ def ontology() -> None:
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @output.json_option
 def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_json: bool) -> int:
-    """Check each of FILES alone and all of them together.
-
-    Exits with 0 if there is no error, else with that of a document that is not good.
-    """
+    """Check each of FILES alone and all of them together."""
     from omsgrain.ops import ontology as ops
 
     found = ops.check(files, memories)
@@ -72,8 +84,8 @@ def _tell(report: Report) -> None:
     click.echo(output.safe(flat(f"{report.source}{name}: {what}{also}")))
 
 
-@ontology.command(short_help="Show all that an ontology comes to.")
-@click.argument("file", type=_PATH)
+@ontology.command(short_help="Show all that an ontology comes to.", examples=SHOW)
+@argument("file", type=_PATH, help="An ontology, in YAML or JSON.")
 @click.option(
     "--with",
     "extended",
@@ -121,8 +133,8 @@ def _lines(values: dict[str, Any]) -> list[str]:
     return lines
 
 
-@ontology.command(short_help="Say which entity and namespace a file suggests.")
-@click.argument("file", type=_PATH)
+@ontology.command(short_help="Say which entity and namespace a file suggests.", examples=SUGGEST)
+@argument("file", type=_PATH, help="A text.")
 @click.option(
     "--ontology",
     "ontologies",

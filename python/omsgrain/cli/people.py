@@ -13,8 +13,9 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.formats import refuse_given
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import SOURCE, keys_option, master_key
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import FormatError, InvalidationDeniedError, KeyMissingError, StoreError
 
 if TYPE_CHECKING:
@@ -28,16 +29,27 @@ EXAMPLES = r"""
 See what it would meet, then erase, with names that do not stand in the shell's history:
     omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17 --dry-run
     omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17
+All memory of a tenant, with the tokens that open it:
+    omsgrain erase memory.omsg --tenant TENANT --reason contract-ended --forget-tokens
+"""
+REPORT = """
+For the person, as JSON, with what the keys open:
+    omsgrain report memory.omsg --identity-file names.txt -o ada.json
+To be carried to another service:
+    omsgrain report memory.omsg ada -o ada.mg --policy gdpr
 """
 
-_store = click.argument("store", type=StoreParam())
+_store = store_argument()
 
 
 def identity_options(command: F) -> F:
     """The names of a person."""
-    text = "More names, one on a line (-: stdin)."
-    command = click.option("--identity-file", type=click.File("rb"), help=text)(command)
-    return click.argument("identity", nargs=-1)(command)
+    text = 'More names, one on a line; "-" is stdin.'
+    command = click.option("--identity-file", type=click.File("rb"), metavar="FILE", help=text)(
+        command
+    )
+    said = "Names of the person: user ids, DIDs, e-mail addresses."
+    return argument("identity", nargs=-1, help=said)(command)
 
 
 def policy_option(command: F) -> F:
@@ -65,7 +77,16 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     return found
 
 
-@click.command(short_help="Erase a person, or a tenant.", epilog="\b" + EXAMPLES)
+@click.command(
+    cls=Manual,
+    short_help="Erase a person, or a tenant.",
+    examples=EXAMPLES,
+    exits={
+        41: "Grains were kept, by a hold or a retention; all else is erased.",
+        53: "Keys or grains could not be opened.",
+        60: "The files could not be written anew; the next `due --run` tries again.",
+    },
+)
 @_store
 @identity_options
 @click.option("--tenant", metavar="ID", help="In place of names: all memory of this tenant.")
@@ -93,7 +114,7 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     default=30,
     show_default=True,
     metavar="DAYS",
-    help="With --scrub queued: by when.",
+    help="With --scrub queued: by when, 0 to 30.",
 )
 @click.option("--forget-tokens", is_flag=True, help="Also end the tokens that open it.")
 @click.option("--ciphertext", is_flag=True, help="Also remove what nobody can read any more.")
@@ -121,7 +142,7 @@ def erase(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Erase the person whose names are IDENTITY from STORE: user ids, DIDs, e-mail addresses.
+    """Erase the person whose names are IDENTITY from STORE.
 
     The keys are destroyed first, so that sealed grains and all copies of them cannot be read any
     more; then what stands in the clear is removed, and the files are written anew. Locks do not
@@ -136,9 +157,6 @@ def erase(
 
     With --tenant, erase all that belongs to a tenant, as the AIMEM bundles of that tenant would
     hold it; records that were erased come back by no import, unless it says --allow-erased.
-
-    Exit code 41 if grains were kept, 53 if keys or grains could not be opened, 60 if the files
-    could not be written anew.
     """
     from omsgrain.ops import rights, tokens
 
@@ -214,7 +232,12 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
     return StoreError.exit_code if left else 0
 
 
-@click.command(short_help="Show a person all that is held about them.")
+@click.command(
+    cls=Manual,
+    short_help="Show a person all that is held about them.",
+    examples=REPORT,
+    exits={53: "Grains could not be looked into, or may not leave; the rest is written."},
+)
 @_store
 @identity_options
 @click.option(
@@ -241,9 +264,6 @@ def report(
 
     Sealed grains are opened, so what this writes is as personal as the store: only you may read
     the new file. For names on the command line see `erase`.
-
-    Exit code 53 if grains could not be looked into or may not leave; what was found is written all
-    the same.
     """
     from omsgrain.ops import rights
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import SchemaError
@@ -21,9 +22,18 @@ Which grains of a store would it refuse?
 
 
 @click.command(
-    short_help="Explain presets, or check a store against them.", epilog="\b" + EXAMPLES
+    cls=Manual,
+    short_help="Explain presets, or check a store against them.",
+    examples=EXAMPLES,
+    exits={0: "Done; with --store, all grains keep the rules.", 20: "With --store: one does not."},
 )
-@click.argument("presets", nargs=-1, required=True, metavar="PRESET...")
+@argument(
+    "presets",
+    nargs=-1,
+    required=True,
+    metavar="PRESET...",
+    help="gdpr, hipaa, ccpa, sox, or a file of rules such as house-rules.toml.",
+)
 @click.option(
     "--store",
     type=StoreParam(),
@@ -32,9 +42,9 @@ Which grains of a store would it refuse?
 @keys_option
 @output.json_option
 def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
-    """Show the rules of each PRESET: gdpr, hipaa, ccpa, sox, or a file like theirs.
+    """Show the rules of each PRESET, and which text asks for each.
 
-    With --store, the exit code is 0 if all grains keep the rules.
+    With --store, name the grains that break them instead.
     """
     from omsgrain import ops
 

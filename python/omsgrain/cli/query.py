@@ -9,8 +9,9 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +42,12 @@ What was withdrawn from one user's grains:
 
 
 @click.command(
-    short_help="Find grains by what they say, whose they are, and when.", epilog="\b" + EXAMPLES
+    cls=Manual,
+    short_help="Find grains by what they say, whose they are, and when.",
+    examples=EXAMPLES,
+    exits={0: "Done, also if nothing was found."},
 )
-@click.argument("store", type=StoreParam())
+@store_argument()
 @filter_options
 @click.option(
     "--order",

@@ -9,20 +9,49 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Chapter, argument
 from omsgrain.cli.opening import SOURCE, master_key, master_option
 
-EXAMPLES = r"""
+EXAMPLES = """
 A master key and a key file, then a store that seals with them:
-    omsgrain keys master master.key
-    omsgrain keys create people.keys --master master.key
-    export OMSGRAIN_KEYS=people.keys OMSGRAIN_MASTER=file:master.key
-    omsgrain ingest memory.omsg grains.jsonl
+    omsgrain keys master new.key
+    omsgrain keys create new.keys --master new.key
+    omsgrain ingest sealed.omsg grains.jsonl --keys new.keys --master new.key
+"""
+MASTER = """
+Where only the operator of the service can read it:
+    omsgrain keys master new.key
+"""
+CREATE = """
+With the master key in a file, or in the environment, as a vault gives it:
+    omsgrain keys create new.keys --master master.key
+    omsgrain keys create other.keys --master env:OMSGRAIN_MASTER_HEX
+"""
+STATUS = """
+How many people does it have keys of?
+    omsgrain keys status people.keys --master master.key
+"""
+REWRAP = """
+Once a year; then the old master key goes, when no copy of the file needs it any more:
+    omsgrain keys master new.key
+    omsgrain keys rewrap people.keys --master master.key --new-master new.key
+"""
+REKEY = """
+After an erasure, so that copies from before it open nothing:
+    omsgrain keys master new.key
+    omsgrain keys rekey people.keys --master master.key --new-master new.key
+"""
+BACKUP = """
+To another disk than that of the store:
+    omsgrain keys backup people.keys people.backup --master master.key
 """
 
-_file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+_path = click.Path(dir_okay=False, path_type=Path)
+_file = argument("file", type=_path, help="The key file.")
+_new = argument("file", type=_path, help="The new file.")
 
 
-@click.group(short_help="Keep the keys that seal people's grains.", epilog="\b" + EXAMPLES)
+@click.group(cls=Chapter, short_help="Keep the keys that seal people's grains.", examples=EXAMPLES)
 def keys() -> None:
     """Keep the key file: a key for each user, which can be destroyed for good.
 
@@ -44,8 +73,8 @@ def told(values: dict[str, Any], as_json: bool) -> None:
     )
 
 
-@keys.command(short_help="Make a random master key.")
-@_file
+@keys.command(short_help="Make a random master key.", examples=MASTER)
+@_new
 @output.json_option
 def master(file: Path, as_json: bool) -> None:
     """Write a random master key of 32 bytes into the new FILE, in hex, for its owner only.
@@ -58,8 +87,8 @@ def master(file: Path, as_json: bool) -> None:
     output.emit({"path": str(file)}) if as_json else click.echo(output.safe(str(file)))
 
 
-@keys.command(short_help="Make a key file.")
-@_file
+@keys.command(short_help="Make a key file.", examples=CREATE)
+@_new
 @master_option
 @output.json_option
 def create(file: Path, master: str, as_json: bool) -> None:
@@ -69,7 +98,7 @@ def create(file: Path, master: str, as_json: bool) -> None:
     told(rings.create_keys(file, master_key(master)), as_json)
 
 
-@keys.command(short_help="Count the users in a key file.")
+@keys.command(short_help="Count the users in a key file.", examples=STATUS)
 @_file
 @master_option
 @output.json_option
@@ -89,7 +118,7 @@ def _new_master(command: Any) -> Any:
     )(command)
 
 
-@keys.command(short_help="Change the master key.")
+@keys.command(short_help="Change the master key.", examples=REWRAP)
 @_file
 @master_option
 @_new_master
@@ -104,7 +133,9 @@ def rewrap(file: Path, master: str, new_master: str, as_json: bool) -> None:
     told(rings.rewrap(file, master_key(master), master_key(new_master)), as_json)
 
 
-@keys.command(short_help="Write a key file anew, so that old copies are worth nothing.")
+@keys.command(
+    short_help="Write a key file anew, so that old copies are worth nothing.", examples=REKEY
+)
 @_file
 @master_option
 @_new_master
@@ -120,9 +151,9 @@ def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
     told(rings.rekey(file, master_key(master), master_key(new_master)), as_json)
 
 
-@keys.command(short_help="Copy a key file.")
+@keys.command(short_help="Copy a key file.", examples=BACKUP)
 @_file
-@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+@argument("target", type=_path, help="The new file.")
 @master_option
 @output.json_option
 def backup(file: Path, target: Path, master: str, as_json: bool) -> None:

@@ -9,8 +9,9 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 
@@ -22,11 +23,17 @@ Any of two words, the better the rarer; one that must be there; two together:
 """
 
 
-@click.command(short_help="Find grains by words, best first.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=StoreParam())
-@click.argument("text")
+@click.command(
+    cls=Manual,
+    short_help="Find grains by words, best first.",
+    examples=EXAMPLES,
+    exits={0: "Done, also if nothing was found."},
+)
+@store_argument()
+@argument("text", help='Words, +words, -words, "words together", beginnings*.')
 @filter_options
-@click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="Results.")
+@click.option("--limit", type=int, default=10, show_default=True, metavar="N",
+              help="Results, at most.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @keys_option
 @output.json_option

@@ -12,8 +12,9 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import trust_options
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
 
 EXAMPLES = r"""
 For programs on this machine:
@@ -22,6 +23,8 @@ For many, over a store in a database:
     omsgrain serve postgresql://robots@hub/memory --workers 4
 For others, with TLS:
     omsgrain serve memory.omsg --host 0.0.0.0 --port 8443 --tls-cert chain.pem --tls-key key.pem
+Who may come in:
+    omsgrain token add memory.omsg laptop --tenant TENANT --scope import --scope export
 """
 
 _SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
@@ -44,24 +47,35 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
         return int(found[1]) << _UNITS[found[2].upper()]
 
 
-@click.command(short_help="Serve a store over HTTP.", epilog="\b" + EXAMPLES)
-@click.argument("store", type=StoreParam(file_okay=False))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.command(cls=Manual, short_help="Serve a store over HTTP.", examples=EXAMPLES)
+@store_argument(file_okay=False)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where to listen; 0.0.0.0 is everywhere.",
+)
 @click.option(
     "--port",
     default=8080,
     show_default=True,
     type=click.IntRange(0, 65_535),
-    help="0 takes any that is free.",
+    metavar="N",
+    help="The port; 0 takes any that is free.",
 )
 @click.option(
-    "--producer", default="omsgrain", show_default=True, help="The namespace of our own bundles."
+    "--producer",
+    default="omsgrain",
+    show_default=True,
+    metavar="NAME",
+    help="The namespace of our own bundles.",
 )
 @click.option(
     "--trust",
     multiple=True,
-    metavar="KEYFILE|DID",
-    help="Check the signatures of imports against this public key; may be given more than once.",
+    metavar="KEY",
+    help="Whose signature of an import counts: a file with a public key, or a DID. Repeatable.",
 )
 @click.option("--require-signature", is_flag=True, help="Take signed bundles only.")
 @click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
@@ -81,6 +95,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     "--body-limit",
     type=Size(),
     default="64MB",
+    metavar="SIZE",
     show_default=True,
     help="The largest body that is one document, unpacked.",
 )
@@ -88,6 +103,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     "--lines-limit",
     type=Size(),
     default="8GB",
+    metavar="SIZE",
     show_default=True,
     help="The largest bundle by lines, unpacked.",
 )
@@ -96,21 +112,24 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     type=click.FloatRange(0.1, 3_600),
     default=30.0,
     show_default=True,
-    help="Seconds for which a client may send or take nothing.",
+    metavar="SECONDS",
+    help="How long a client may send or take nothing: 0.1 to 3600.",
 )
 @click.option(
     "--grace",
     type=click.FloatRange(0, 3_600),
     default=10.0,
     show_default=True,
-    help="Seconds that requests at work have when the server stops.",
+    metavar="SECONDS",
+    help="How long requests at work have when the server stops: 0 to 3600.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Processes that serve: for stores in a database, or many requests that only read.",
+    metavar="N",
+    help="Processes that serve, 1 to 64: for stores in a database, or where most requests read.",
 )
 @click.option(
     "--log-format",
@@ -147,8 +166,9 @@ def serve(
 ) -> None:
     """Serve STORE over HTTP, until SIGTERM or Ctrl-C.
 
-    Who may come in says `omsgrain token`. The address is printed once it listens. Beyond this
-    machine it wants TLS: its own, or that of a proxy before it.
+    AIMEM bundles in and out, grains one by one, and sync with other stores. Who may come in says
+    `omsgrain token`. The address is printed once it listens. Beyond this machine it wants TLS: its
+    own, or that of a proxy before it.
     """
     if require_signature and not trust:
         raise click.UsageError("--require-signature needs --trust")

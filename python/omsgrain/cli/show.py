@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.change import ADDRESS
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import StoreParam, Where, store_argument
 from omsgrain.errors import KeyMissingError
 
 if TYPE_CHECKING:
@@ -23,10 +25,28 @@ if TYPE_CHECKING:
 ROW = 16  # bytes on a line of the dump
 VALUE_WIDTH = 72
 
+GET = """
+The fields; the exact bytes; the envelope with its signature:
+    omsgrain get memory.omsg ADDRESS
+    omsgrain get memory.omsg ADDRESS --blob -o copy.mg
+    omsgrain get memory.omsg SIGNED --envelope -o copy.cose
+"""
+SHOW = """
+What does each byte mean?
+    omsgrain show memory.omsg ADDRESS --hex
+Why is this file refused?
+    omsgrain show grain.mg --lenient
+"""
 
-@click.command(short_help="Print one grain of a store.")
-@click.argument("store", type=StoreParam())
-@click.argument("address")
+
+@click.command(
+    cls=Manual,
+    short_help="Print one grain of a store.",
+    examples=GET,
+    exits={53: "The grain is sealed, and no key opens it.", 61: "There is no such grain."},
+)
+@store_argument()
+@argument("address", help=ADDRESS)
 @click.option("--blob", "as_blob", is_flag=True, help="The exact bytes instead of JSON.")
 @click.option(
     "--envelope", is_flag=True, help="The signed grain in its envelope instead, as it came."
@@ -52,6 +72,7 @@ def get(
     Of a sealed grain that --keys does not open there is nothing to print but --blob.
     """
     from omsgrain import ops
+    from omsgrain.ops.writing import write_new
 
     if as_blob + envelope + as_json > 1:
         raise click.UsageError("--blob, --envelope and --json exclude each other")
@@ -74,13 +95,14 @@ def get(
     if target is None:
         click.echo(data, nl=False)
         return
-    with target.open("xb") as file:  # never over a file that is there
-        file.write(data)
+    write_new(target, data)
 
 
-@click.command(short_help="Explain a grain byte by byte.")
-@click.argument("source", metavar="STORE|FILE", type=StoreParam())
-@click.argument("address", required=False)
+@click.command(cls=Manual, short_help="Explain a grain byte by byte.", examples=SHOW)
+@argument(
+    "source", metavar="STORE|FILE", type=StoreParam(), help="A store, or the file of a blob."
+)
+@argument("address", required=False, help=f"{ADDRESS} A store needs it.")
 @click.option("--hex", "with_hex", is_flag=True, help="Add an annotated hex dump.")
 @click.option("--lenient", is_flag=True, help="Also show a blob that strict reading refuses.")
 @keys_option

@@ -6,12 +6,19 @@ from __future__ import annotations
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import Where, store_argument
+
+EXAMPLES = """
+For a person, and for what watches the store:
+    omsgrain stats memory.omsg
+    omsgrain stats memory.omsg --json
+"""
 
 
-@click.command(short_help="Count what is in a store.")
-@click.argument("store", type=StoreParam())
+@click.command(cls=Manual, short_help="Count what is in a store.", examples=EXAMPLES)
+@store_argument()
 @keys_option
 @output.json_option
 def stats(store: Where, as_json: bool) -> None:

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from omsgrain.cli.manual import F, argument
 from omsgrain.store.home import Where
 from omsgrain.store.url import StoreUrl, is_url
 
-__all__ = ["StoreParam", "Where"]
+__all__ = ["StoreParam", "Where", "store_argument"]
+
+STORE = "A store: its directory, or postgresql://USER@HOST/DATABASE?tenant=NAME."
+NEW = "It is made if it is not there."
 
 
 class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
@@ -48,3 +53,14 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     ) -> list[CompletionItem]:
         """Complete it as a path."""
         return self._path.shell_complete(ctx, param, incomplete)
+
+
+def store_argument(*, exists: bool = True, file_okay: bool = True) -> Callable[[F], F]:
+    """The STORE of a command.
+
+    Args:
+        exists: a path must be there; else the command makes it.
+        file_okay: it may be a file, which the verb then refuses.
+    """
+    told = STORE if exists else f"{STORE} {NEW}"
+    return argument("store", type=StoreParam(exists=exists, file_okay=file_okay), help=told)

@@ -11,6 +11,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
 
 if TYPE_CHECKING:
@@ -20,10 +21,22 @@ TOKEN = "OMSGRAIN_TOKEN"
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 SHOWN = 10  # refusals printed one by one; the rest are counted
 
+EXAMPLES = """
+Two directories, both ways; then what the robot has, and nothing back:
+    omsgrain sync robot.omsg hub.omsg
+    omsgrain sync robot.omsg hub.omsg --direction push --namespace "robots:7:*"
+A hub that serves, from a robot that has a token of it:
+    omsgrain sync robot.omsg https://hub.example:8080 --token-file token
+By a stick, where there is no network:
+    omsgrain sync robot.omsg robot.mg
+    omsgrain sync robot.mg hub.omsg
+"""
+_END = "A store's path or URL, the address of a server, or a file of .mg"
 
-@click.command("sync", short_help="Bring two stores together.")
-@click.argument("source")
-@click.argument("target")
+
+@click.command("sync", cls=Manual, short_help="Bring two stores together.", examples=EXAMPLES)
+@argument("source", help=f"{_END} that is taken in.")
+@argument("target", help=f"{_END} that is written. A store is made if it is not there.")
 @click.option(
     "--direction",
     type=click.Choice(["both", "push", "pull"]),
@@ -37,7 +50,7 @@ SHOWN = 10  # refusals printed one by one; the rest are counted
     multiple=True,
     metavar="NAME",
     help="Only grains of this namespace, or of all that begin with robots: for robots:*. "
-    "May be given again.",
+    "Repeatable.",
 )
 @click.option("--full", is_flag=True, help="Compare all, whatever was synced before.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; tell what would cross.")
@@ -60,7 +73,9 @@ SHOWN = 10  # refusals printed one by one; the rest are counted
     help="Put the keys of tombstones into the FILE, so that erasures are understood.",
 )
 @click.option(
-    "--token-file", type=_existing, help="The token for a server; or OMSGRAIN_TOKEN has it."
+    "--token-file",
+    type=_existing,
+    help="The token for a server: the one line of this file; without it, OMSGRAIN_TOKEN.",
 )
 @click.option("--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM.")
 @click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
@@ -88,7 +103,7 @@ def sync(
     Each is a store's path or the address of `omsgrain serve` (https://hub.example), and one of
     them may be a file of .mg: as TARGET it is written, as SOURCE taken in.
 
-    TARGET is made if it is not there. What both have is not sent again; what was cut off is gone
+    What both have is not sent again; what was cut off is gone
     on from. A grain that was erased on one side is erased on the other, unless a hold or a minimum
     retention keeps it there. What a store does not take is listed, and does not stop the rest; the
     exit code is then that of the first refusal.

@@ -9,23 +9,35 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.manual import Chapter, argument
+from omsgrain.cli.store import Where, store_argument
 from omsgrain.store.tokens import SCOPES
 
-EXAMPLES = r"""
+ADD = """
 A token that may bring in and take out the memory of one tenant:
-    omsgrain token add memory.omsg laptop --scope import --scope export \
-        --tenant 11111111-1111-4111-8111-111111111111
-    omsgrain token revoke memory.omsg laptop
+    omsgrain token add memory.omsg laptop --scope import --scope export --tenant TENANT
 One for a robot that syncs a namespace with this store:
     omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
 """
+LIST = """
+Who may come in?
+    omsgrain token list memory.omsg
+"""
+REVOKE = """
+The laptop is lost:
+    omsgrain token add memory.omsg laptop --scope export --tenant TENANT
+    omsgrain token revoke memory.omsg laptop
+"""
 
-_store = click.argument("store", type=StoreParam(file_okay=False))
-_name = click.argument("name")
+_store = store_argument(file_okay=False)
+_name = argument("name", help="What the token is called here, such as that of a machine.")
 
 
-@click.group(short_help="Let somebody in over the network.", epilog="\b" + EXAMPLES)
+@click.group(
+    cls=Chapter,
+    short_help="Let somebody in over the network.",
+    examples=ADD + "Nobody, any more:\n    omsgrain token revoke hub.omsg robot-7",
+)
 def token() -> None:
     """Make and end the tokens that `serve` asks for.
 
@@ -37,7 +49,7 @@ def token() -> None:
     """
 
 
-@token.command(short_help="Make a token.")
+@token.command(short_help="Make a token.", examples=ADD)
 @_store
 @_name
 @click.option("--tenant", metavar="ID", help="Whose memory: a UUID or a URI.")
@@ -46,7 +58,7 @@ def token() -> None:
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="With scopes of syncing: only this namespace; more than one may be given.",
+    help="With scopes of syncing: only this namespace. Repeatable.",
 )
 @click.option("--whole-store", is_flag=True, help="With scopes of syncing: all there is.")
 @click.option(
@@ -55,7 +67,7 @@ def token() -> None:
     required=True,
     multiple=True,
     type=click.Choice(SCOPES),
-    help="What it is good for; more than one may be given.",
+    help="What it is good for. Repeatable.",
 )
 @actor_option
 @output.json_option
@@ -87,7 +99,7 @@ def add(
         click.echo(secret)
 
 
-@token.command("list", short_help="List the tokens of a store.")
+@token.command("list", short_help="List the tokens of a store.", examples=LIST)
 @_store
 @output.json_option
 def list_(store: Where, as_json: bool) -> None:
@@ -106,7 +118,7 @@ def list_(store: Where, as_json: bool) -> None:
         click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{ended}"))
 
 
-@token.command(short_help="End a token.")
+@token.command(short_help="End a token.", examples=REVOKE)
 @_store
 @_name
 @click.option("--forget", is_flag=True, help="Delete what is known of it, its tenant too.")

@@ -10,19 +10,48 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option, done
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import StoreParam, Where, store_argument
 from omsgrain.errors import IntegrityError, StoreError
 
+CHECK = """
+Now and then, and before a backup is trusted:
+    omsgrain check memory.omsg
+"""
+REBUILD = """
+When `check` finds something wrong in the index:
+    omsgrain rebuild memory.omsg
+"""
+BACKUP = """
+Each night, to another disk; then look at the copy:
+    omsgrain backup memory.omsg monday.omsg
+    omsgrain check monday.omsg
+"""
+COMPACT = """
+After deleting much, or what must be gone:
+    omsgrain compact memory.omsg
+"""
+RESTORE = """
+To a new name; with what was erased since, if the store lives on:
+    omsgrain restore backup.omsg restored.omsg
+    omsgrain restore backup.omsg again.omsg --tombstones-from memory.omsg
+"""
 
-@click.command(short_help="Look at every byte of a store.")
-@click.argument("store", type=StoreParam())
+
+@click.command(
+    cls=Manual,
+    short_help="Look at every byte of a store.",
+    examples=CHECK,
+    exits={0: "Nothing is wrong.", 60: "Something is wrong."},
+)
+@store_argument()
 @keys_option
 @output.json_option
 def check(store: Where, as_json: bool) -> int:
     """Look at every byte of STORE that matters: blobs, addresses, index rows, counts.
 
-    Exit code 0 if nothing is wrong, 60 if anything is. It reads the whole store, in a process of
+    It reads the whole store, in a process of
     its own, while others may use it. What it finds in the index, `rebuild` mends; a damaged grain
     can only come back from a backup or another store.
     """
@@ -40,15 +69,20 @@ def check(store: Where, as_json: bool) -> int:
     return 0 if report.ok else StoreError.exit_code
 
 
-@click.command(short_help="Make the index of a store anew.")
-@click.argument("store", type=StoreParam())
+@click.command(
+    cls=Manual,
+    short_help="Make the index of a store anew.",
+    examples=REBUILD,
+    exits={33: "Damaged grains were left out."},
+)
+@store_argument()
 @keys_option
 @output.json_option
 def rebuild(store: Where, as_json: bool) -> int:
     """Make the index of STORE anew from its blobs, in one transaction.
 
     Needed only if `check` finds something wrong in it. Blobs are never changed. Damaged ones are
-    named by their sequence number and left out; the exit code is then 33.
+    named by their sequence number and left out.
     """
     from omsgrain import ops
 
@@ -65,9 +99,9 @@ def rebuild(store: Where, as_json: bool) -> int:
     return IntegrityError.exit_code if report.damaged else 0
 
 
-@click.command(short_help="Copy a store while it is in use.")
-@click.argument("store", type=StoreParam())
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.command(cls=Manual, short_help="Copy a store while it is in use.", examples=BACKUP)
+@store_argument()
+@argument("directory", type=click.Path(path_type=Path), help="The new directory of the copy.")
 @keys_option
 @output.json_option
 def backup(store: Where, directory: Path, as_json: bool) -> None:
@@ -86,8 +120,10 @@ def backup(store: Where, directory: Path, as_json: bool) -> None:
         click.echo(output.safe(f"{size} bytes: {directory}"))
 
 
-@click.command(short_help="Write a store anew without what is free in it.")
-@click.argument("store", type=StoreParam())
+@click.command(
+    cls=Manual, short_help="Write a store anew without what is free in it.", examples=COMPACT
+)
+@store_argument()
 @actor_option
 @keys_option
 @output.json_option
@@ -103,9 +139,9 @@ def compact(store: Where, actor: str | None, as_json: bool) -> None:
     done(as_json, f"{report.before} bytes before, {report.after} after", **asdict(report))
 
 
-@click.command(short_help="Make a store from a backup.")
-@click.argument("backup", type=StoreParam())
-@click.argument("store", type=StoreParam(exists=False))
+@click.command(cls=Manual, short_help="Make a store from a backup.", examples=RESTORE)
+@argument("backup", type=StoreParam(), help="What `backup` made.")
+@argument("store", type=StoreParam(exists=False), help="The new store.")
 @click.option(
     "--tombstones-from",
     type=StoreParam(file_okay=False),

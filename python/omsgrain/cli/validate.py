@@ -9,15 +9,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
     from omsgrain.formats.problems import Problem
     from omsgrain.ops.validate import Checked
 
+EXAMPLES = """
+A memory, and a directory of them:
+    omsgrain validate watering.memory.json
+    omsgrain validate notes/ --quiet
+Also what the schemas let pass:
+    omsgrain validate watering.memory.json --mode extra
+"""
 
-@click.command(short_help="Say what is wrong with documents, and how it is mended.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                type=click.Path(exists=True, readable=True, path_type=Path))  # fmt: skip
+
+@click.command(
+    cls=Manual,
+    short_help="Say what is wrong with documents, and how it is mended.",
+    examples=EXAMPLES,
+    exits={0: "All are good; warnings are none the less told.", 70: "One is not."},
+)
+@argument("files", nargs=-1, required=True, metavar="FILE...",
+          type=click.Path(exists=True, readable=True, path_type=Path),
+          help="Documents of any format, or directories of them.")  # fmt: skip
 @click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
               show_default=True, help="As strict as the schemas; lenient with citations; or with "
               "warnings of what the schemas let pass.")  # fmt: skip
@@ -41,18 +56,17 @@ def validate(
     Of a directory, the files that are called as those of memories are.
 
     Each defect is told once, with a code that does not change. In mode lenient, a citation that
-    cannot be mended is an error, and the memory stands without it.
+    cannot be mended is an error, and the memory stands without it. Mode extra also compares the
+    times of memories in all FILEs with one another.
 
     The exit code is that of the first file with an error; one that is nothing known is one.
     """
     from omsgrain.ops.validate import files_of
-    from omsgrain.ops.validate import validate as validate_file
+    from omsgrain.ops.validate import validate as validate_files
 
-    found, listed = [], list(files_of(files))
+    listed = list(files_of(files))
     with output.progress(len(listed), "files", as_json or quiet) as advance:
-        for file in listed:
-            found.append(validate_file(file, strict_published=published, **given))
-            advance(1)
+        found = validate_files(listed, strict_published=published, advance=advance, **given)
     if as_json:
         output.emit({"files": [one.to_dict() for one in found]})
     else:

@@ -8,19 +8,36 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
 
 DISAGREES = 1
 
+EXAMPLES = """
+Those of a clone:
+    omsgrain vectors test_vectors
+"""
 
-@click.command(short_help="Run test vectors.")
-@click.argument(
+
+@click.command(
+    cls=Manual,
+    short_help="Run test vectors.",
+    examples=EXAMPLES,
+    exits={0: "All agree.", DISAGREES: "One does not agree."},
+)
+@argument(
     "directory",
     default="test_vectors",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where they are; by default test_vectors.",
 )
 @output.json_option
 def vectors(directory: Path, as_json: bool) -> int:
-    """Run the test vectors under DIRECTORY and print a table; exit 0 only if all agree."""
+    """Run the test vectors under DIRECTORY, and print a table of them."""
+    return tell_vectors(directory, as_json)
+
+
+def tell_vectors(directory: Path, as_json: bool) -> int:
+    """Run vectors, and print what came of them; ``conformance --vectors`` is the same."""
     from omsgrain import ops
 
     outcomes = list(ops.run_vectors(directory))

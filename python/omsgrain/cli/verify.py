@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import formats, output
+from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import StoreParam, Where
 
@@ -16,10 +17,32 @@ if TYPE_CHECKING:
     from omsgrain.ops import Failure, SignedBy
     from omsgrain.ops.bundles import Document
 
+EXAMPLES = """
+What a robot has brought; its signature; a bundle that a known key must have signed:
+    omsgrain verify robot.mg
+    omsgrain verify robot.mg.sig
+    omsgrain verify robot-7.aimem.json --trust signer.pub
+One grain, of which the address is known:
+    omsgrain verify grain.mg --address ADDRESS
+All that a directory has:
+    omsgrain verify received/ --quiet
+"""
 
-@click.command(short_help="Check blobs, .mg files, bundles, signatures and stores.")
-@click.argument("paths", nargs=-1, required=True, type=StoreParam())
-@click.option("--address", help="The address that the one blob must have.")
+
+@click.command(
+    cls=Manual,
+    short_help="Check blobs, .mg files, bundles, signatures and stores.",
+    examples=EXAMPLES,
+    exits={0: "All is verified."},
+)
+@argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    type=StoreParam(),
+    help="Files, directories, stores.",
+)
+@click.option("--address", metavar="ADDRESS", help="The address that the one blob must have.")
 @click.option(
     "--of",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -56,8 +79,7 @@ def verify(
 
     In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
     .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md and those named by an
-    address are checked, the latter also against their name. The exit code is that of the first
-    failure.
+    address are checked, the latter also against their name.
     """
     from omsgrain import ops
 

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a server speak the AIMEM HTTP profile? Asked from outside, over HTTP alone.
+"""Does this build, or another's server, do what the formats ask for?
 
-sample      a bundle to start from, and how it is changed
-faults      what must be refused, as data
-requests    single requests and their answers, as data
-flows       what takes several requests: `again` and `exports`, made with `story`
-probe       sends, and reads answers
-runner      all of them, one after the other
+rule     what a rule is, and what comes of trying it
+rules    the rules of OMS 1.2, AIMEM, MIF 2.0, MIF 1.0 and MIF in JSON-LD, as tables
+runner   which of them are asked for, and all of these tried
+bench    what they are tried with; within: a server in this process
+report   what came of it, in Markdown and JSON
+edits    documents with something else in some places
+http     a server of AIMEM, asked from outside
+
+It stands beside the command line and above all else, since it tries what users reach.
 """
-
-from omsgrain.conformance.probe import Tokens
-from omsgrain.conformance.runner import Case, Outcome, cases, run
-
-__all__ = ["Case", "Outcome", "Tokens", "cases", "run"]

@@ -1,230 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs all cases against one server, one after the other."""
+"""Tries the rules that are asked for, each by itself, and says what came of it."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from tempfile import TemporaryDirectory
 
-from omsgrain.conformance.erasing import erased
-from omsgrain.conformance.faults import FAULTS, TEXTS, Basis, Fault, TextFault
-from omsgrain.conformance.flows import FLOWS
-from omsgrain.conformance.goods import GOODS, Good
-from omsgrain.conformance.probe import (
-    BUNDLE,
-    EXPORT,
-    IMPORT,
-    Mismatch,
-    Probe,
-    Tokens,
-    as_kind,
-    expect,
-    must,
-)
-from omsgrain.conformance.requests import REQUESTS, Request
-from omsgrain.conformance.sample import bundle, edited, sealed, spelled
+from omsgrain.conformance.bench import Bench, MissingError
+from omsgrain.conformance.rule import SPECS, Rule, Spec, Tried
+from omsgrain.errors import NotFoundError, OmsError, SchemaError
 
-if TYPE_CHECKING:
-    import httpx
+__all__ = ["Verdict", "choose", "run"]
 
-__all__ = ["Case", "Outcome", "cases", "run"]
-
-_SECTION: Final = "5.2"
-
-
-class Case(NamedTuple):
-    """One case.
-
-    Attributes:
-        name: in short; no two have the same.
-        section: of the draft.
-        basis: ``draft``, or ``recommendation``: what the draft leaves open.
-        needs: the tokens that it takes, by their names.
-        run: asks, and raises a `Mismatch`.
-    """
-
-    name: str
-    section: str
-    basis: Basis
-    needs: tuple[str, ...]
-    run: Callable[[Probe], None]
+_SHOWN = 80  # characters of a value in a verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One case and what came of it.
+class Verdict:
+    """A rule, and what came of trying it.
 
     Attributes:
-        name: of the case.
-        section: of the draft.
-        basis: who says so.
-        passed: None if it was left out.
-        expected: what was to come, if something else did.
-        found: what did.
+        rule: the rule.
+        passed: None if it could not be tried here.
+        tried: what was tried, in order.
+        expected: what was to come of the first thing that went wrong; None if nothing did.
+        found: what came of it; of a rule that was left out, why.
     """
 
-    name: str
-    section: str
-    basis: Basis
+    rule: Rule
     passed: bool | None
+    tried: tuple[str, ...]
     expected: str | None = None
     found: str | None = None
 
 
-def cases(*, draft_only: bool = False, erase: bool = False) -> list[Case]:
-    """All cases in their order.
+def choose(
+    rules: Iterable[Rule],
+    *,
+    spec: Spec | None = None,
+    level: int | None = None,
+    ids: Iterable[str] = (),
+) -> list[Rule]:
+    """The rules that are asked for.
 
     Args:
-        draft_only: without those that the draft leaves open.
-        erase: at the end, erase the tenant's memory and see that it is gone.
-    """
-    found = [
-        *(
-            Case(
-                f"{one.method} {one.name}", one.section, one.basis, _needs(one), partial(_ask, one)
-            )
-            for one in REQUESTS
-        ),
-        *(Case(f"takes {g.name}", g.section, g.basis, (), partial(_good, g)) for g in GOODS),
-        *(Case(f"refuses {f.name}", f.section, f.basis, (), partial(_bad, f)) for f in FAULTS),
-        *(Case(f"refuses {t.name}", t.section, t.basis, (), partial(_text, t)) for t in TEXTS),
-        *(
-            Case(f"names the rule: {f.name}", f.section, "recommendation", (), partial(_rule, f))
-            for f in FAULTS
-        ),
-        *(Case(f.name, f.section, f.basis, (), f.run) for f in FLOWS),
-    ]
-    if erase:
-        found.append(
-            Case("what was erased is gone", _SECTION, "recommendation", ("admin",), erased)
-        )
-    return [case for case in found if case.basis == "draft" or not draft_only]
-
-
-def run(
-    client: httpx.Client, tokens: Tokens, chosen: Iterable[Case] | None = None
-) -> Iterator[Outcome]:
-    """Run cases.
-
-    Args:
-        client: knows the base URL; its redirects, time-outs and certificates are the caller's.
-        tokens: of one tenant, whose memory grows by some hundred chunks.
-        chosen: which; all that erase nothing, by default.
+        rules: all there are.
+        spec: those of one specification.
+        level: those up to a level of conformance; a specification without levels has all in 0.
+        ids: those with these ids, or whose ids begin with one of them and a dot.
 
     Raises:
-        ConnectionError: the server cannot be reached at all.
+        NotFoundError: no rule has such an id, or none is left.
+        SchemaError: no such specification.
     """
-    import httpx
+    if spec is not None and spec not in SPECS:
+        raise SchemaError("no such specification", field="/spec", expected=", ".join(SPECS))
+    found, wanted = list(rules), tuple(ids)
+    for name in wanted:
+        if not any(_is_named(rule.id, name) for rule in found):
+            raise NotFoundError("no such rule", found=name)
+    found = [
+        rule
+        for rule in found
+        if (spec is None or rule.spec == spec)
+        and (level is None or rule.level <= level)
+        and (not wanted or any(_is_named(rule.id, name) for name in wanted))
+    ]
+    if not found:
+        raise NotFoundError("no rule is like that")
+    return found
 
-    probe = Probe(client, tokens)
+
+def _is_named(id: str, name: str) -> bool:
+    return id == name or id.startswith(name + ".")
+
+
+def run(rules: Iterable[Rule]) -> Iterator[Verdict]:
+    """Try rules, one after the other. What one of them does touches no other.
+
+    Whatever a check raises, the rule fails: a build that breaks down keeps no rule.
+    """
+    with TemporaryDirectory(prefix="omsgrain-") as root, Bench(root) as bench:
+        for rule in rules:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield _tried(rule, bench)
+
+
+def _tried(rule: Rule, bench: Bench) -> Verdict:
+    done: list[Tried] = []
     try:
-        probe.send("GET", EXPORT, token="")
-    except httpx.HTTPError as error:
-        raise ConnectionError(f"no answer from {client.base_url}: {_why(error)}") from None
-    for case in cases() if chosen is None else chosen:
-        own = (case.name, case.section, case.basis)
-        if missing := [name for name in case.needs if getattr(tokens, name) is None]:
-            yield Outcome(*own, None, found=f"no token: {', '.join(missing)}")
-            continue
-        try:
-            case.run(probe)
-        except Mismatch as error:
-            yield Outcome(*own, False, error.expected, error.found)
-        except httpx.HTTPError as error:
-            yield Outcome(*own, False, "an answer", _why(error))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # A flow reads answers as they should be; this one was not so.
-            yield Outcome(*own, False, "members of the right kinds", type(error).__name__)
-        else:
-            yield Outcome(*own, True)
-
-
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _needs(request: Request) -> tuple[str, ...]:
-    return (request.token,) if request.token in ("export_only", "import_only") else ()
-
-
-def _ask(request: Request, probe: Probe) -> None:
-    named = {"full", "export_only", "import_only"}
-    headers, token = dict(request.headers), ""
-    if request.token in named:
-        token = str(getattr(probe.tokens, request.token))
-    elif request.token:
-        headers["authorization"] = request.token
-    answer = probe.send(
-        request.method,
-        request.path,
-        query=request.query,
-        body=_body(request, probe),
-        media=request.media,
-        token=token,
-        headers=headers,
+        done.extend(rule.check(bench))
+    except MissingError as error:
+        return Verdict(rule, None, tuple(one.what for one in done), found=str(error))
+    except Exception as error:
+        done.append(Tried("what comes next", "an answer", _broken(error)))
+    wrong = next((one for one in done if not _same(one.expected, one.found)), None)
+    tried = tuple(one.what for one in done)
+    if not done:  # a check that looks at nothing proves nothing
+        return Verdict(rule, False, tried, "something to try", "nothing")
+    if wrong is None:
+        return Verdict(rule, True, tried)
+    return Verdict(
+        rule, False, tried, f"{wrong.what}: {_short(wrong.expected)}", _short(wrong.found)
     )
-    expect(answer, *request.statuses)
-    if request.path == EXPORT and answer.status == 200:
-        must(answer.media == BUNDLE, BUNDLE, answer.media)
-    if request.path == IMPORT and answer.status == 200:
-        must(isinstance(answer.json(), dict), "a summary", as_kind(answer.json()))
-    if answer.status == 401:
-        must("www-authenticate" in answer.headers, "a header WWW-Authenticate", "none")
 
 
-def _body(request: Request, probe: Probe) -> bytes | None:
-    if request.body == "none":
-        return None
-    text = spelled(sealed(probe.fresh(bundle())))
-    return {
-        "bundle": text,
-        "empty": b"",
-        "array": b"[" + text + b"]",
-        "text": b"hello",
-        "gzip": gzip.compress(text),
-        "not gzip": text,
-        "utf-16": text.decode().encode("utf-16"),
-        "bom": b"\xef\xbb\xbf" + text,
-    }[request.body]
+def _same(expected: object, found: object) -> bool:
+    """Equal, and of one type: 1 is not 1.0, and not true."""
+    return type(expected) is type(found) and expected == found
 
 
-def _good(good: Good, probe: Probe) -> None:
-    document = probe.fresh(edited(bundle(), good.edits))
-    text = spelled(document).replace(b"{nonce}", document["producer"].encode())
-    answer = probe.send("POST", IMPORT, body=spelled(sealed(_parsed(text))), media=BUNDLE)
-    expect(answer, 200)
-    rejected = answer.json().get("chunks_rejected_conflict", [])
-    must(rejected == [], "no chunk rejected", f"{len(rejected)} rejected")
+def _broken(error: Exception) -> str:
+    return str(error) if isinstance(error, OmsError) else f"{type(error).__name__}: {error}"
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads(text)
-    return whole
-
-
-def _broken(fault: Fault, probe: Probe) -> bytes:
-    """A fresh bundle with one defect; only what is wrong with the checksum has a wrong one."""
-    own = {pointer: value for pointer, value in fault.edits.items() if pointer == "/checksum"}
-    rest = {pointer: value for pointer, value in fault.edits.items() if pointer != "/checksum"}
-    return spelled(edited(sealed(probe.fresh(edited(bundle(), rest))), own))
-
-
-def _bad(fault: Fault, probe: Probe) -> None:
-    expect(probe.send("POST", IMPORT, body=_broken(fault, probe), media=BUNDLE), fault.status)
-
-
-def _rule(fault: Fault, probe: Probe) -> None:
-    answer = probe.send("POST", IMPORT, body=_broken(fault, probe), media=BUNDLE)
-    found = answer.rule()
-    must(found == fault.rule, f"the rule {fault.rule}", found)
-
-
-def _text(fault: TextFault, probe: Probe) -> None:
-    text = spelled(sealed(probe.fresh(bundle()))).decode()
-    must(fault.old in text, "the text to change", "none")
-    body = text.replace(fault.old, fault.new, 1).encode()
-    expect(probe.send("POST", IMPORT, body=body, media=BUNDLE), 422)
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -126,16 +126,22 @@ class Files:
         self._part.assemble(partial, self._flags, self._states)
         self._part = _Part(self._spool, self._codec)
 
-    def finish(self) -> tuple[list[Path], int]:
-        """Give the files their names. Returns them, and their size.
+    def refuse_missing(self) -> None:
+        """See that all grains were given that the manifest speaks of.
 
         Raises:
-            NotFoundError: the manifest speaks of a grain that was not given.
-            StoreError: the disk is full, or an older export is in the way.
+            NotFoundError: one was not.
         """
         if self._missing:
             count = str(len(self._missing))
             raise NotFoundError("the manifest speaks of grains that are not here", found=count)
+
+    def finish(self) -> tuple[list[Path], int]:
+        """Give the files their names. Returns them, and their size.
+
+        Raises:
+            StoreError: the disk is full, or an older export is in the way.
+        """
         with os_errors("write", self._target):
             self._complete_part()
             size = sum(path.stat().st_size for path in self._complete)

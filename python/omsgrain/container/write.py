@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -94,7 +94,8 @@ def write(
     blocks = intake.blocks(items)
     if sort:
         blocks = by_time(blocks, target.parent)
-    written = _write(target, blocks, states, CODECS.index(codec), flags, max_bytes)
+    with Files(target, CODECS.index(codec), flags, states, max_bytes) as files:
+        written = _written(files, blocks, whole=True)
     return replace(written, duplicates=intake.duplicates)
 
 
@@ -106,14 +107,18 @@ def write_blocks(
     codec: Codec,
     sort: bool,
 ) -> Written:
-    """Write grains that are known to be good; see `write`."""
+    """Write grains that are known to be good; see `write`.
+
+    What the manifest says of others stays out: they were removed since it was made.
+    """
     _check_codec(codec)
     target, states = Path(path), pack_states(manifest)
     if sort:
         blocks = by_time(blocks, target.parent)
     elif codec != "none":
         blocks = even(blocks)  # each becomes a frame
-    return _write(target, blocks, states, CODECS.index(codec), SORTED * sort, MAX_BYTES)
+    with Files(target, CODECS.index(codec), SORTED * sort, states, MAX_BYTES) as files:
+        return _written(files, blocks)
 
 
 def _check_codec(codec: Codec) -> None:
@@ -121,18 +126,12 @@ def _check_codec(codec: Codec) -> None:
         raise SchemaError("unknown codec", expected='"none", "zstd" or "lz4"')
 
 
-def _write(
-    target: Path,
-    blocks: Iterable[Block],
-    states: Mapping[str, bytes],
-    codec: int,
-    flags: int,
-    max_bytes: int,
-) -> Written:
-    with Files(target, codec, flags, states, max_bytes) as files:
-        for block in blocks:
-            files.add(block)
-        paths, size = files.finish()
+def _written(files: Files, blocks: Iterable[Block], *, whole: bool = False) -> Written:
+    for block in blocks:
+        files.add(block)
+    if whole:
+        files.refuse_missing()
+    paths, size = files.finish()
     return Written(tuple(paths), files.grains, 0, size)
 
 

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets in files: only their owner may read them, and what was written is on the disk."""
+"""Secrets in files: only their owner may read them, and what was written is on the disk.
+
+A new file has no name until it is whole: power that goes leaves neither half of it, nor a
+temporary file with a secret in it. Where a file without a name cannot be had (Linux has them), it
+has its name from the start.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from omsgrain.errors import KeyMissingError
@@ -14,7 +22,10 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "appear",
     "create",
+    "discard",
+    "new_file",
     "open_private",
     "read_at",
     "refuse_others",
@@ -22,6 +33,7 @@ __all__ = [
     "sync",
     "sync_names",
     "write_at",
+    "write_new",
     "zero",
 ]
 
@@ -29,15 +41,74 @@ _OTHERS = 0o077  # what group and others may do
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
 _PIECE = 1 << 20
+#: By it a file is reached that has no name.
+_OPEN_FILES = Path("/proc/self/fd")
+_NAMELESS = getattr(os, "O_TMPFILE", 0) if _OPEN_FILES.is_dir() else 0
 
 
 def create(path: Path) -> int:
-    """Open a new file, mode 0600; one that is there is never opened.
+    """Open a new file, mode 0600, which gets its name with `appear`; no other is ever opened.
 
     Raises:
         OSError: it is there (FileExistsError), or cannot be made.
     """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    if _NAMELESS:
+        try:
+            return os.open(path.parent, os.O_RDWR | _NAMELESS | _FLAGS, 0o600)
+        except OSError:  # a file system without them; or the reason is told below
+            pass
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+
+
+def appear(handle: int, path: Path) -> None:
+    """Give a new file its name, and bring that to the medium.
+
+    Raises:
+        OSError: there is another file of this name (FileExistsError), or it cannot be done.
+    """
+    if not os.fstat(handle).st_nlink:
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.link(_OPEN_FILES / str(handle), path.name, dst_dir_fd=directory)
+        finally:
+            os.close(directory)
+    sync_names(path.parent)
+
+
+def discard(handle: int, path: Path) -> None:
+    """Close a new file that came to nothing, and do away with it."""
+    try:
+        named = os.fstat(handle).st_nlink > 0
+    finally:
+        os.close(handle)
+    if named:
+        remove(path)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[int]:
+    """A new file, mode 0600, that appears at the end of the block and is on the disk then.
+
+    Raises:
+        OSError: it is there (FileExistsError), or cannot be written.
+    """
+    handle = create(path)
+    try:
+        yield handle
+        sync(handle)
+        appear(handle, path)
+    except BaseException:
+        discard(handle, path)
+        raise
+    os.close(handle)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a new file; errors are those of `new_file`."""
+    with new_file(path) as handle:
+        write_at(handle, data, 0)
 
 
 def open_private(path: Path) -> int:

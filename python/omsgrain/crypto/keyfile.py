@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from omsgrain.crypto import disk
 from omsgrain.crypto.did import PublicKey
 from omsgrain.errors import KeyMissingError, UnsupportedError
 
@@ -99,27 +100,7 @@ def save(key: PrivateKey, path: str | Path, format: Format = "pem") -> None:
         OSError: the file is there (FileExistsError), or cannot be written.
     """
     data = dumps(key, format)
-    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, new, 0o600)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.name == "posix":
-            _sync(Path(path).parent)
-    except BaseException:
-        os.unlink(path)
-        raise
-
-
-def _sync(directory: Path) -> None:
-    """Bring the file's name to the disk too: the DID is used from now on."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    disk.write_new(Path(path), data)  # its name too: the DID is used from now on
 
 
 def dumps(key: PrivateKey, format: Format = "pem") -> bytes:

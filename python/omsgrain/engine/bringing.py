@@ -39,7 +39,10 @@ class Bringing(Base):
             gone = set() if allow_erased else self._erased(intake)
             given = incoming(self._settings, intake, gone)
             try:
-                return self._store.write(partial(self._with_keys, given, work))
+                return self._store.write(
+                    partial(self._with_keys, given, work),
+                    expecting=[digest for digest, _ in given.pairs],
+                )
             except KeysMovedError:
                 continue
         raise KeyMissingError("keys are destroyed as fast as they are made")

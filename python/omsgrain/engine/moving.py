@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from omsgrain.engine.changing import Changing
 from omsgrain.engine.finding import Finding
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
-from omsgrain.errors import IntegrityError, SchemaError
+from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.store import signatures
 from omsgrain.store.base import Entry, Reader, Writer, damaged, pages
@@ -103,7 +104,10 @@ class Moving(Finding, Putting, Changing):
         rules: set[str] = set()
         stays = self._staying(purpose)
         for grain in self._marked(filters, stays):
-            state = self.state(grain.address)
+            try:
+                state = self.state(grain.address)
+            except NotFoundError:  # it was removed meanwhile
+                continue
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
@@ -175,8 +179,10 @@ class Moving(Finding, Putting, Changing):
             yield from map(_sound, pages(self._store))
             return
         cursor = None
+        # An export is told of as one, and no reading by a user.
+        asked = type(self)(self._below, replace(self._settings, count_access=False))
         while True:
-            page = self.query(**filters, limit=_PAGE, cursor=cursor, scan=True)
+            page = asked.query(**filters, limit=_PAGE, cursor=cursor, scan=True)
             digests = [bytes.fromhex(hit.content_address) for hit in page.results]
             with self._store.read() as reader:
                 seqs = [seq for seq in reader.find(digests) if seq is not None]

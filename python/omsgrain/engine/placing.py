@@ -15,7 +15,7 @@ from omsgrain.engine.incoming import Incoming
 from omsgrain.errors import RangeError
 from omsgrain.store import sealing
 from omsgrain.store.base import Writer
-from omsgrain.store.tables import PLAIN, SEQUENCE
+from omsgrain.store.tables import PLAIN, SEQUENCE, SIGNED
 
 __all__ = ["Placed", "known", "place"]
 
@@ -56,12 +56,14 @@ def place(writer: Writer, given: Incoming, which: Sequence[int]) -> list[Placed]
     seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))
     placed = []
     for i in which:
-        new = news.get(i, False)
+        new, seq = news.get(i, False), seqs[i]
         try:
-            added = _add_signature(writer, given, i, seqs[i])
+            added = _add_signature(writer, given, i, seq)
         except RangeError as error:
             placed.append(Placed(stands[i], False, refusal=error))
             continue
+        if added and seq is not None and seq <= last - len(came):  # it was there before
+            writer.event(SIGNED, seq, stands[i])
         placed.append(Placed(stands[i], new, added and not new))
     return placed
 

@@ -33,6 +33,7 @@ from omsgrain.store.tables import (
     RELEASED,
     RESTRICTED,
     SEQUENCE,
+    SIGNED,
     SUPERSEDED,
     VERIFIED,
 )
@@ -50,6 +51,7 @@ _KINDS = {
     RELEASED: "release",
     RESTRICTED: "restrict",
     EMBEDDED: "vector",
+    SIGNED: "sign",
 }
 
 
@@ -60,8 +62,9 @@ class Change:
     Attributes:
         seq: its number; they rise, and some may be missing.
         kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
-            verification status changed; ``vector``: it was given one; ``hold``, ``release``,
-            ``restrict``, ``delete``. Later versions may add kinds.
+            verification status changed; ``vector``: it was given one; ``sign``: it got a
+            further signature; ``hold``, ``release``, ``restrict``, ``delete``. Later versions may
+            add kinds.
         address: the grain.
     """
 

@@ -187,13 +187,19 @@ class _Turn:
         return [found.get(n, Outcome()) for n in range(len(steps))]
 
     def _look_again(self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str) -> None:
-        """Find the steps that were decided by what is not there any more."""
+        """Find the steps that were decided by what is not there any more, or counts no more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))
         now = Snapshot(self._writer, user_id).find(names)
         for n, step in watched:
             there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
             if there != set(step.seen or ()):
+                found[n] = Outcome(moved=True)
+        replaced = [(n, step.replaces) for n, step in enumerate(steps) if step.replaces]
+        seqs = self._writer.find([bytes.fromhex(address) for _, address in replaced])
+        for (n, _), seq in zip(replaced, seqs, strict=True):
+            # What is not there may come with an earlier wave.
+            if seq is not None and self._writer.is_past(seq):
                 found[n] = Outcome(moved=True)
 
     def _wave(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:

@@ -17,6 +17,7 @@ from omsgrain.grain import Grain, make
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader, Unsealing, Writer
 from omsgrain.store.signatures import Signature
+from omsgrain.store.tables import SIGNED
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Signer
@@ -115,6 +116,7 @@ class Signing(Bringing):
             else:
                 changed = signatures.add_sealed(writer, seq, blob, signature, old.keys)
             if changed:
+                writer.event(SIGNED, seq, digest)
                 self._note(writer, "sign", [digest])
 
         self._store.write(work)

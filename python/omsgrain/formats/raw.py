@@ -9,10 +9,12 @@ from typing import Final
 from omsgrain.errors import FormatError
 from omsgrain.grain import Grain, make
 
-__all__ = ["KIND", "Get", "gather", "is_beside", "own", "split"]
+__all__ = ["KIND", "RECORD", "Get", "gather", "is_beside", "own", "split"]
 
 _OURS = "omsgrain:"
 KIND: Final = "omsgrain:raw"
+RECORD: Final = "omsgrain:record"
+"""The kind of what is a record whole, of which no field of a grain says anything."""
 _BYTES = "x_raw"
 _PART = 900_000  # of the 1 MiB that a grain may have
 
@@ -26,7 +28,7 @@ def is_beside(grain: Grain) -> bool:
         return False
     context = grain.get("context")
     kind = context.get("kind") if isinstance(context, Mapping) else None
-    return isinstance(kind, str) and kind.startswith(_OURS)
+    return isinstance(kind, str) and kind.startswith(_OURS) and kind != RECORD
 
 
 def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:

@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 DUPLICATE: Final = "omsgrain:duplicate"
-_RECORD: Final = "omsgrain:record"
 _LARGEST: Final = 600_000  # characters of a side channel that stands in the grain itself
 _LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is
 _TOGETHER: Final = 512  # records whose fields wait for one another to be written
@@ -206,7 +205,7 @@ class Table:
             return self._with_parts(fields, kind, record, owner, hash_)
         except OmsError:
             # A text that no grain holds, say. It comes back, but no query finds it by its fields.
-            context = {"kind": _RECORD, "format": self.format, "record": kind}
+            context = {"kind": raw.RECORD, "format": self.format, "record": kind}
             namespace = fields.get("namespace", self.format)
             least = _state(context, fields["created_at"], namespace, owner)
             return self._beside(least, kind, record, owner, hash_)

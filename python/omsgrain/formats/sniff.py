@@ -74,10 +74,13 @@ def sniff_file(path: Path) -> Sniffed:
     """Say what a file is; of what says so at its beginning only that is read.
 
     Raises:
-        UnsupportedError: nothing that is known.
+        UnsupportedError: nothing that is known, or a pipe.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
+        if not file.seekable():
+            says = "what is read once cannot be looked into before"
+            raise UnsupportedError(says, expected="a file", found="a pipe")
         head = file.read(_HEAD)
         if head.startswith(MAGIC):
             return Sniffed(CONTAINER, False)

@@ -26,6 +26,7 @@ __all__ = ["Opened", "Terms", "Walk", "is_opened"]
 _ALL = Term((), _core.term("all", None))
 _TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
+_COUNTED = 16  # lists whose grains are counted at a time
 
 
 class Terms(States, Protocol):
@@ -39,8 +40,18 @@ class Terms(States, Protocol):
         """How many grains have the term; at least so many as can be seen."""
         ...
 
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """The same of many terms."""
+        ...
+
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         """Whether the grain at a place has the term."""
+        ...
+
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Told what will be asked of the places that are walked next."""
         ...
 
     def places(
@@ -141,7 +152,7 @@ class Walk:
     @property
     def estimate(self) -> int:
         """How many grains the list holds, at most."""
-        return sum(self._terms.term_count(key, self._which) for key in self._keys)
+        return sum(self._terms.term_counts([(key, self._which) for key in self._keys]))
 
     def places(self, start: bytes | None) -> Iterator[bytes]:
         """Walk from behind a place: what is within the bounds, in all lists, and of that state."""
@@ -171,6 +182,9 @@ class Walk:
 
     def page(self, places: Iterator[bytes], most: int) -> list[tuple[bytes, Grain]]:
         """Read the next grains that match, as many as there are up to ``most``."""
+        if len(self._keys) == 1:
+            others = [term.key for term in self._others]
+            self._terms.expect_places(most, others, self._asked.stateful)
         if self._reads:
             return list(islice(self.matches(places), most))
         found: list[tuple[bytes, Grain]] = []
@@ -223,12 +237,11 @@ class Walk:
         """
         if self._others or self.tested or self._unsure or self._asked.bounded:
             return None
-        count, all_grains = self._terms.term_count, self._terms.count()
-        if self._which == "all":
-            exact = count(_ALL.key, "all") == all_grains
-        else:
-            exact = count(_ALL.key, "current") + count(_ALL.key, "past") == all_grains
-        return self.estimate if exact else None
+        own = [(key, self._which) for key in self._keys]
+        kinds: tuple[Which, ...] = ("all",) if self._which == "all" else ("current", "past")
+        counts = self._terms.term_counts([*own, *[(_ALL.key, kind) for kind in kinds]])
+        exact = sum(counts[len(own) :]) == self._terms.count()
+        return sum(counts[: len(own)]) if exact else None
 
     def _choose(self) -> tuple[Term, Sequence[bytes], list[Term]]:
         """Find the shortest list: its term, the keys that make it up, and the other terms."""
@@ -237,7 +250,8 @@ class Walk:
         if len(exact) == len(self._asked.terms) <= 1:
             term = exact[0] if exact else _ALL
             return term, (term.key,), []
-        counted = sorted((terms.term_count(term.key, which), i) for i, term in enumerate(exact))
+        counts = terms.term_counts([(term.key, which) for term in exact])
+        counted = sorted((count, i) for i, count in enumerate(counts))
         others = [exact[i] for _, i in counted]
         for term in self._asked.terms:
             if term.prefix:
@@ -248,15 +262,15 @@ class Walk:
 
     def _spread(self, term: Term, most: int | None) -> list[bytes] | None:
         """Find the keys with a prefix; None as soon as they have more grains than ``most``."""
-        keys = []
+        found = (key for one in term.starts for key in self._terms.keys(one, self._which))
+        keys: list[bytes] = []
         count = 0
-        for start in term.starts:
-            for key in self._terms.keys(start, self._which):
-                keys.append(key)
-                if most is not None:
-                    count += self._terms.term_count(key, self._which)
-                    if count >= most:
-                        return None
+        while part := list(islice(found, _COUNTED)):
+            keys += part
+            if most is not None:
+                count += sum(self._terms.term_counts([(key, self._which) for key in part]))
+                if count >= most:
+                    return None
         return keys
 
     def _walked(self, start: bytes | None) -> Iterator[bytes]:

@@ -249,9 +249,7 @@ def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
             data = source.read(most)
         opens = secret if format == "mif1" else {}
         found = formats.load(data, format=format, **opens)
-        lost = [Loss(one.pointer, "record", f"it was left out: {one.rule}")
-                for one in found.problems]  # fmt: skip
-        return Found(found, lost)
+        return Found(found, _left_out(found, format))
 
     def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
         wanted = {name: value for name, value in options.items() if value is not None}
@@ -264,6 +262,17 @@ def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
         return dumped.losses
 
     return read, write
+
+
+def _left_out(found: Import, format: str) -> list[Loss]:
+    """The records that are bad, each once, whatever is wrong with it besides the first."""
+    from omsgrain.gateways.mif.versions import version
+
+    of = version(format)
+    bad: dict[tuple[str, int | None, int | None], Problem] = {}
+    for one in found.problems:
+        bad.setdefault((*of.place_of(one.pointer), one.line), one)
+    return [Loss(one.pointer, "record", f"it was left out: {one.rule}") for one in bad.values()]
 
 
 def _read_linked(path: Path, _: bool, options: dict[str, Any]) -> Found:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import container
-from omsgrain.ops.opening import open_store
-from omsgrain.store.home import Where, home_of
+from omsgrain.ops.opening import open_store, open_to_read
+from omsgrain.ops.writing import refuse_existing
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
@@ -51,14 +50,9 @@ def export_mg(
         FileExistsError: it is there, and ``replace`` was not given.
         OmsError: as ``GrainStore.export_mg``.
     """
-    if not replace and os.path.lexists(file):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
+    refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}
-    home = home_of(store)
-    home.must_exist()  # or an empty directory would become a store
-    # The audit trail tells of an export, where it can be written.
-    readonly = not home.is_writable()
-    with open_store(store, readonly=readonly, actor=actor, policy=policy) as grains:
+    with open_to_read(store, actor=actor, policy=policy) as grains:
         return grains.export_mg(file, codec=codec, sort=sort, purpose=purpose, **chosen)
 
 

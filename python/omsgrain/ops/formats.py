@@ -18,7 +18,7 @@ from omsgrain.formats.aimem import stream
 from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.sniff import sniff_file
 from omsgrain.ops.bundles import SUFFIXES, check_signature, read_bundle, signed_text_of
-from omsgrain.ops.opening import open_store, writable
+from omsgrain.ops.opening import open_store, open_to_read, writable
 from omsgrain.ops.writing import NewFiles
 from omsgrain.store.home import Where, home_of
 
@@ -158,12 +158,9 @@ def export_aimem(
     from omsgrain.crypto import load_signer
 
     signer = None if key is None else load_signer(key)
-    home = home_of(store)
-    home.must_exist()  # or an empty directory would become a store
-    readonly = not home.is_writable()  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
-        open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
+        open_to_read(store, policy=policy, actor=actor) as grains,
     ):
         made, report = (_lines if lines else _documents)(grains, tenant, options)
         done = []

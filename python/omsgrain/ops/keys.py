@@ -12,6 +12,7 @@ from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
 from omsgrain.ops.bundles import is_bundle, signed_text_of
 from omsgrain.ops.opening import writable
+from omsgrain.ops.writing import write_new
 from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
@@ -103,8 +104,7 @@ def sign(
             raise SignedMismatchError(text, offset=1)
         data = crypto.sign(blob, signer, iat=now)
         address = _core.address(_core.envelope_blob(data))
-    with target.open("xb") as new:  # never over a file that is there
-        new.write(data)
+    write_new(target, data)
     return SignedFile(target, signer.did, address)
 
 

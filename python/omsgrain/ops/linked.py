@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from omsgrain import formats
 from omsgrain.formats import Import, Loss
 from omsgrain.formats.across.returning import taken_back
-from omsgrain.formats.mif_ld import corpus, markdown
+from omsgrain.formats.mif_ld import corpus, layouts, markdown
 from omsgrain.formats.mif_ld.convert import load
 from omsgrain.formats.mif_ld.limits import LIMITS
 from omsgrain.formats.mif_ld.shape import shape_of
@@ -21,6 +21,8 @@ __all__ = ["SUFFIXES", "read", "write"]
 
 SUFFIXES: Final = corpus.SUFFIXES
 """How the files are called."""
+_AS_JSON: Final = {"markdown": "document", "lines": "corpus"}
+"""How memories stand in a file that is called as one of JSON, where they came in none."""
 
 
 def read(path: Path, mode: str) -> tuple[Import, list[Loss]]:
@@ -66,6 +68,10 @@ def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> l
     if layout == corpus.DIRECTORY or as_markdown:
         return _write_directory(read, path, replace, as_markdown, wanted)
     dumped = formats.dump(read, format="mif-ld", layout=layout, **wanted)
+    if layout is None and path.name.lower().endswith((".json", ".jsonld")):
+        stood = layouts.layout_of(dumped.data)
+        if stood in _AS_JSON:
+            dumped = formats.dump(read, format="mif-ld", layout=_AS_JSON[stood], **wanted)
     losses = list(dumped.losses)
     if layout == "markdown":
         whole = formats.dump(read, format="mif-ld", layout="document", **wanted)
@@ -113,5 +119,5 @@ def _layout_of_name(path: Path) -> str | None:
     """How memories stand in a file that is called so; by default as they stood."""
     if path.is_dir() or not path.suffix:
         return corpus.DIRECTORY
-    ends = {".md": "markdown", ".ndjson": "lines", ".json": "document"}
-    return ends.get(path.suffix)
+    ends = {".memory.json": "document", ".md": "markdown", ".ndjson": "lines"}
+    return next((layout for end, layout in ends.items() if path.name.endswith(end)), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Loss
-from omsgrain.ops.opening import open_store
+from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.writing import NewFiles
 from omsgrain.store.home import Where, home_of
 from omsgrain.store.opening import DATA_FILE
@@ -142,7 +142,7 @@ def _pieces(
     options: dict[str, Any],
 ) -> tuple[Iterable[bytes], list[Loss], dict[str, Any]]:
     """A document by pieces, what it cannot hold, and what is to be told of it."""
-    from omsgrain.gateways.mif.documents import export_kept
+    from omsgrain.gateways.mif.documents import kept_pieces
     from omsgrain.gateways.mif.exporting import export_pieces
 
     found: Iterable[bytes]
@@ -152,8 +152,7 @@ def _pieces(
                 expected = "a document that is given back is not changed"
                 raise SchemaError("not with a document", field=f"/{name}", expected=expected)
         known = {name: options[name] for name in ("purpose", "actor") if name in options}
-        dump = export_kept(store, user_id, document, **known)
-        found, losses = [dump.data], dump.losses
+        found, losses = kept_pieces(store, user_id, document, **known)
         told: dict[str, Any] = {"document": document, "losses": [], "lost": 0}
     else:
         if passphrase is not None and options.get("format") != "mif1":
@@ -270,12 +269,9 @@ def export_mif(
         if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
             raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
                               expected=".jsonld", found=file.suffix)  # fmt: skip
-    home = home_of(store)
-    home.must_exist()  # or an empty directory would become a store
-    readonly = not home.is_writable()  # the audit trail tells of it, where it can
     with (
         NewFiles(replace=replace) as files,
-        open_store(store, readonly=readonly, policy=policy, actor=actor) as grains,
+        open_to_read(store, policy=policy, actor=actor) as grains,
     ):
         passphrase, document = (options.pop(name, None) for name in ("passphrase", "document"))
         found, _, told = _pieces(grains, user_id, passphrase, document, options)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
 
-__all__ = ["keys_in_use", "open_store", "resolver_in_use", "using", "writable"]
+__all__ = ["keys_in_use", "open_store", "open_to_read", "resolver_in_use", "using", "writable"]
 
 
 @dataclass(slots=True)
@@ -102,6 +102,19 @@ def open_store(
         memory=given.memory,
         **options,
     )
+
+
+def open_to_read(store: Where, *, actor: str | None = None, **options: Any) -> og.GrainStore:
+    """Open a store that must be there already, and is not to be changed.
+
+    What tells of its reading is written where it can be: an audit trail, an index of words.
+
+    Raises:
+        StoreError: there is no store at the path.
+    """
+    home = home_of(store)
+    home.must_exist()  # or an empty directory would become a store
+    return open_store(store, readonly=not home.is_writable(), actor=actor, **options)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omsgrain.crypto.disk import new_file
 from omsgrain.ops.opening import keys_in_use, open_store, writable
+from omsgrain.ops.writing import refuse_existing
 from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
@@ -139,27 +140,21 @@ def subject_report(
     """
     readonly = not home_of(store).is_writable()  # the audit trail tells of it, where it can
     if file is not None:
-        # Taken first, so that nothing is gathered for a file that cannot be; and never shared.
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        with _opened(store, readonly, policy, actor) as grains:
-            report = grains.subject_report(identities)
-            if file is None:
-                return report, report.to_json()
-            if file.suffix == ".mg":
-                written = report.write_mg(file)
-                for path in written.paths:  # more than one where it cannot hold all
-                    path.chmod(0o600)
-                if file not in written.paths:
-                    file.unlink()
-            else:
-                with file.open("w", encoding="utf-8") as text:
-                    report.write_json(text)
-            return report, None
-    except BaseException:
-        if file is not None:
-            file.unlink(missing_ok=True)
-        raise
+        refuse_existing(file, replace=False)  # before anything is gathered for it
+    with _opened(store, readonly, policy, actor) as grains:
+        report = grains.subject_report(identities)
+        if file is None:
+            return report, report.to_json()
+        if file.suffix == ".mg":
+            for path in report.write_mg(file).paths:  # more than one where it cannot hold all
+                path.chmod(0o600)
+        else:
+            with (
+                new_file(file) as handle,
+                open(handle, "w", encoding="utf-8", closefd=False) as text,
+            ):
+                report.write_json(text)
+        return report, None
 
 
 def _opened(store: Where, readonly: bool, policy: str | None, actor: str | None) -> Any:

@@ -34,13 +34,7 @@ def make_master(file: Path) -> None:
     """
     from omsgrain.crypto import disk
 
-    handle = disk.create(file)
-    try:
-        disk.write_at(handle, os.urandom(_KEY).hex().encode() + b"\n", 0)
-        disk.sync(handle)
-    finally:
-        os.close(handle)
-    disk.sync_names(file.resolve().parent)
+    disk.write_new(file, os.urandom(_KEY).hex().encode() + b"\n")
 
 
 def key_of_text(text: str | None) -> bytes:

@@ -103,7 +103,8 @@ class Stores:
             raise UnsupportedError("the token is not for syncing")
         store, whole = self.of(f"token:{token.name}"), not token.namespaces
         allowed = [right for right in rights if whole or right != "erasures"]
-        local = LocalPeer(store, rights=allowed, shares=whole and "give" in rights)
+        shares = whole and "give" in rights
+        local = LocalPeer(store, rights=allowed, shares=shares, notes="must")
         return local if whole else BoundPeer(local, store, token.namespaces)
 
     def close(self) -> None:

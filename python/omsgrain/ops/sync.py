@@ -17,6 +17,7 @@ from omsgrain.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from omsgrain.privacy import Purpose
+    from omsgrain.sync.local import Notes
     from omsgrain.sync.peer import Peer
     from omsgrain.sync.report import Direction, OnProgress, SyncReport
 
@@ -29,6 +30,7 @@ class _Given(TypedDict):
     actor: str | None
     token: str | None
     trusted: Path | None
+    notes: Notes
 
 
 def open_peer(
@@ -41,6 +43,7 @@ def open_peer(
     actor: str | None = None,
     token: str | None = None,
     trusted: Path | None = None,
+    notes: Notes = "tried",
 ) -> Peer:
     """Open one side of a sync.
 
@@ -54,6 +57,7 @@ def open_peer(
         token: what a server is shown. What ``create``, ``purpose``, ``policy`` and ``actor`` say
             is for stores of this machine.
         trusted: certificates to trust instead of the usual ones, of a server.
+        notes: whether the audit trail of a store of this machine tells what it gave.
 
     Raises:
         UnsupportedError: nothing that can be synced.
@@ -71,7 +75,7 @@ def open_peer(
         home.must_exist()
     readonly = not takes and not home.is_writable()
     store = open_store(text, readonly=readonly, actor=actor, policy=policy)
-    return LocalPeer(store, purpose=purpose, owned=True)
+    return LocalPeer(store, purpose=purpose, notes=notes, owned=True)
 
 
 def sync(
@@ -121,6 +125,7 @@ def sync(
         "actor": actor,
         "token": token,
         "trusted": trusted,
+        "notes": "never" if dry_run else "tried",
     }
     reads, writes = is_bundle(source), is_bundle(target)
     _check_files(reads, writes, direction, namespaces is not None or full)

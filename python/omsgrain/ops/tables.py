@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from omsgrain.analytics import parquet
 from omsgrain.analytics.parquet import is_parquet
-from omsgrain.ops.opening import open_store
+from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.writing import refuse_existing
-from omsgrain.store.home import Where, home_of
+from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
     from omsgrain.analytics.parquet import Written
@@ -54,9 +54,7 @@ def export_parquet(
     """
     refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}
-    home = home_of(store)
-    home.must_exist()  # or an empty directory would become a store
-    with open_store(store, readonly=not home.is_writable(), actor=actor, policy=policy) as grains:
+    with open_to_read(store, actor=actor, policy=policy) as grains:
         return grains.export_parquet(
             file, columns=columns, unsealed=unsealed, purpose=purpose, **chosen
         )

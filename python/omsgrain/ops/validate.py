@@ -7,7 +7,7 @@ A file is told by what is in it. One that is nothing known is an error, never pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +18,10 @@ from omsgrain.errors import FormatError, OmsError, UnsupportedError
 from omsgrain.formats import yaml_reader
 from omsgrain.formats.mif_ld import extra, layouts
 from omsgrain.formats.mif_ld.corpus import SUFFIXES, files_in, layout_of_file, shape_of_name
-from omsgrain.formats.mif_ld.finding import Finding
+from omsgrain.formats.mif_ld.finding import Finding, place_of, pointer_to
 from omsgrain.formats.mif_ld.limits import LIMITS
 from omsgrain.formats.mif_ld.shape import Kind, Shape
-from omsgrain.formats.mif_ld.validate import Mode, Verdict, judge
+from omsgrain.formats.mif_ld.validate import Mode, Verdict, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, sniff_file
 from omsgrain.ops.verify import verify
@@ -29,6 +29,7 @@ from omsgrain.ops.verify import verify
 __all__ = ["FORMAT", "Checked", "files_of", "validate"]
 
 FORMAT: Final = "mif-ld"
+_Place = tuple[str, int | None]
 _HEAD: Final = 4096
 _YAML_MOST: Final = 1 << 20  # bytes of an ontology, as where it is used; more would take minutes
 _YAML: Final = re.compile(
@@ -48,6 +49,7 @@ class Checked:
         total: how many errors there are.
         warnings: what else is to be said.
         exit_code: what the command line exits with for it.
+        dated: of the memories in it, what is compared with others; by pointer and line.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Checked:
     total: int = 0
     warnings: tuple[Problem, ...] = field(default=())
     exit_code: int = 0
+    dated: tuple[tuple[_Place, extra.Dated], ...] = field(default=(), repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, with the values that stand in the file, as JSON-ready values."""
@@ -78,7 +81,14 @@ class _Asked(NamedTuple):
 
     def judge(self, document: Any) -> Verdict:
         return judge(document, kind=self.kind, shape=self.shape, mode=self.mode,
-                     strict_published=self.published)  # fmt: skip
+                     strict_published=self.published, compare=False)  # fmt: skip
+
+    def dated(self, document: Any, line: int | None = None) -> list[tuple[_Place, extra.Dated]]:
+        """What is compared of the memories in a document."""
+        if self.mode != "extra":
+            return []
+        found = memories_in(document, self.kind)
+        return [((pointer_to(way), line), extra.dated(one)) for way, one in found]
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
@@ -101,29 +111,53 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def validate(
-    file: Path,
+    files: Iterable[Path],
     *,
     mode: Mode = "schema",
     kind: Kind | None = None,
     shape: Shape | None = None,
     strict_published: bool = False,
-) -> Checked:
-    """Say all that is wrong with the documents in a file.
+    advance: Callable[[int], object] = lambda count: None,
+) -> list[Checked]:
+    """Say all that is wrong with the documents in files.
 
     Args:
-        file: a document of any format that is known; of MIF in JSON-LD also an array of them, a
+        files: documents of any format that is known; of MIF in JSON-LD also an array of them, a
             corpus, one by lines, Markdown, and an ontology in YAML.
-        mode: as for ``judge``; of other formats it is not asked.
-        kind: what the document is of MIF in JSON-LD; by default told by its content.
+        mode: as for ``judge``; of other formats it is not asked. In mode extra, memories are
+            compared with those of all files.
+        kind: what a document is of MIF in JSON-LD; by default told by its content.
         shape: of memories; by default told by their content.
         strict_published: of shape 0.1, the schema that was published.
+        advance: is told of each file that is done.
 
     Raises:
         UnsupportedError: what reads YAML is not installed.
-        OSError: the file cannot be read.
+        OSError: a file cannot be read.
     """
     asked = _Asked(mode, kind, shape, strict_published)
-    ours = kind is not None or shape is not None
+    found = []
+    for file in files:
+        found.append(_validated(file, asked))
+        advance(1)
+    return _compared(found)
+
+
+def _compared(found: list[Checked]) -> list[Checked]:
+    """Files with what is to be said of their memories beside one another."""
+    dated = (((at, *place), one) for at, file in enumerate(found) for place, one in file.dated)
+    late: dict[int, list[Problem]] = {}
+    for (at, pointer, line), one in extra.order(dated):
+        told = replace(one, pointer=pointer + one.pointer, line=line)
+        late.setdefault(at, []).append(told)
+    for at, more in late.items():
+        warnings = sorted((*found[at].warnings, *more), key=place_of)[:MOST]
+        found[at] = replace(found[at], warnings=tuple(warnings))
+    return found
+
+
+def _validated(file: Path, asked: _Asked) -> Checked:
+    ours = asked.kind is not None or asked.shape is not None
     try:
         told = None if ours else _sniffed(file)
         if told in (None, FORMAT):
@@ -176,13 +210,14 @@ def _checked(file: Path, asked: _Asked) -> Checked:
         return Checked(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
     sheet = layouts.read(data, layout, shape=asked.shape or shape_of_name(file.name))
     if sheet.tree is not None:
-        whole = asked.judge(sheet.tree)
-        return _summed(file, len(sheet.values), [(None, whole)], sheet.problems, sheet.warnings)
-    lines = [(line, one) for one, (_, line) in zip(sheet.values, sheet.places, strict=True)]
-    verdicts = [(line, asked.judge(one)) for line, one in lines]
-    late = extra.order(lines) if asked.mode == "extra" else ()
-    warnings = (*sheet.warnings, *(replace(one, line=line) for line, one in late))
-    return _summed(file, len(lines), verdicts, sheet.problems, warnings)
+        verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
+        dated = asked.dated(sheet.tree)
+    else:
+        lines = [(line, one) for one, (_, line) in zip(sheet.values, sheet.places, strict=True)]
+        verdicts = [(line, asked.judge(one)) for line, one in lines]
+        dated = [pair for line, one in lines for pair in asked.dated(one, line)]
+    checked = _summed(file, len(sheet.values), verdicts, sheet.problems, sheet.warnings)
+    return replace(checked, dated=tuple(dated))
 
 
 def _summed(
@@ -192,14 +227,15 @@ def _summed(
     problems: tuple[Problem, ...],
     warnings: tuple[Problem, ...],
 ) -> Checked:
-    errors, more, total = list(problems), list(warnings), len(problems)
+    errors, told, total = list(problems), list(warnings), len(problems)
     for line, verdict in verdicts:
         total += verdict.total + len(verdict.dropped)
         errors += _at(line, (*verdict.findings, *verdict.dropped))
-        more += _at(line, verdict.warnings)
-    errors.sort(key=lambda one: one.line or 0)
+        told += _at(line, verdict.warnings)
+    errors.sort(key=place_of)
     code = FormatError.exit_code if errors else 0
-    return Checked(str(file), FORMAT, documents, tuple(errors[:MOST]), total, tuple(more), code)
+    most = tuple(errors[:MOST]), total, tuple(told[:MOST])
+    return Checked(str(file), FORMAT, documents, *most, code)
 
 
 def _at(line: int | None, problems: Iterable[Problem]) -> Iterator[Problem]:

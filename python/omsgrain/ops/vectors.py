@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,18 @@ def run_vectors(directory: Path) -> Iterator[Outcome]:
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
             yield Outcome(name, "", f"not JSON: {error}")
             continue
-        yield run_vector(vector, name)
+        # Its id is told by all of the path, so that a folder of them can be run alone.
+        outcome = run_vector(vector, path.resolve().with_suffix("").as_posix())
+        yield replace(outcome, id=name)
 
 
 def run_vector(vector: Mapping[str, Any], name: str) -> Outcome:
-    """Run one vector, already parsed."""
+    """Run one vector, already parsed.
+
+    Args:
+        vector: what the file says.
+        name: its path without suffix, which must end in the vector's id.
+    """
     if bundles.KEYS[0] in vector:
         return Outcome(name, *bundles.run(vector, name))
     if documents.KEYS[0] in vector:

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from omsgrain.durable import sync_directory
 
-__all__ = ["NewFiles", "refuse_existing"]
+__all__ = ["NewFiles", "refuse_existing", "write_new"]
 
 
 def refuse_existing(path: Path, replace: bool) -> None:
@@ -24,6 +24,17 @@ def refuse_existing(path: Path, replace: bool) -> None:
     """
     if not replace and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        FileExistsError: it is there.
+        OSError: it cannot be written.
+    """
+    with NewFiles() as files:
+        files.add(path, [data])
 
 
 class NewFiles:

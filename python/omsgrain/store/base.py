@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
+from itertools import islice
 from typing import (
     TYPE_CHECKING,
     Literal,
@@ -58,6 +59,7 @@ __all__ = [
     "Which",
     "Writer",
     "damaged",
+    "dropped",
     "entries",
     "misplaced",
     "pages",
@@ -92,7 +94,10 @@ class Entry(NamedTuple):
 
 
 class Reader(Protocol):
-    """A snapshot of the store: what was committed when it was opened, and nothing later."""
+    """A snapshot of the store: what was committed at one moment, and nothing later.
+
+    The moment is when it was opened, or where the store is on a server, when it was asked first.
+    """
 
     def count(self) -> int:
         """Return the number of grains."""
@@ -145,6 +150,20 @@ class Reader(Protocol):
         """
         ...
 
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Say what will be asked of the grains whose places are walked next.
+
+        It changes no answer: a store on a server brings it along with the places.
+
+        Args:
+            grains: about how many of those that have all terms will be read.
+            terms: the terms that each is looked up in.
+            states: whether it is asked what became of each.
+        """
+        ...
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, each as ``grain`` does.
 
@@ -161,6 +180,10 @@ class Reader(Protocol):
         At least so many as ``places`` yields; more only where grains that came last, and are not
         in the index tables yet, are of the other sort or removed.
         """
+        ...
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms, as ``term_count`` does."""
         ...
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
@@ -259,6 +282,19 @@ class Writer(Reader, Protocol):
         """
         ...
 
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows of a table of life STATE or BLIND whose keys begin with a prefix.
+
+        Args:
+            table: the table.
+            prefix: what their keys begin with.
+            most: so many at the most.
+
+        Returns:
+            How many there were.
+        """
+        ...
+
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain.
 
@@ -300,11 +336,15 @@ class Store(Protocol):
         """Open a snapshot. Never write while you hold one: the writer may have to wait for it."""
         ...
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction and return what it returned, durably.
 
         An exception from ``work`` takes back all it wrote. ``work`` may run more than once (the
         file had to grow), each time over the same snapshot, so it must have no effects outside.
+
+        Args:
+            work: what to do.
+            expecting: addresses that it will look for; a store on a server does so at once.
 
         Raises:
             StoreError: read-only, full or broken; nothing was written.
@@ -342,6 +382,14 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
         ...
+
+
+def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
+    """Delete rows one by one, as ``drop_rows`` says."""
+    rows = list(islice(writer.rows(table, prefix=prefix), most))
+    for key, _ in rows:
+        writer.set_row(table, key, None)
+    return len(rows)
 
 
 def stored(blob: bytes) -> Grain:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,7 +17,7 @@ from omsgrain.store.file import extend
 from omsgrain.store.files import Files
 from omsgrain.store.opening import failure
 from omsgrain.store.quiet import Quiet
-from omsgrain.store.turns import Member, Queue, Session
+from omsgrain.store.turns import Member, Session, Turns, WorkFailedError
 
 if TYPE_CHECKING:
     from lmdb import Transaction
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Environment"]
 
 T = TypeVar("T")
-
-
-class _WorkFailedError(Exception):
-    """One of several works has failed: begin again, each apart from the others."""
 
 
 class Environment(Files):
@@ -47,9 +42,7 @@ class Environment(Files):
         )
         self.users = 0
         self._quiet: Quiet | None = None
-        self._queue = Queue()
-        self._writing = threading.Lock()
-        self._writer: int | None = None
+        self._turns = Turns(self._commit_all)
 
     def write(self, work: Callable[[Transaction[bytes], Session], T], *, alone: bool = False) -> T:
         """Run ``work`` in a write transaction, again after each time the map was too small.
@@ -57,43 +50,23 @@ class Environment(Files):
         Threads that wait for each other here share a commit, unless the work is ``alone``.
         """
         self._check_writer()
-        member = Member(work, alone)
-        self._queue.append(member)
-        while not member.done:
-            with self._writing:
-                if not member.done:
-                    self._lead(member)
-        return cast("T", member.outcome())
+        return cast("T", self._turns.write(work, alone=alone))
 
     def _check_writer(self) -> None:
         self._check()
         if self.readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
-        if self._writer == threading.get_ident():
-            raise StoreError("a write transaction inside another one of the same thread")
 
-    def _lead(self, own: Member) -> None:
-        """Commit the works at the head of the queue; others may be among them, or all of them."""
-        self._writer = threading.get_ident()
-        members = self._queue.take()
-        try:
-            apart = False
-            while True:
-                try:
-                    self._commit(members, apart)
-                    return
-                except lmdb.MapFullError:
-                    self._resize(grow=True)
-                except _WorkFailedError:
-                    apart = True
-        except Exception as error:
-            for member in members:
-                if not member.done:
-                    member.settle(None, error)
-        finally:
-            # After an interrupt the others lead themselves.
-            self._queue.give_back([m for m in members if not m.done and m is not own])
-            self._writer = None
+    def _commit_all(self, members: list[Member]) -> None:
+        apart = False
+        while True:
+            try:
+                self._commit(members, apart)
+                return
+            except lmdb.MapFullError:
+                self._resize(grow=True)
+            except WorkFailedError:
+                apart = True
 
     def _commit(self, members: list[Member], apart: bool) -> None:
         session = Session()
@@ -132,7 +105,7 @@ class Environment(Files):
         except Exception as error:
             if alone:
                 raise
-            raise _WorkFailedError from error
+            raise WorkFailedError from error
         session.keep()
         return result
 
@@ -155,15 +128,10 @@ class Environment(Files):
     def turn(self) -> Iterator[None]:
         """Have the writers' turn without a transaction: nobody writes, all may read."""
         self._check_writer()
-        with self._writing:
-            self._writer = threading.get_ident()
-            try:
-                with self._lock:
-                    self.begin(write=True).abort()  # on the right files, and they can be written
-                    self.done()
-                    yield
-            finally:
-                self._writer = None
+        with self._turns.turn(), self._lock:
+            self.begin(write=True).abort()  # on the right files, and they can be written
+            self.done()
+            yield
 
     def when_quiet(self, flush: Callable[[Environment, int], None]) -> None:
         """Say how to write the index, of so many grains at least, when nobody writes for a while.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -94,7 +94,7 @@ class LmdbStore:
             raise StoreError("the store is closed")
         return Snapshot(self._env)
 
-    def write(self, work: Callable[[LmdbWriter], T]) -> T:
+    def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
         env = self._writable()
 

@@ -26,6 +26,7 @@ from omsgrain.store.base import (
     StoreStats,
     Which,
     Writer,
+    dropped,
     pages,
     placed,
     stored,
@@ -93,7 +94,7 @@ class MemoryStore:
             with self._lock:
                 self._snapshots[head.commit] -= 1
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction; an exception takes back what it wrote."""
         if self._writer == threading.get_ident():
             raise StoreError("a write transaction inside another one of the same thread")
@@ -222,6 +223,11 @@ class _MemoryReader:
     def expect(self, digests: Sequence[bytes]) -> None:
         """Nothing to do."""
 
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Nothing to do."""
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         return placed(self.grain, places)
 
@@ -234,6 +240,9 @@ class _MemoryReader:
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
         return sum(part.count(key, low, high) for part, low, high in self._parts())
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        return [self.term_count(key, which) for key, which in terms]
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         return self._is_seen(place, which) and any(
@@ -302,6 +311,9 @@ class _MemoryWriter(_MemoryReader):
                 self._set(BLOBS, key, bytes(blob))
                 self._set(ADDRESSES, digest, key)
         return flags
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        return dropped(self, table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         key = self._next()

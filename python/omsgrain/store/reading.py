@@ -201,6 +201,11 @@ class LmdbReader(TermReader):
     def expect(self, digests: Sequence[bytes]) -> None:
         """Nothing to do: each is a look-up in memory."""
 
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Nothing to do."""
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""
         get, table = self._txn.get, self._tables[BLOBS]

@@ -14,7 +14,7 @@ To find grains of unknown users, one token is made for each user of the ring.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -67,14 +67,14 @@ class SealedStore:
         with self.inner.read() as reader:
             yield SealedReader(reader, self.ring)
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction."""
 
         def run(writer: Writer) -> T:
             self.ring.refresh()  # here, since the turn may have been long in coming
             return work(SealedWriter(writer, self.ring))
 
-        return self.inner.write(run)
+        return self.inner.write(run, expecting=expecting)
 
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""

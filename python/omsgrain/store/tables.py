@@ -96,6 +96,7 @@ __all__ = [
     "SEALED",
     "SEQUENCE",
     "SIGNATURES",
+    "SIGNED",
     "STATES",
     "SUPERSEDED",
     "SUPERSEDES",
@@ -127,7 +128,7 @@ MARK = 8
 LONGEST_KEY = 511
 """Bytes of a key at the most; the least is one."""
 
-Kind: TypeAlias = Literal[b"S", b"V", b"D", b"H", b"R", b"X", b"E"]
+Kind: TypeAlias = Literal[b"S", b"V", b"D", b"H", b"R", b"X", b"E", b"G"]
 """What happened to a grain. That it was put is no event: its blob says so."""
 SUPERSEDED: Final = b"S"
 VERIFIED: Final = b"V"
@@ -136,6 +137,7 @@ HELD: Final = b"H"
 RELEASED: Final = b"R"
 RESTRICTED: Final = b"X"
 EMBEDDED: Final = b"E"
+SIGNED: Final = b"G"
 """The grain got a vector."""
 
 

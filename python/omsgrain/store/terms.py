@@ -8,7 +8,7 @@ and what does its state say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,6 +77,10 @@ class TermReader:
         if which == "past" and self._is_plain():
             return found
         return found + sum(part.count(key, low, high) for part, low, high in self._parts())
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms."""
+        return [self.term_count(key, which) for key, which in terms]
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         """Tell whether the grain at a place has a term, and is one of ``which``."""

@@ -10,7 +10,8 @@
 The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
 erased. Where both had one before they met, each keeps its own and knows that of the other: what
-was erased is looked for under all of them.
+was erased is looked for under all of them. A store that meets one which can know no more keys
+goes on with those of that one, and keeps its own to itself, for what was erased with them.
 
 Of a sealed grain both addresses are remembered. Who has no key can know it by the stored one only.
 """
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from omsgrain.store.base import Reader, Writer
 
 __all__ = [
+    "ALONE_RECORD",
     "FURTHER_RECORD",
     "KEY_RECORD",
     "MOST_KEYS",
@@ -39,10 +41,12 @@ __all__ = [
     "add",
     "adopt",
     "again",
+    "common",
     "export_key",
     "has",
-    "import_key",
+    "import_keys",
     "key",
+    "key_records",
     "keys",
     "lift",
     "mark",
@@ -57,8 +61,11 @@ What: TypeAlias = Literal["address", "identity", "urn"]
 KEY_RECORD = b"tombstone.key"
 FURTHER_RECORD = b"tombstone.further"
 """The keys of other stores, one behind the other, sorted."""
+ALONE_RECORD = b"tombstone.alone"
+"""Keys that no other store has taken, one behind the other, sorted."""
+_RECORDS = (KEY_RECORD, FURTHER_RECORD, ALONE_RECORD)
 MOST_KEYS = 64
-"""Keys that a store looks under: each costs an HMAC for every grain that is put."""
+"""Keys that stores share, at the most: each costs an HMAC for every grain that is put."""
 _KEY = 32
 _DIGEST = 32
 _ADDRESS = b"address"
@@ -80,7 +87,7 @@ def key(writer: Writer) -> bytes:
 
 
 def export_key(reader: Reader) -> bytes | None:
-    """Return the tombstone key for a store that shall share it; None if there is none yet.
+    """Return the tombstone key; None if there is none yet.
 
     Raises:
         StoreError: its record is damaged.
@@ -91,20 +98,27 @@ def export_key(reader: Reader) -> bytes | None:
     return found
 
 
-def import_key(writer: Writer, shared: bytes) -> None:
-    """Take over the key of another store, before anything was erased here.
+def key_records(reader: Reader) -> tuple[bytes, ...]:
+    """Return what a store keeps of keys, for one that shall be as it was."""
+    return tuple(reader.row(META, record) or b"" for record in _RECORDS)
+
+
+def import_keys(writer: Writer, records: Sequence[bytes]) -> None:
+    """Take over the keys of the store that this one was.
+
+    Args:
+        writer: the transaction.
+        records: as ``key_records`` gives them.
 
     Raises:
-        SchemaError: not 32 bytes.
         StoreError: there are tombstones here that were made with another key.
     """
-    if not isinstance(shared, bytes) or len(shared) != _KEY:
-        raise SchemaError("not the key of tombstones", expected=f"{_KEY} bytes")
-    if export_key(writer) == shared:
-        return
-    if next(writer.rows(TOMBSTONES), None) is not None:
+    own = export_key(writer)
+    erased = next(writer.rows(TOMBSTONES), None) is not None
+    for record, value in zip(_RECORDS, records, strict=True):
+        writer.set_row(META, record, value or None)
+    if erased and own not in keys(writer):
         raise StoreError("there are tombstones that were made with another key")
-    writer.set_row(META, KEY_RECORD, shared)
 
 
 def keys(reader: Reader) -> tuple[bytes, ...]:
@@ -113,36 +127,59 @@ def keys(reader: Reader) -> tuple[bytes, ...]:
     Raises:
         StoreError: their record is damaged.
     """
-    own, further = export_key(reader), reader.row(META, FURTHER_RECORD) or b""
-    if len(further) % _KEY:
-        raise StoreError("the keys of the tombstones are damaged")
-    others = tuple(further[at : at + _KEY] for at in range(0, len(further), _KEY))
+    return (*common(reader), *_several(reader, ALONE_RECORD))
+
+
+def common(reader: Reader) -> tuple[bytes, ...]:
+    """Return the keys that other stores have, or are to have, the store's own first.
+
+    Raises:
+        StoreError: their record is damaged.
+    """
+    own, others = export_key(reader), _several(reader, FURTHER_RECORD)
     return others if own is None else (own, *others)
 
 
-def adopt(writer: Writer, shared: Iterable[bytes]) -> None:
-    """Take over the keys of other stores: the first as the store's own, if it has none yet.
+def _several(reader: Reader, record: bytes) -> tuple[bytes, ...]:
+    found = reader.row(META, record) or b""
+    if len(found) % _KEY:
+        raise StoreError("the keys of the tombstones are damaged")
+    return tuple(found[at : at + _KEY] for at in range(0, len(found), _KEY))
+
+
+def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:
+    """Take over the keys of another store: the first as the store's own, if it has none yet.
+
+    Where it has some, and the other has as many as a store can have, the other's take their place:
+    what is erased from then on is understood by all who share them.
 
     Args:
         writer: the transaction.
-        shared: keys; those that are here already change nothing.
+        theirs: keys, those of the other's own first; what is here already changes nothing.
 
     Raises:
         SchemaError: not 32 bytes.
         RangeError: there would be more than ``MOST_KEYS``.
     """
-    known = keys(writer)
-    fresh = [one for one in dict.fromkeys(shared) if one not in known]
+    given = tuple(dict.fromkeys(theirs))
+    known, alone = common(writer), _several(writer, ALONE_RECORD)
+    fresh = [one for one in given if one not in known]
     if any(not isinstance(one, bytes) or len(one) != _KEY for one in fresh):
         raise SchemaError("not the key of tombstones", expected=f"{_KEY} bytes")
-    if len(known) + len(fresh) > MOST_KEYS:
+    if not fresh:
+        return
+    if len(known) + len(fresh) <= MOST_KEYS:
+        own, *others = (*known, *fresh)
+    elif len(given) == MOST_KEYS:
+        own, *others = given
+        alone = tuple({*alone, *known} - {*given})
+    else:
         raise RangeError("too many keys of tombstones", expected=f"at most {MOST_KEYS}")
-    if fresh and export_key(writer) is None:
-        writer.set_row(META, KEY_RECORD, fresh.pop(0))
-    if fresh:
-        own = export_key(writer)
-        others = sorted({*fresh, *known} - {own})
-        writer.set_row(META, FURTHER_RECORD, b"".join(one for one in others if one is not None))
+    if len(alone) > MOST_KEYS:
+        raise RangeError("too many keys of tombstones", expected=f"at most {MOST_KEYS}")
+    writer.set_row(META, KEY_RECORD, own)
+    writer.set_row(META, FURTHER_RECORD, b"".join(sorted(others)) or None)
+    writer.set_row(META, ALONE_RECORD, b"".join(sorted({*alone} - {own, *others})) or None)
 
 
 def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
@@ -247,8 +284,9 @@ def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
 
     Where nothing was ever erased this is one look-up.
     """
-    if next(reader.rows(TOMBSTONES), None) is None:
+    known = keys(reader)
+    if not known or next(reader.rows(TOMBSTONES), None) is None:
         return set()
-    marked = [one for shared in keys(reader) for one in marks(shared, digests)]
+    marked = [one for shared in known for one in marks(shared, digests)]
     found = reader.some_rows(TOMBSTONES, marked)
     return {n % len(digests) for n, one in enumerate(marked) if one in found}

@@ -13,7 +13,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ try:
 except ImportError:  # not a POSIX system: LMDB's own lock has to do
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["PATIENCE", "Member", "Queue", "Session", "WriterLock"]
+__all__ = ["PATIENCE", "Member", "Session", "Turns", "WorkFailedError", "WriterLock"]
 
 PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
@@ -81,14 +82,16 @@ class Member:
 
     Attributes:
         alone: it shares its commit with no other, being large.
+        expecting: addresses that it will look for.
         done: it was committed, or failed.
     """
 
-    __slots__ = ("alone", "done", "error", "result", "work")
+    __slots__ = ("alone", "done", "error", "expecting", "result", "work")
 
-    def __init__(self, work: Work, alone: bool) -> None:
+    def __init__(self, work: Work, alone: bool, expecting: Sequence[bytes]) -> None:
         self.work = work
         self.alone = alone
+        self.expecting = expecting
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -104,7 +107,7 @@ class Member:
         return self.result
 
 
-class Queue:
+class _Queue:
     """The works of a process that wait for a commit, in order of arrival."""
 
     __slots__ = ("_lock", "_waiting")
@@ -134,6 +137,80 @@ class Queue:
         """Put members that were not settled in front again."""
         with self._lock:
             self._waiting.extendleft(reversed(members))
+
+
+class WorkFailedError(Exception):
+    """One of several works has failed: begin again, each apart from the others."""
+
+
+class Turns:
+    """The threads of a process that write to one store: one of them commits for all that wait.
+
+    Args:
+        commit: commits members, and settles each; what it raises is the end of those that it has
+            not settled.
+    """
+
+    __slots__ = ("_commit", "_leader", "_turn", "queue")
+
+    def __init__(self, commit: Callable[[list[Member]], None]) -> None:
+        self._commit = commit
+        self._turn = threading.Lock()
+        self._leader: int | None = None
+        self.queue = _Queue()
+
+    def write(self, work: Work, *, alone: bool = False, expecting: Sequence[bytes] = ()) -> Any:
+        """Run a work in a write transaction; others may share it, unless it is ``alone``.
+
+        Returns:
+            What the work returned.
+
+        Raises:
+            StoreError: this thread has the turn.
+            Exception: what the work, or the commit, has raised.
+        """
+        self._check()
+        member = Member(work, alone, expecting)
+        self.queue.append(member)
+        while not member.done:
+            with self._turn:
+                if not member.done:
+                    self._lead(member)
+        return member.outcome()
+
+    def _check(self) -> None:
+        if self._leader == threading.get_ident():  # it would wait for itself
+            raise StoreError("a write transaction inside another one of the same thread")
+
+    def _lead(self, own: Member) -> None:
+        """Commit the works at the head of the queue; others may be among them, or all of them."""
+        self._leader = threading.get_ident()
+        members = self.queue.take()
+        try:
+            self._commit(members)
+        except Exception as error:
+            for member in members:
+                if not member.done:
+                    member.settle(None, error)
+        finally:
+            # After an interrupt the others lead themselves.
+            self.queue.give_back([m for m in members if not m.done and m is not own])
+            self._leader = None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Have the turn without a commit.
+
+        Raises:
+            StoreError: this thread has it.
+        """
+        self._check()
+        with self._turn:
+            self._leader = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._leader = None
 
 
 class WriterLock:

@@ -163,6 +163,12 @@ class SealedReader:
         """Say which grains will be asked for by the addresses that they are stored under."""
         self.inner.expect(digests)
 
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Say what will be asked of the grains whose places are walked next."""
+        self.inner.expect_places(grains, terms, states)
+
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index, opened as ``grain`` does."""
         return placed(self.grain, places)
@@ -208,6 +214,11 @@ class SealedReader:
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term; of sealed ones some thousands are counted."""
         return self.inner.term_count(key, which) + self._count(key)
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms."""
+        plain = self.inner.term_counts(terms)
+        return [count + self._count(key) for count, (key, _) in zip(plain, terms, strict=True)]
 
     def _count(self, key: bytes) -> int:
         count = 0
@@ -315,6 +326,11 @@ class SealedWriter(SealedReader):
         """Set many keys."""
         self._lists.clear()
         self.inner.set_rows(table, rows)
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows whose keys begin with a prefix."""
+        self._lists.clear()
+        return self.inner.drop_rows(table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
+from omsgrain.store.base import dropped
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader
 from omsgrain.store.recent import Appended, Recent
@@ -144,6 +145,10 @@ class LmdbWriter(LmdbReader):
                     _check_key(key)
         with self._txn.cursor(self._tables[table]) as cursor:
             cursor.putmulti(rows, dupdata=not table.split)
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows whose keys begin with a prefix."""
+        return dropped(self, table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain; return the event's own number."""

@@ -25,6 +25,7 @@ from omsgrain.store.tables import (
     EVENTS,
     RESTRICTED,
     SEQUENCE,
+    SIGNED,
     TOMBSTONES,
 )
 from omsgrain.sync import records, states
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["changes", "give"]
 
-_SEALED, _COMPRESSED = 2, 4  # bits of the second header byte
+_SIGNED, _SEALED, _COMPRESSED = 1, 2, 4  # bits of the second header byte
 _PROFILE: Final = b"profile:"
 _SHARING: Final = leaving.SHARING.encode()
 _HOUSE: Final = ("move", "access")
@@ -82,7 +83,7 @@ def changes(
     while at < last and not packing.is_full(size):
         begin = at
         rows, at = _rows(reader, at, last, spans, chosen)
-        packing.storied = states.storied(reader, begin, at)
+        packing.storied = None if chosen is not None else states.storied(reader, begin, at)
         for seq, blob, event in rows:
             if packing.is_full(size):
                 break
@@ -122,7 +123,7 @@ def give(
     for seq, key in seqs:
         if packing.is_full(size):
             rest.append(key)
-        elif space == "grains":
+        elif space in ("grains", "signatures"):
             packing.grain(seq, below.blob_at(seq) or b"")
         elif space == "states":
             packing.state(seq)
@@ -141,7 +142,7 @@ def _rows(
         after: the number before them.
         last: the end of the feed.
         spans: the numbers of what came from who asks.
-        chosen: the grains that it is about, if only some are.
+        chosen: the numbers of the grains that it is about, if only some are.
     """
     starts = [first for first, _ in spans]
 
@@ -158,7 +159,12 @@ def _rows(
     if len(events) == ITEMS:
         bound = min(bound, SEQUENCE.unpack(events[-1][0])[0])
     rows = [(seq, blob, b"") for seq, blob in page]
-    rows += [(SEQUENCE.unpack(key)[0], b"", row) for key, row in events]
+    about = None if chosen is None else frozenset(chosen)
+    rows += [
+        (SEQUENCE.unpack(key)[0], b"", row)
+        for key, row in events
+        if about is None or EVENT.unpack(row)[1] in about
+    ]
     rows.sort()
     return (row for row in rows if row[0] <= bound and not within(row[0])), max(bound, after)
 
@@ -181,6 +187,7 @@ class _Packing:
         self._withheld: dict[bytes, Refusal] = {}
         self._met: set[int] = set()
         self._bytes = 0
+        self._over = leaving.over(reader, settings.clock())
         self.storied: set[int] | None = None
         """The grains of which there may be more to tell; None: any."""
 
@@ -216,7 +223,15 @@ class _Packing:
             return
         if kind == RESTRICTED and self._purpose not in _HOUSE:
             self.grain(seq, self._reader.blob_at(seq) or b"")  # it may have been kept till now
+        if kind == SIGNED:
+            self._again(seq)
         self.state(seq)
+
+    def _again(self, seq: int) -> None:
+        """Add a grain that others have, for its signatures; those inside a seal stay there."""
+        blob = self._reader.blob_at(seq) or b""
+        if blob and blob[1] & _SIGNED:
+            self.grain(seq, blob)
 
     def state(self, seq: int) -> None:
         """Add the state of a grain, whether it may leave or not: others may have it already."""
@@ -263,15 +278,17 @@ class _Packing:
 
     def _kept(self, seq: int, blob: bytes, told: GrainState | None) -> str | None:
         """The rule that keeps a grain in the store."""
+        held = told is not None and any(hold.turn % 2 for hold in told.holds)
         if told is not None and told.restricted % 2 and self._purpose not in _HOUSE:
             return "restricted"
+        if seq in self._over and not (held and self._purpose in _HOUSE):
+            return "retention"
         if self._settings.preset is None and not blob[1] & (_SEALED | _COMPRESSED):
             if _PROFILE not in blob and _SHARING not in blob:
                 return None  # no rule can be about it
         grain = self._open(seq)
         if grain is None or grain.sealed:
             return None  # it goes as ciphertext; its rules bind who can read them
-        held = told is not None and any(hold.turn % 2 for hold in told.holds)
         try:
             leaving.check(self._settings, grain, held, self._purpose)
         except UnsupportedError as error:

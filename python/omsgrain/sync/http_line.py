@@ -193,7 +193,8 @@ def _refused(status: int, told: bytes, after: str) -> Exception:
         return Broken(problem.get("rule", f"status {status}"), seconds)
     code, rule = problem.get("code", ""), problem.get("rule")
     if status in (401, 403) and code not in errors.BY_CODE:
-        text = problem.get("detail", "the server does not let this token do that")
+        text = problem.get("detail") or problem.get("title")
+        text = text or "the server does not let this token do that"
         return KeyMissingError(text, rule=rule, found=f"status {status}")
     if code in errors.BY_CODE:
         kind: type[OmsError] = errors.BY_CODE[code]

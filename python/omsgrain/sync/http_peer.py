@@ -179,7 +179,9 @@ class HttpPeer:
             except Broken as broken:
                 self._broke(broken)
                 continue
-            if space == "grains" and not set(parts.digests(batch.grains)) <= set(part):
+            if space in ("grains", "signatures") and not set(parts.digests(batch.grains)) <= set(
+                part
+            ):
                 raise IntegrityError("the other store gives grains that nobody asked for")
             whole = batch if whole is None else _joined(whole, batch)
             at += len(part)

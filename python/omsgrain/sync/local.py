@@ -6,16 +6,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import blake3
 
-from omsgrain.errors import RangeError, SchemaError, UnsupportedError
+from omsgrain.errors import RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.sync import erasing, giving, records
+from omsgrain.sync import erasing, giving, parts, records
 from omsgrain.sync.peer import (
     EVERYTHING,
     HAS,
@@ -42,11 +43,14 @@ if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
     from omsgrain.privacy import Purpose
 
-__all__ = ["LocalPeer"]
+__all__ = ["LocalPeer", "Notes"]
 
 _LISTED: Final = 100 * ITEMS
 _KEY = 32
 _DIGEST = 16
+_REASON = "sync"
+Notes: TypeAlias = Literal["tried", "must", "never"]
+
 _grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, View]] = WeakKeyDictionary()
 """Views of the grains of open stores, by namespaces: they grow with the store."""
 _looking = threading.Lock()
@@ -62,6 +66,9 @@ class LocalPeer:
         purpose: why grains leave: ``move`` to another store of the same house, with restricted
             ones; ``transfer`` to somebody else.
         shares: whether the keys of tombstones are shared.
+        notes: whether the audit trail tells of grains before they are given, as of an export.
+            ``tried``: where it can be written; the grains on a full disk can still be brought
+            away. ``must``: or they are not given. ``never``: they are only counted.
         owned: close the store with the peer.
 
     Raises:
@@ -75,6 +82,7 @@ class LocalPeer:
         rights: Iterable[Right] = EVERYTHING,
         purpose: Purpose = "move",
         shares: bool = True,
+        notes: Notes = "tried",
         owned: bool = False,
     ) -> None:
         self._store = store
@@ -85,6 +93,7 @@ class LocalPeer:
             self._rights &= {"give"}
         self._purpose: Purpose = purpose
         self._shares = shares
+        self._notes: Notes = notes
         self._owned = owned
         self._views: dict[tuple[Space, tuple[str, ...] | None], View] = {}
 
@@ -96,7 +105,7 @@ class LocalPeer:
         scope = Scope(hello.namespaces)
         with self._store._store.read() as reader:
             last = reader.last_seq()
-            keys = sorted(tombstones.keys(reader)) if self._shares else []
+            keys = sorted(tombstones.common(reader)) if self._shares else []
             return Greeting(
                 records.store_id(reader) or b"",
                 VERSION,
@@ -117,7 +126,7 @@ class LocalPeer:
         if not known:
             self._store._store.write(records.identify)
         if left:
-            erasing.erase_marked(self._store)
+            erasing.erase_marked(self._store, again=True)
         erasing.erase_released(self._store)
         erasing.sweep_destroyed(self._store)
 
@@ -126,14 +135,14 @@ class LocalPeer:
         if not self._shares:
             return ()
         with self._store._store.read() as reader:
-            known = tombstones.keys(reader)
+            known = tombstones.common(reader)
         if (known and set(keys) <= set(known)) or "erasures" not in self._rights:
             return known
 
         def work(writer: Writer) -> tuple[bytes, ...]:
             tombstones.adopt(writer, keys)
             tombstones.key(writer)
-            return tombstones.keys(writer)
+            return tombstones.common(writer)
 
         try:
             return self._store._store.write(work)
@@ -144,7 +153,9 @@ class LocalPeer:
         """Return what came after a position of the feed, but for what came from who asks."""
         self._refuse("give")
         with self._store._store.read() as reader:
-            return giving.changes(reader, self._store._settings, since, hello, size, self._purpose)
+            settings = self._store._settings
+            batch = giving.changes(reader, settings, since, hello, size, self._purpose)
+        return self._noted(batch, hello)
 
     def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
         """Return the ranges of items whose keys begin so."""
@@ -198,7 +209,26 @@ class LocalPeer:
         _refuse_many(keys)
         settings = self._store._settings
         with self._store._store.read() as reader:
-            return giving.give(reader, settings, space, keys, hello, SIZE, self._purpose)
+            batch = giving.give(reader, settings, space, keys, hello, SIZE, self._purpose)
+        return self._noted(batch, hello)
+
+    def _noted(self, batch: Batch, hello: Hello) -> Batch:
+        """Tell the audit trail what leaves, before it does."""
+        store = self._store
+        if batch.grains and self._notes != "never" and not store._store.readonly:
+            told: dict[str, int | str] = {
+                "grains": len(set(parts.digests(batch.grains))),
+                "purpose": self._purpose,
+            }
+            if hello.store:
+                told["store"] = hello.store.hex()
+            note = partial(store._note, operation="export", digests=(), details=told)
+            try:
+                store._store.write(partial(note, reason_code=_REASON))
+            except StoreError:
+                if self._notes == "must":
+                    raise
+        return batch
 
     def take(self, batch: Batch) -> Taken:
         """Take a batch."""

@@ -55,9 +55,9 @@ SIZE: Final = 4 << 20
 ITEMS: Final = 1_000
 """Items in a batch, a listing's question or an answer, at the most; ranges as many."""
 
-Space: TypeAlias = Literal["grains", "states", "holds", "tombstones"]
-"""What is compared by ranges: grains by their addresses, states and holds by the addresses of the
-grains that have them, tombstones by their marks."""
+Space: TypeAlias = Literal["grains", "signatures", "states", "holds", "tombstones"]
+"""What is compared by ranges: grains by their addresses, signatures, states and holds by the
+addresses of the grains that have them, tombstones by their marks."""
 
 Right: TypeAlias = Literal["give", "grains", "states", "holds", "restrictions", "erasures"]
 """What a peer lets the other do: be given what it has; bring grains, states (superseded by what,
@@ -155,7 +155,8 @@ class Item:
 
     Attributes:
         key: 32 bytes: an address, or the mark of a tombstone.
-        version: of a state, holds or a tombstone, 8 bytes of its digest; nothing of a grain.
+        version: of signatures, a state, holds or a tombstone, 8 bytes of their digest; nothing of
+            a grain.
         seq: where it stands in the order of arrival, for those who ask for it; 0: nowhere.
     """
 
@@ -283,7 +284,7 @@ class Taken:
     Attributes:
         stored: grains that were new.
         duplicates: grains that were there.
-        states: states that changed something.
+        states: grains of which the state changed, or that got a further signature.
         tombstones: tombstones that were new.
         erased: grains that were removed for them.
         refused: what the store does not take.

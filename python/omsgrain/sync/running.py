@@ -65,7 +65,8 @@ def sync(
         full: compare the stores, even if the feed of each could be gone on from: it offers again
             what was refused, and finds what was deleted.
         dry_run: change nothing, and tell how many grains would cross. Ids are made where there
-            are none yet, and what was cut off before is finished.
+            are none yet, what was cut off before is finished, and a store notes in its audit trail
+            what it gave to be counted, unless its peer was told not to.
         progress: called after each batch.
 
     Raises:
@@ -94,7 +95,7 @@ def sync(
     for one in passes:
         one.check()
     if not dry_run and (ours.keys != theirs.keys or not ours.keys):
-        _share(source, target, ours, sent)
+        _share(left, right, sent)
     if any(one.has_erasures(full) for one in passes):
         for one in passes:
             one.holds()
@@ -119,14 +120,6 @@ def _check(ours: Greeting, theirs: Greeting) -> None:
         raise SchemaError("a store does not sync with itself, nor with a copy of its own file")
 
 
-def _share(source: Peer, target: Peer, ours: Greeting, count: Count) -> None:
-    """Let each side know the other's erasures; where there were none, one key serves both."""
-    theirs = target.share(source.share(()) if ours.keys else ())
-    mine = source.share(theirs)
-    if theirs and mine and set(target.share(mine)) != set(source.share(())):
-        count.refuse((Refusal("erasure", b"", RangeError.code),))
-
-
 _LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "holds"))
 """Rights to bring what is not erased."""
 
@@ -144,6 +137,16 @@ class _Side:
     peer: Peer
     greeting: Greeting
     hello: Hello
+
+
+def _share(left: _Side, right: _Side, count: Count) -> None:
+    """Let each side know the other's erasures; where there were none, one key serves both."""
+    before = left.peer.share(()) if left.greeting.keys else ()
+    theirs = right.peer.share(before)
+    mine = left.peer.share(theirs)
+    erases = all("erasures" in side.greeting.rights for side in (left, right))
+    if erases and theirs and mine and not {*before, *mine} <= {*theirs}:
+        count.refuse((Refusal("erasure", b"", RangeError.code),))
 
 
 class _Pass:
@@ -213,8 +216,10 @@ class _Pass:
         giver, taker = self._giver, self._taker
         if not self._is_known():
             return False
-        if taker.greeting.seen is not None or not taker.greeting.grains:
+        if taker.greeting.seen is not None:
             return True
+        if not (taker.greeting.grains and giver.greeting.grains):
+            return True  # a new robot must not make its hub look at all it has
         return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
 
     def _is_known(self) -> bool:
@@ -255,6 +260,8 @@ class _Pass:
         if waiting:
             code = NotFoundError.code
             self._count.refuse(tuple(Refusal("grain", key, code) for key in waiting))
+        if "grains" in self._rights:
+            self._bring("signatures", "grains", self._lacked("signatures"))
         self._bring("states", "states", self._lacked("states"))
         given = self._giver
         if not self._dry_run and given.greeting.store:

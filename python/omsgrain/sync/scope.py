@@ -49,7 +49,12 @@ class Scope:
         return self.namespaces is None
 
     def numbers(self, reader: Reader, after: int, last: int) -> list[int] | None:
-        """The numbers of the grains that came after one, told by the index.
+        """The numbers of all grains of them, told by the index.
+
+        Args:
+            reader: a snapshot.
+            after: what came after this number is looked at.
+            last: and up to this.
 
         Returns:
             None where a walk through all that came costs no more, or the index does not tell.
@@ -60,8 +65,7 @@ class Scope:
         if _WORTH * sum(reader.term_count(term) for term in terms) > last - after:
             return None
         places = (place for term in terms for place in reader.places(term, None, False))
-        found = (int.from_bytes(place[12:], "big") for place in places)
-        return sorted(seq for seq in found if seq > after)
+        return sorted(int.from_bytes(place[12:], "big") for place in places)
 
     def takes_hint(self, hint: bytes) -> bool:
         """Whether what was erased may have been of one of them, by the hash of its namespace."""

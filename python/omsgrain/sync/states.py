@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
+from itertools import groupby
 from typing import Final
 
 import blake3
@@ -15,10 +16,12 @@ from omsgrain.engine import holding
 from omsgrain.errors import IntegrityError
 from omsgrain.store import toggles, tombstones
 from omsgrain.store.base import Reader
+from omsgrain.store.signatures import SEALED
 from omsgrain.store.state import unpack
 from omsgrain.store.tables import (
     HOLDS,
     SEQUENCE,
+    SIGNATURES,
     STATES,
     SUPERSEDES,
     TOGGLES,
@@ -32,6 +35,7 @@ __all__ = [
     "holds_told",
     "numbers",
     "predecessors",
+    "signed",
     "state_told",
     "storied",
     "tombstone_of",
@@ -123,6 +127,17 @@ def numbers(reader: Reader, space: Space) -> Iterator[int]:
                 yield seq
             met.add(seq)
         before |= met
+
+
+def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
+    """Walk the grains that are signed: the number, and a digest of who signed.
+
+    Signatures inside a seal are passed over: they are sealed with its place in this store.
+    """
+    rows = ((key, row) for key, row in reader.rows(SIGNATURES) if row[:1] != SEALED)
+    for number, keys in groupby((key for key, _ in rows), key=lambda key: key[: SEQUENCE.size]):
+        names = b"".join(key[SEQUENCE.size :] for key in keys)
+        yield SEQUENCE.unpack(number)[0], blake3.blake3(names).digest(VERSION)
 
 
 def version(told: GrainState | Tombstone | tuple[HoldTurn, ...]) -> bytes:

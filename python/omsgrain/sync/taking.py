@@ -25,7 +25,7 @@ from omsgrain.exchange import Claim
 from omsgrain.intake import Intake, intakes, superseding, take_one
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import EVENT, EVENTS, SEQUENCE
+from omsgrain.store.tables import EVENT, EVENTS, SEQUENCE, SIGNED
 from omsgrain.sync import claims, erasing, records, states
 from omsgrain.sync.peer import Batch, GrainState, Refusal, Right, Taken
 
@@ -143,19 +143,24 @@ class _Turn:
             writer, settings, told, self._given.apart, arrivals, rights, self._note
         )
         changed |= done.changed | claims.holds_first(writer, told, rights, self._note)
+        changed |= self._signed(first)
         last = writer.last_seq()
-        spans = [(first, last if self._agrees(told, middle) else middle)]
+        spans = [(first, last)]
+        if not self._agrees(told, middle):  # these grains came from there; what they did is told
+            late = writer.find([bytes.fromhex(address) for address in self._given.apart])
+            came = sorted(seq for seq in late if seq is not None and seq > middle)
+            spans = [(first, middle), *((seq, seq) for seq in came)]
         if batch.store:
             records.add_came(writer, batch.store, spans, batch.taken)
         if batch.until is not None and batch.store:
             records.see(writer, batch.store, batch.namespaces, batch.until)
         if batch.followed and batch.store:
             records.follow(writer, batch.store, batch.namespaces, batch.followed)
-        apart = len(self._given.apart)
-        late = apart - done.stored - len(done.waiting) - self._refused_apart(done.refused)
+        known = len(self._given.apart) - done.stored - len(done.waiting)
+        known -= self._refused_apart(done.refused)
         return Taken(
             stored + done.stored,
-            duplicates + max(late, 0),
+            duplicates + max(known, 0),
             len(changed),
             stones,
             0,
@@ -182,6 +187,13 @@ class _Turn:
             self._refused.append(_refusal(self._given.digests[i], error))
         stored = sum(outcome.new)
         return stored, len(digests) - len(refused) - stored
+
+    def _signed(self, first: int) -> set[bytes]:
+        """The grains that were here and got a further signature, since a number."""
+        events = (
+            EVENT.unpack(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1))
+        )
+        return {address for kind, _, address in events if kind == SIGNED}
 
     def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
         """Whether the states that were changed last are now those that were told."""

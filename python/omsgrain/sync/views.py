@@ -127,6 +127,12 @@ def view(reader: Reader, space: Space, scope: Scope, before: View | None = None)
             if scope.takes_hint(stone.hint):
                 found.add(mark, states.version(stone), 0)
         return found
+    if space == "signatures":
+        for seq, version in states.signed(reader):
+            blob = reader.blob_at(seq)
+            if blob is not None and scope.takes(reader, seq, blob):
+                found.add(sha256(blob).digest(), version, seq)
+        return found
     for seq in states.numbers(reader, space):
         blob = reader.blob_at(seq)
         if blob is None or not scope.takes(reader, seq, blob):
@@ -145,14 +151,26 @@ def _grains(reader: Reader, scope: Scope, before: View | None) -> View:
         before = View(versioned=False)
     last = reader.last_seq()
     after, before.last = before.last, last
-    while page := reader.page(after, _PAGE):
-        after = page[-1][0]
-        if not scope.everything:
-            page = [(seq, blob) for seq, blob in page if scope.takes(reader, seq, blob)]
+    for page in _pages(reader, scope, after, last):
         digests = _core.address_many([blob for _, blob in page])
         for (seq, _), address in zip(page, digests, strict=True):
             before.add(bytes.fromhex(address), _NONE, seq)
     return before
+
+
+def _pages(
+    reader: Reader, scope: Scope, after: int, last: int
+) -> Iterator[list[tuple[int, bytes]]]:
+    """Walk the grains of some namespaces that came after a number."""
+    chosen = scope.numbers(reader, after, last)
+    for seq in chosen or ():
+        if seq > after and (blob := reader.blob_at(seq)) is not None:
+            yield [(seq, blob)]
+    while chosen is None and (page := reader.page(after, _PAGE)):
+        after = page[-1][0]
+        if not scope.everything:
+            page = [(seq, blob) for seq, blob in page if scope.takes(reader, seq, blob)]
+        yield page
 
 
 def _was_removed(reader: Reader, after: int) -> bool:

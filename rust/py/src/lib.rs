@@ -13,6 +13,7 @@ mod jcs;
 mod json;
 mod lane;
 mod like;
+mod looks;
 mod marks;
 mod nearest;
 mod node;

@@ -4,14 +4,16 @@
 
 use std::collections::HashMap;
 
-use omsgrain_core::{Node, View, datetime};
+use omsgrain_core::{Node, View};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::borrowed::{Exact, declined};
+use crate::looks::{Form, Look};
 
 /// A field as Python gives it: name, kind, of what it is made, how its texts look, the values that
-/// are known, the least and the most, whether it may be null, and whether it must be there.
+/// are known, the least and the most, whether it may be null, and whether it must be there. One
+/// whose name stands twice may be either.
 #[derive(FromPyObject)]
 pub struct Given(
     String,
@@ -25,13 +27,6 @@ pub struct Given(
     bool,
 );
 
-/// How a text looks: by name, or as a beginning and the characters that may stand behind it.
-#[derive(FromPyObject)]
-enum Look {
-    Named(String),
-    Word(String, String),
-}
-
 /// Shapes of objects, by name.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Outline {
@@ -41,9 +36,17 @@ pub struct Outline {
 
 #[derive(Default)]
 struct Shape {
-    rows: HashMap<String, Row>,
+    fields: HashMap<String, Field>,
     /// How many fields must be there.
     needed: usize,
+    /// What a value of any other name is, one of these; None: anything.
+    others: Option<Vec<Row>>,
+}
+
+#[derive(Default)]
+struct Field {
+    rows: Vec<Row>,
+    needed: bool,
 }
 
 struct Row {
@@ -54,11 +57,11 @@ struct Row {
     least: Option<f64>,
     most: Option<f64>,
     nullable: bool,
-    needed: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
+    Any,
     Str,
     Bool,
     Number,
@@ -78,31 +81,30 @@ enum Of {
     Unknown,
 }
 
-enum Form {
-    Any,
-    Uuid,
-    Time,
-    /// A time that says that it is in UTC.
-    Utc,
-    Word(String, Box<[bool; 128]>),
-    /// No text is sure to have it.
-    Unknown,
-}
-
 #[pymethods]
 impl Outline {
     #[new]
-    fn new(shapes: Vec<(String, Vec<Given>)>) -> PyResult<Self> {
+    #[pyo3(signature = (shapes, others = Vec::new()))]
+    fn new(shapes: Vec<(String, Vec<Given>)>, others: Vec<(String, Vec<Given>)>) -> PyResult<Self> {
         let names = shapes.iter().enumerate().map(|(at, (name, _))| (name.clone(), at));
         let mut outline = Outline { places: names.collect(), shapes: Vec::new() };
         for (_, fields) in shapes {
             let mut shape = Shape::default();
             for given in fields {
+                let needed = given.8;
                 let (name, row) = outline.row(given)?;
-                shape.needed += usize::from(row.needed);
-                shape.rows.insert(name, row);
+                let field = shape.fields.entry(name).or_default();
+                field.rows.push(row);
+                field.needed |= needed;
             }
+            shape.needed = shape.fields.values().filter(|field| field.needed).count();
             outline.shapes.push(shape);
+        }
+        for (name, given) in others {
+            let rows = given.into_iter().map(|one| Ok(outline.row(one)?.1));
+            let rows = rows.collect::<PyResult<_>>()?;
+            let shape = outline.places.get(&name).and_then(|at| outline.shapes.get_mut(*at));
+            shape.ok_or_else(|| PyValueError::new_err("no such shape"))?.others = Some(rows);
         }
         Ok(outline)
     }
@@ -115,8 +117,9 @@ impl Outline {
 
 impl Outline {
     fn row(&self, given: Given) -> PyResult<(String, Row)> {
-        let Given(name, kind, of, look, known, least, most, nullable, needed) = given;
+        let Given(name, kind, of, look, known, least, most, nullable, _) = given;
         let kind = match kind.as_str() {
+            "any" => Kind::Any,
             "str" => Kind::Str,
             "bool" => Kind::Bool,
             "number" => Kind::Number,
@@ -132,28 +135,35 @@ impl Outline {
             Some(shape) => self.places.get(shape).map_or(Of::Unknown, |at| Of::Shape(*at)),
         };
         let form = look.map_or(Form::Any, Form::of);
-        Ok((name, Row { kind, of, form, known, least, most, nullable, needed }))
+        Ok((name, Row { kind, of, form, known, least, most, nullable }))
     }
 
     fn object(&self, shape: usize, value: Exact<'_>) -> bool {
         let shape = &self.shapes[shape];
         let (mut good, mut needed) = (value.is_dict(), 0);
         value.entries(|key, item| {
-            good = key.text().is_some_and(|name| match shape.rows.get(name) {
-                None => true,
-                Some(row) => {
-                    needed += usize::from(row.needed);
-                    self.value(row, item)
+            good = key.text().is_some_and(|name| match (shape.fields.get(name), &shape.others) {
+                (Some(field), _) => {
+                    needed += usize::from(field.needed);
+                    self.any(&field.rows, item)
                 }
+                (None, Some(rows)) => self.any(rows, item),
+                (None, None) => true,
             });
             good
         });
         good && needed == shape.needed
     }
 
+    fn any(&self, rows: &[Row], value: Exact<'_>) -> bool {
+        rows.iter().any(|row| self.value(row, value))
+    }
+
     fn value(&self, row: &Row, value: Exact<'_>) -> bool {
-        if let Kind::Str = row.kind {
-            return row.has_text(value) || (row.nullable && value.is_null());
+        match row.kind {
+            Kind::Any => return true,
+            Kind::Str => return row.has_text(value) || (row.nullable && value.is_null()),
+            _ => {}
         }
         let Ok(view) = value.view() else { return false };
         match (row.kind, view) {
@@ -202,56 +212,4 @@ impl Row {
     fn holds(&self, value: f64) -> bool {
         self.least.is_none_or(|least| value >= least) && self.most.is_none_or(|most| value <= most)
     }
-}
-
-impl Form {
-    fn of(look: Look) -> Form {
-        match look {
-            Look::Named(name) => match name.as_str() {
-                "uuid" => Form::Uuid,
-                "time" => Form::Time,
-                "utc" => Form::Utc,
-                _ => Form::Unknown,
-            },
-            Look::Word(head, letters) => {
-                let mut set = [false; 128];
-                for byte in letters.bytes() {
-                    if let Some(one) = set.get_mut(usize::from(byte)) {
-                        *one = true;
-                    }
-                }
-                Form::Word(head, Box::new(set))
-            }
-        }
-    }
-
-    fn has(&self, text: &str) -> bool {
-        match self {
-            Form::Any => true,
-            Form::Uuid => is_uuid(text.as_bytes()),
-            Form::Time => is_time(text),
-            Form::Utc => is_time(text) && text.ends_with(['Z', 'z']) && !text.contains(' '),
-            Form::Word(head, set) => text.strip_prefix(head.as_str()).is_some_and(|rest| {
-                let known = |byte: u8| set.get(usize::from(byte)).is_some_and(|known| *known);
-                !rest.is_empty() && rest.bytes().all(known)
-            }),
-            Form::Unknown => false,
-        }
-    }
-}
-
-fn is_uuid(text: &[u8]) -> bool {
-    let fits = |(at, byte): (usize, &u8)| match at {
-        8 | 13 | 18 | 23 => *byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 36 && text.iter().enumerate().all(fits)
-}
-
-/// Bytes of a time whose fraction nobody cuts.
-const LONG: usize = 48;
-
-/// Python's calendar has no year 0.
-fn is_time(text: &str) -> bool {
-    text.len() <= LONG && !text.starts_with("0000") && datetime::parse_rfc3339(text).is_some()
 }

@@ -99,6 +99,8 @@ class RingFile:
     def create(cls, path: Path, wrapped: bytes, generation: int) -> RingFile:
         """Make a file without records; it is not on the disk before the first `commit`.
 
+        It has no name before `appear`.
+
         Raises:
             OSError: it is there (FileExistsError), or cannot be made.
         """
@@ -109,10 +111,17 @@ class RingFile:
             area = file._write_area(0, wrapped)
             file.head = Head(0, generation, START, 0, 0, 0, *area)
         except BaseException:
-            file.close()
-            path.unlink()
+            file.discard()
             raise
         return file
+
+    def appear(self) -> None:
+        """Give a file that was made its name, when all is in it.
+
+        Raises:
+            OSError: there is another file (FileExistsError), or it cannot be done.
+        """
+        disk.appear(self.handle, self.path)
 
     @classmethod
     def open(cls, path: Path) -> RingFile:
@@ -304,6 +313,11 @@ class RingFile:
         handle, self.handle = self.handle, -1
         if handle >= 0:
             os.close(handle)
+
+    def discard(self) -> None:
+        """Close a file that came to nothing, and do away with it."""
+        handle, self.handle = self.handle, -1
+        disk.discard(handle, self.path)
 
     def __del__(self) -> None:
         self.close()

@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from omsgrain.crypto import disk
 from omsgrain.crypto.derive import KEY, UserKeys, name_bytes
 from omsgrain.crypto.keyring import move
 from omsgrain.crypto.keyring.file import START, RingFile
@@ -79,11 +78,10 @@ class KeyRing(Ring):
         file = RingFile.create(path, wrap(load_master(master), secret), 1)
         try:
             file.commit(file.head.next())
-            disk.sync_names(path.parent)
+            file.appear()
             return cls(file, secret, master)
         except BaseException:
-            file.close()
-            path.unlink()
+            file.discard()
             raise
 
     @classmethod

@@ -105,10 +105,9 @@ def write_copy(
         disk.write_at(fresh.handle, bytes(piece), end)
         end, head = end + len(piece), file.head
         fresh.commit(fresh.head.next(end=end, records=head.records, erased=head.erased))
-        disk.sync_names(path.parent)
+        fresh.appear()
     except BaseException:
-        fresh.close()
-        disk.remove(path)
+        fresh.discard()
         raise
     return fresh
 

@@ -14,14 +14,14 @@ from omsgrain.engine.care import Care
 from omsgrain.engine.rights import keeping, removal, unkeying
 from omsgrain.engine.rights.orders import ERASE, RELEASE, SCRUB, Marked, Order, Sought
 from omsgrain.engine.rights.running import Running
-from omsgrain.engine.rights.selector import Found, Selection
+from omsgrain.engine.rights.selector import Found, Selection, destroyed
 from omsgrain.engine.rights.unkeying import Unkeyed
 from omsgrain.errors import KeyMissingError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
 from omsgrain.store import due, tombstones
 from omsgrain.store.base import Writer
-from omsgrain.store.tables import DUE, KEYED
+from omsgrain.store.tables import DUE, KEYED, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import UserKeys
@@ -90,9 +90,8 @@ class Carrying(Running, Care):
             work: does it for some of its grains in a transaction, and counts them.
         """
         for table in unkeying.TABLES:
-            while self._store.write(
-                partial(unkeying.drop_rows, table=table, number=number, most=_ROWS)
-            ):
+            drop = partial(_drop_rows, table=table, number=number)
+            while self._store.write(drop) == _ROWS:
                 pass
         count, after = 0, None
         while True:
@@ -207,10 +206,10 @@ class Carrying(Running, Care):
             return False  # only who has the keys can destroy them
         if entry.kind == ERASE:
             with self._store.read() as reader:
-                shared = tombstones.export_key(reader)
+                keys = tombstones.keys(reader)
                 there = reader.row(DUE, entry.key) is not None
-            if there and shared is not None:
-                people = Marked(shared, order.marks)
+            if there and keys:
+                people = Marked(keys, order.marks)
                 self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
             return True
         return self._store.write(partial(self._release, entry=entry, now=now))
@@ -220,7 +219,9 @@ class Carrying(Running, Care):
         if writer.row(DUE, entry.key) is None:
             return True
         order, ring = Order.of(entry), self._settings.keys
-        gone, kept = self._take_out(writer, order.seqs, order.reason_code, now)
+        # What another erasure has made unreadable since is not kept: it only cannot be opened.
+        seqs = [seq for seq in order.seqs if not destroyed(writer, seq)]
+        gone, kept = self._take_out(writer, seqs, order.reason_code, now)
         if gone:
             due.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
         due.done(writer, entry.key)
@@ -255,6 +256,10 @@ class Carrying(Running, Care):
         with self._store.read() as reader:
             entries = (entry for entry in due.due(reader) if entry.kind == SCRUB)
             return next((entry.deadline for entry in entries), None)
+
+
+def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:
+    return writer.drop_rows(table, number, _ROWS)
 
 
 def _pages(found: Iterable[Found], most: int) -> Iterator[list[Found]]:

@@ -89,27 +89,26 @@ def under_way(reader: Reader, name: str) -> int:
     Raises:
         IntegrityError: the queue is damaged.
     """
-    shared = tombstones.export_key(reader)
-    if shared is None:
+    marks = {tombstones.mark(key, "identity", name) for key in tombstones.keys(reader)}
+    if not marks:
         return 0
-    mark = tombstones.mark(shared, "identity", name)
     orders = (Order.of(entry) for entry in due.due(reader) if entry.kind == ERASE)
-    return max((order.last for order in orders if mark in order.marks), default=0)
+    return max((one.last for one in orders if not marks.isdisjoint(one.marks)), default=0)
 
 
 class Marked(Identities):
     """The names of a person of which only marks are known.
 
     Args:
-        key: the tombstone key.
+        keys: those of tombstones: the marks were made with one of them.
         marks: of the names.
     """
 
-    __slots__ = ("_key", "_known", "_marks")
+    __slots__ = ("_keys", "_known", "_marks")
 
-    def __init__(self, key: bytes, marks: tuple[bytes, ...]) -> None:
+    def __init__(self, keys: tuple[bytes, ...], marks: tuple[bytes, ...]) -> None:
         self._names = frozenset()
-        self._key = key
+        self._keys = keys
         self._marks = frozenset(marks)
         self._known: dict[str, bool] = {}  # grains say the same names again and again
 
@@ -121,7 +120,8 @@ class Marked(Identities):
         if found is None:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            found = tombstones.mark(self._key, "identity", item) in self._marks
+            marks = (tombstones.mark(key, "identity", item) for key in self._keys)
+            found = any(mark in self._marks for mark in marks)
             self._known[item] = found
         return found
 

@@ -220,34 +220,49 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
     return found
 
 
-def mark_erased(store: Store) -> None:
+def mark_erased(store: Store, only: Collection[bytes] | None = None) -> None:
     """Put marks in the place of the addresses of all grains that are gone and have a tombstone.
 
     It reads all events and states once, by pages, and can be done again at any time.
+
+    Args:
+        store: where.
+        only: plain addresses, where it is known which grains are gone: then the others are not
+            asked for under each of the keys.
     """
     for table, work in ((STATES, _mark_states), (EVENTS, _mark_events)):
         after: bytes | None = None
         while True:
             with store.read() as reader:
                 rows = list(islice(reader.rows(table, after), _ROWS))
-                marks = _marks(reader, table, rows)
+                marks = _marks(reader, table, rows, only)
             if not rows:
                 break
             after = rows[-1][0]
             if marks:
                 keys = [key for key, row in rows if not marks.keys().isdisjoint(_said(table, row))]
-                store.write(partial(_mark_again, table=table, keys=keys, work=work))
+                again = partial(_mark_again, table=table, keys=keys, work=work, only=only)
+                store.write(again)
 
 
-def _mark_again(writer: Writer, table: Table, keys: Sequence[bytes], work: Marking) -> None:
+def _mark_again(
+    writer: Writer,
+    table: Table,
+    keys: Sequence[bytes],
+    work: Marking,
+    only: Collection[bytes] | None,
+) -> None:
     # Asked anew, for a grain may have come back since.
     rows = [(key, row) for key in keys if (row := writer.row(table, key)) is not None]
-    work(writer, rows, _marks(writer, table, rows))
+    work(writer, rows, _marks(writer, table, rows, only))
 
 
-def _marks(reader: Reader, table: Table, rows: Sequence[Row]) -> dict[bytes, bytes]:
+def _marks(
+    reader: Reader, table: Table, rows: Sequence[Row], only: Collection[bytes] | None
+) -> dict[bytes, bytes]:
     """The marks of those grains that rows name, and that were erased."""
-    digests = list({digest for _, row in rows for digest in _said(table, row)})
+    named = {digest for _, row in rows for digest in _said(table, row)}
+    digests = list(named if only is None else named.intersection(only))
     below: Reader = getattr(reader, "inner", reader)
     gone = [digests[i] for i in tombstones.refused(reader, digests)]
     return {

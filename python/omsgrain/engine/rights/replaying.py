@@ -38,11 +38,10 @@ class Replaying(Erasing):
             StoreError: there are tombstones here that were made with another key.
         """
         with other.read() as reader:
-            shared, rows = tombstones.export_key(reader), list(reader.rows(TOMBSTONES))
-            further = tombstones.keys(reader)[1:]
+            records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))
         gone = 0
-        if shared is not None:
-            self._store.write(partial(_take_over, shared=shared, further=further, rows=rows))
+        if any(records):
+            self._store.write(partial(_take_over, records=records, rows=rows))
             with self._store.read() as reader:
                 after, last = 0, reader.last_seq()
             while after < last:
@@ -92,13 +91,9 @@ class Replaying(Erasing):
 
 
 def _take_over(
-    writer: Writer,
-    shared: bytes,
-    further: Sequence[bytes],
-    rows: Sequence[tuple[bytes, bytes]],
+    writer: Writer, records: Sequence[bytes], rows: Sequence[tuple[bytes, bytes]]
 ) -> None:
-    tombstones.import_key(writer, shared)
-    tombstones.adopt(writer, further)
+    tombstones.import_keys(writer, records)
     writer.set_rows(TOMBSTONES, rows)
 
 

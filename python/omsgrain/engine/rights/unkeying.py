@@ -24,7 +24,6 @@ from omsgrain.store.tables import (
     SIGNATURES,
     VECTORS,
     VEILED,
-    Table,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ __all__ = [
     "Unkeyed",
     "destroy",
     "drop_beside",
-    "drop_rows",
     "left_behind",
     "numbers_of",
     "opened",
@@ -145,14 +143,6 @@ def destroy(
     if names and ring is not None:
         ring.erase(names)
     return done
-
-
-def drop_rows(writer: Writer, table: Table, number: bytes, most: int) -> bool:
-    """Delete rows of a key, and tell whether there may be more."""
-    rows = list(islice(writer.rows(table, prefix=number), most))
-    for row, _ in rows:
-        writer.set_row(table, row, None)
-    return len(rows) == most
 
 
 def sealed_page(

@@ -250,15 +250,24 @@ def _refilled(
     known = {one.address: one.record for one in found.records.get(to, ())}
     arrays: Records = {}
     for pointer, listed in own.arrays.items():
-        at = {address: record for record, address in made.arrays.get(pointer, ()) if address}
+        at: dict[str, list[dict[str, Any]]] = {}  # of what stands twice, one for each place
+        for record, address in reversed(made.arrays.get(pointer, ())):
+            at.setdefault(address, []).append(record)
         try:
             arrays[pointer] = [
-                with_vector(known[one], one, to, vectors, options) if one in known else at[one]
+                with_vector(known[one], one, to, vectors, options)
+                if one in known
+                else _next(at[one])
                 for one in listed
             ]
         except KeyError:
             raise SchemaError("a record of the document is none", field=pointer) from None
     return together(own.envelope, arrays, to)
+
+
+def _next(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The next of what stands in several places; the last of it, however often it is asked for."""
+    return records.pop() if len(records) > 1 else records[0]
 
 
 def _add(

@@ -8,12 +8,13 @@ what they say.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.formats.across.build import Made, Options
+from omsgrain.formats.across.build import ARRAYS, Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
 from omsgrain.formats.across.convert import NOT_CHECKED, SHAPE, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
@@ -104,16 +105,19 @@ def _some(
 ) -> Import:
     heaped = heap(grains)
     vectors = _vectors(found, looked, heaped, own, options)
-    made = _by_name(remade(heaped, own, found.format, vectors, options))
-    instead: dict[str, str] = {}
+    made = _by_name(remade(heaped, own, found.format, vectors, options), found.format)
+    still: dict[Any, str] = {}
     for one in looked.records.get(found.format, ()):
-        record, address = made.get(_name(one.record), ({}, ""))
+        name = _name(one.kind, one.record)
+        record, _ = made.get(name, ({}, ""))
         said = with_vector(one.record, one.address, found.format, found.vectors, options)
-        if address and _alike(record, said, found.format):
-            instead[one.address] = address
-    # What is not in the document any more does not come back. Where nothing is missing, the
-    # document that they were of does.
-    gone = {address for _, address in made.values()} - {*instead.values()}
+        if name in made and _alike(record, said, found.format):
+            still[name] = one.address
+    # What is not in the document any more does not come back: of a memory and the edges that are
+    # made of it all must be. Where nothing is missing, the document that they were of does too.
+    gone = {address for name, (_, address) in made.items() if name not in still}
+    instead = {still[name]: address for name, (_, address) in made.items()
+               if address not in gone}  # fmt: skip
     whole = not gone
     if not instead and not whole:
         return found
@@ -146,13 +150,13 @@ def _vectors(
 ) -> dict[str, Vector]:
     """The embeddings of grains that hold none, which the records have that they made."""
     said = {
-        _name(one.record): vector
+        _name(one.kind, one.record): vector
         for one in looked.records.get(found.format, ())
         if (vector := found.vectors.get(one.address) or _vector(one.record)) is not None
     }
     if not said:
         return {}
-    made = _by_name(remade(heaped, own, found.format, {}, options))
+    made = _by_name(remade(heaped, own, found.format, {}, options), found.format)
     return {
         address: said[name]
         for name, (record, address) in made.items()
@@ -171,17 +175,22 @@ def _vector(record: Mapping[str, Any]) -> Vector | None:
     return None if data is None else Vector(said["model"], data)
 
 
-def _by_name(made: Made) -> dict[Any, tuple[dict[str, Any], str]]:
-    pairs = (pair for array in made.arrays.values() for pair in array if pair[1])
-    return {_name(record): (record, address) for record, address in pairs}
+def _by_name(made: Made, format: str) -> dict[Any, tuple[dict[str, Any], str]]:
+    return {
+        _name(ARRAYS[format][pointer], record): (record, address)
+        for pointer, array in made.arrays.items()
+        for record, address in array
+        if address
+    }
 
 
-def _name(record: Mapping[str, Any]) -> Any:
-    """By what a record is found: the grain that goes along in it, or its id."""
+def _name(kind: str, record: Mapping[str, Any]) -> Any:
+    """By what a record is found: its kind, and the grain that goes along in it, its id, or all."""
     member = member_of(record)
     if isinstance(member, dict):
-        return member.get("address")
-    return record.get("id", record.get("@id"))
+        return kind, member.get("address")
+    name = record.get("id", record.get("@id"))
+    return kind, json.dumps(record, sort_keys=True) if name is None else name
 
 
 def _alike(one: Any, other: Any, format: str) -> bool:

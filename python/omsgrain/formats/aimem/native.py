@@ -21,6 +21,9 @@ from omsgrain.formats.aimem.fields import DNA
 from omsgrain.formats.aimem.limits import LIMITS, TAG
 from omsgrain.formats.aimem.records import PRIORITIES, RELATIONS
 from omsgrain.formats.document import Loss
+from omsgrain.formats.mif2.memories import CONTENT
+from omsgrain.formats.raw import RECORD
+from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
 __all__ = ["MEMBER", "PLAIN", "carried", "native", "text_of"]
@@ -68,8 +71,10 @@ def native(
     name = grain.address if strict else _core.address(grain.blob)
     content, said = text_of(grain)
     if not content or len(content) > LIMITS.content:
-        size = f"its content has {len(content)} code points"
-        return None, [Loss(name, "content", f"a chunk has 1 to {LIMITS.content}; {size}")]
+        why = f"a chunk has a content of 1 to {LIMITS.content} code points"
+        return None, [
+            Loss(name, "content", f"{why}; this is of {len(content)}" if content else why)
+        ]
     tags = [tag for tag in grain.get("structural_tags", ()) if 1 <= len(tag) <= TAG]
     kind = _kind(grain)
     chunk: dict[str, Any] = {
@@ -121,6 +126,8 @@ def _locked(grain: Grain) -> bool:
 
 def text_of(grain: Grain) -> tuple[str, frozenset[str]]:
     """The text of a grain, and the fields that it says."""
+    if (told := _content(grain)) is not None:
+        return told
     if grain["type"] == "belief":
         subject, relation = grain.get("subject", ""), grain.get("relation", "")
         said = frozenset(("subject", "relation", "object"))
@@ -130,6 +137,41 @@ def text_of(grain: Grain) -> tuple[str, frozenset[str]]:
         return f"{subject} {relation} {object_}".strip(), said
     fields = [name for name in _CONTENT.get(grain["type"], ()) if name in grain]
     return "\n".join(_text(grain[name]) for name in fields), frozenset(fields)
+
+
+def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
+    """The content of what was a memory of MIF, whoever says it; None if it was none.
+
+    A grain's fields have the beginning of a long one, and other code points of one that they
+    compose. Where it cannot be told whole it is empty.
+    """
+    source, context = Source.of(grain), grain.get("context")
+    if source is None:
+        return None
+    if isinstance(context, Mapping) and context.get("kind") == RECORD:
+        return "", frozenset()
+    if source.format not in ("mif2", "mif1") or source.kind != "memory":
+        return None
+    name = CONTENT.get(grain["type"], "")
+    said = grain.get(name)
+    if isinstance(said, Mapping):
+        said = said.get("text")
+    if not isinstance(said, str):
+        return None  # whoever puts a grain can write into it that it was a memory
+    found = said if _is_whole(said, source) else _in_residual(source.residual)
+    return found, frozenset((name, "subject", "relation"))
+
+
+def _is_whole(content: str, source: Source) -> bool:
+    return source.hash in (None, sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def _in_residual(residual: Mapping[str, Any] | None) -> str:
+    """The content that stands beside the fields of a grain; empty if it stands elsewhere."""
+    found: Any = residual
+    for name in ("~", "content", "="):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def _text(value: Any) -> str:

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from omsgrain.formats import times
+from omsgrain.formats.mif1.fields import FORMAT
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain
 
-__all__ = ["Consent"]
+__all__ = ["STAYS", "Consent", "is_consent"]
+
+STAYS: Final = "it stays with the document that it came in"
+"""Why a consent is in no other document."""
 
 _DAY: Final = 86_400_000
 
@@ -67,3 +73,9 @@ class Consent:
             return None
         given = None if self.timestamp is None else times.parse(self.timestamp, floating=True)
         return (created if given is None else given.millis) + self.retention_days * _DAY
+
+
+def is_consent(grain: Grain) -> bool:
+    """Whether a grain is the consent of a document: that belongs to it, and is in no other."""
+    source = Source.of(grain) if grain.type == "state" else None
+    return source is not None and (source.format, source.kind) == (FORMAT, "consent")

@@ -87,7 +87,7 @@ def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]
     return envelope, arrays
 
 
-def together(envelope: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
+def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Put the records back into a document; keys keep their order.
 
     Raises:

@@ -11,7 +11,16 @@ from omsgrain.formats import times
 from omsgrain.formats.mif2.values import base, belief, name, somebody, text
 from omsgrain.formats.records import NAME, Fields, Record
 
-__all__ = ["ACTIONS", "BELIEFS", "TYPE", "agent_of", "from_fields", "text_of", "to_fields"]
+__all__ = [
+    "ACTIONS",
+    "BELIEFS",
+    "CONTENT",
+    "TYPE",
+    "agent_of",
+    "from_fields",
+    "text_of",
+    "to_fields",
+]
 
 BELIEFS: Final = {
     "decision": "mif:decided",
@@ -31,13 +40,15 @@ _SOURCES = {
     "inferred": "agent_inferred",
     "system": "system",
 }
-_CONTENT = {
+CONTENT: Final = {
     "belief": "object",
     "observation": "object",
     "event": "content",
     "action": "content",
     "goal": "description",
+    "state": "context",
 }
+"""Where the content stands, by type of grain; in a context it is the ``text``."""
 _NONE: Final[Record] = {}
 _DID = re.compile(r"did:[a-z0-9]+:[\x21-\x7e]+")
 
@@ -103,7 +114,7 @@ def from_fields(fields: Mapping[str, Any], id: str) -> Record:
     if kind == "state":
         content, what = fields["context"]["text"], "context"
     else:
-        content = fields[_CONTENT[kind]]
+        content = fields[CONTENT[kind]]
     if kind == "belief":
         what = _believed(fields)
     elif kind == "action":

@@ -127,11 +127,11 @@ def dump(
     alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
     if alone and not values:
         raise SchemaError(STAYS, field="/local", expected="local=True")
-    entry = files[0].entry if len(files) == 1 else layouts.corpus(len(values))
+    entry = files[0].entry if len(files) == 1 else layouts.corpus(values)
     if layout in ("document", "markdown") and len(values) != 1:
         raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
     if layout is not None and layout != entry["layout"]:
-        entry = layouts.entry(layout, len(values))
+        entry = layouts.entry(layout, values)
     elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
         raise SchemaError("how the file was spelled was not kept when it was loaded")
     if entry["layout"] in ("lines", "markdown"):
@@ -158,11 +158,11 @@ def written(
         SchemaError: the layout has one memory in a file, and there are not so many.
     """
     values, files = made["memories"], made["files"]
-    entry = files[0] if len(files) == 1 else layouts.corpus(len(values))
+    entry = files[0] if len(files) == 1 else layouts.corpus(values)
     if layout in ("document", "markdown") and len(values) != 1:
         raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
     if layout is not None and layout != entry["layout"]:
-        entry = layouts.entry(layout, len(values))
+        entry = layouts.entry(layout, values)
     elif found is not None and entry["layout"] not in ("lines", "markdown"):
         return spelled(found, layouts.tree(entry, values), get), []
     data, lost = layouts.write(entry, values)

@@ -157,7 +157,7 @@ def write_files(
         named = file.entry.get("path")
         parts = [file] if isinstance(named, str) and not markdown else _single(file, markdown)
         for part in parts:
-            name = part.entry.get("path") or _name_of(part.values[0], markdown, used)
+            name = part.entry.get("path") or _name_of(part.values[0], part.entry["layout"], used)
             data, lost = layouts.write(part.entry, part.values)
             losses += [Loss(*one) for one in lost]
             write(_inside(name), data)
@@ -245,12 +245,14 @@ def _single(file: Taken, markdown: bool) -> list[Taken]:
     made = []
     for value in file.values:
         is_memory = isinstance(value, dict) and isinstance(value.get("@id"), str)
-        layout: layouts.Layout = "markdown" if markdown and is_memory else "document"
-        made.append(Taken(layouts.entry(layout, 1), [value]))
+        layout: Layout = "markdown" if markdown and is_memory else "document"
+        if layouts.is_of_another_kind(value):  # a record of a corpus; alone it says nothing
+            layout = "corpus"
+        made.append(Taken(layouts.entry(layout, [value]), [value]))
     return made
 
 
-def _name_of(value: object, markdown: bool, used: set[str]) -> str:
+def _name_of(value: object, layout: Layout, used: set[str]) -> str:
     id = value.get("@id") if isinstance(value, dict) else None
     bare = str(id or "document").removeprefix("urn:mif:")
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in bare)[:120]
@@ -258,7 +260,7 @@ def _name_of(value: object, markdown: bool, used: set[str]) -> str:
     if base.lower() in _DEVICES:
         base = f"memory-{base}"
     end = ".memory.json"
-    if markdown and isinstance(id, str):
+    if layout == "markdown":
         # The name tells the shape where the text does not.
         later = isinstance(value, dict) and shape_of(value) == "1.x"
         end = ".md" if later else ".memory.md"

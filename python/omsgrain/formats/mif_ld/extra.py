@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld import checks, temporal
@@ -17,7 +17,7 @@ from omsgrain.formats.mif_ld.finding import Finding, Way, finding
 from omsgrain.formats.mif_ld.hints import ENTITIES, RELATIONS
 from omsgrain.formats.mif_ld.shape import Kind, Shape
 
-__all__ = ["LOCAL", "RANGES", "order", "warnings"]
+__all__ = ["LOCAL", "RANGES", "Dated", "dated", "order", "warnings"]
 
 RANGES: Final[dict[str, tuple[float, float]]] = {
     "user_explicit": (0.90, 1.00),
@@ -61,25 +61,51 @@ def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
         yield from _ontology(document)
 
 
-def order(records: Iterable[tuple[_Place, Any]]) -> Iterator[tuple[_Place, Finding]]:
+class Dated(NamedTuple):
+    """What of a memory is compared with other ones.
+
+    Attributes:
+        id: its ``@id``.
+        created: when it was made.
+        sources: those that it was made of, each by the place of its relationship.
+    """
+
+    id: str | None
+    created: str | None
+    sources: tuple[tuple[int, str], ...] = ()
+
+
+def dated(memory: Any) -> Dated:
+    """What of a memory is compared with other ones; of anything else, nothing."""
+    if not isinstance(memory, dict):
+        return Dated(None, None)
+    id, created = (
+        said if isinstance(said := memory.get(name), str) else None for name in ("@id", "created")
+    )
+    sources = ((at, target) for at, (name, target) in _relations(memory) if name in _LATER)
+    return Dated(id, created, tuple(one for one in sources if one[1] != id))
+
+
+def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Finding]]:
     """The memories that were made of others before those were there.
 
     Args:
-        records: memories, and where they stand. Targets that are not among them are not looked at.
+        records: memories, and where they stand. Targets that are not among them are not looked at;
+            one that stands there in several versions was there with the first of them.
 
     Returns:
         Where the memory stands, and what is to be said of it, by its place in the memory.
 
     Spec: MIF 1.x, temporal order
     """
-    listed = [(place, one) for place, one in records if isinstance(one, dict)]
-    made = {one["@id"]: one.get("created") for _, one in listed if isinstance(one.get("@id"), str)}
+    listed = list(records)
+    made: dict[str, str | None] = {}
+    for _, one in listed:
+        if one.id is not None and _is_after(made.setdefault(one.id, one.created), one.created):
+            made[one.id] = one.created
     for place, one in listed:
-        own = one.get("created")
-        for at, (name, target) in _relations(one):
-            if name not in _LATER or target == one.get("@id") or target not in made:
-                continue
-            if _is_after(made[target], own):
+        for at, target in one.sources:
+            if _is_after(made.get(target), one.created):
                 says = "names a memory that is younger than its own"
                 yield place, _warn("MIF-ORDER", ("relationships", at), says, None)
 

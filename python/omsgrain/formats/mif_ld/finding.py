@@ -12,7 +12,7 @@ from omsgrain.formats.mif_ld.codes import CODES
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.reading import kind_of
 
-__all__ = ["SHOWN", "Finding", "Verdict", "Way", "finding", "pointer_to"]
+__all__ = ["SHOWN", "Finding", "Verdict", "Way", "finding", "place_of", "pointer_to"]
 
 SHOWN: Final = 60
 """Characters of a value that are shown."""
@@ -104,6 +104,12 @@ def finding(
 def pointer_to(way: Sequence[str | int]) -> str:
     """The JSON pointer of a way of keys."""
     return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)
+
+
+def place_of(problem: Problem) -> tuple[int, list[tuple[int, str]], str, str]:
+    """Where a problem stands among others: numbers come as numbers do."""
+    keys = [(len(key) if key.isdecimal() else 0, key) for key in problem.pointer.split("/")]
+    return problem.line or 0, keys, problem.rule, problem.message
 
 
 def _name(way: Way) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from omsgrain.errors import FormatError, SchemaError
@@ -24,7 +25,8 @@ from omsgrain.formats.exact import COMPACT, spell
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.mif_ld.fields import CONTEXT
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
-from omsgrain.formats.mif_ld.shape import Shape, shape_of
+from omsgrain.formats.mif_ld.records import is_memory
+from omsgrain.formats.mif_ld.shape import Shape, kind_of, shape_of
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.source import same
 
@@ -35,6 +37,7 @@ __all__ = [
     "Sheet",
     "corpus",
     "entry",
+    "is_of_another_kind",
     "layout_of",
     "read",
     "shrunk",
@@ -167,17 +170,16 @@ def write(
     return written.encode(), losses
 
 
-def corpus(count: int) -> dict[str, Any]:
-    """The entry of a corpus of our own."""
+def corpus(values: Sequence[Any]) -> dict[str, Any]:
+    """The entry of a corpus of our own, with these documents."""
     whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
-    wrapper = {"kind": "memory", _PAYLOAD: None}
-    return {"layout": "corpus", "count": count, "corpus": whole,
-            "runs": [[count, wrapper]] if count else []}  # fmt: skip
+    runs = [[len(list(run)), wrapper] for wrapper, run in groupby(map(_wrapper, values))]
+    return {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
 
 
-def entry(layout: Layout, count: int) -> dict[str, Any]:
-    """The entry of a file of our own."""
-    return corpus(count) if layout == "corpus" else {"layout": layout, "count": count}
+def entry(layout: Layout, values: Sequence[Any]) -> dict[str, Any]:
+    """The entry of a file of our own, with these documents."""
+    return corpus(values) if layout == "corpus" else {"layout": layout, "count": len(values)}
 
 
 def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
@@ -192,6 +194,12 @@ def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
             at += count
         smaller["runs"] = runs
     return smaller
+
+
+def is_of_another_kind(value: Any) -> bool:
+    """Whether a record of a corpus is of a kind that is not judged: a source document, say."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind not in (None, "memory") and not is_memory(value)
 
 
 def _is_corpus(tree: dict[str, Any]) -> bool:
@@ -235,6 +243,12 @@ def _wrapped(entry: dict[str, Any], values: Sequence[Any]) -> Iterator[Any]:
         at += count
     for value in values[at:]:
         yield {"kind": "memory", _PAYLOAD: value}
+
+
+def _wrapper(value: Any) -> dict[str, Any] | None:
+    """What a document stands in as a record of a corpus; None if it is one, of another kind."""
+    kind = "memory" if is_memory(value) else kind_of(value)
+    return None if kind is None or is_of_another_kind(value) else {"kind": kind, _PAYLOAD: None}
 
 
 # -- by lines, and Markdown -----------------------------------------------------------------------

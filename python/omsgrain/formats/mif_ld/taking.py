@@ -11,10 +11,8 @@ from typing import Any, Final, NamedTuple
 from omsgrain.formats.mif_ld import extra, layouts
 from omsgrain.formats.mif_ld.layouts import Sheet
 from omsgrain.formats.mif_ld.lenient import mended
-from omsgrain.formats.mif_ld.records import is_memory
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.records import Record
 
 __all__ = ["Taken", "document_of", "in_order", "taken"]
 
@@ -58,7 +56,7 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
     dropped: list[Problem] = []
     for value, (place, line) in zip(sheet.values, sheet.places, strict=True):
         told: list[Problem] = []
-        if not (sheet.entry["layout"] == "corpus" and _is_of_another_kind(value)):
+        if not (sheet.entry["layout"] == "corpus" and layouts.is_of_another_kind(value)):
             verdict = judge(value, mode=mode, strict_published=strict_published)
             told = _placed(verdict.findings[:_OF_ONE], place, line)
             warnings += _placed(verdict.warnings, place, line)
@@ -89,14 +87,12 @@ def in_order(files: Iterable[Taken]) -> list[Problem]:
     Args:
         files: as they were judged; each is looked at beside all others.
     """
-    placed = (pair for file in files for pair in zip(file.places, file.values, strict=True))
+    placed = (
+        (place, extra.dated(value))
+        for file in files
+        for place, value in zip(file.places, file.values, strict=True)
+    )
     return [_placed([one], *place)[0] for place, one in extra.order(placed)]
-
-
-def _is_of_another_kind(value: Record) -> bool:
-    """Whether a record of a corpus is of a kind that is not judged: a source document, say."""
-    kind = value.get("kind") if isinstance(value, dict) else None
-    return kind not in (None, "memory") and not is_memory(value)
 
 
 def _placed(found: Iterable[Problem], place: str, line: int | None) -> list[Problem]:

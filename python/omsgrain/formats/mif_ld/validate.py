@@ -15,8 +15,16 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.mif_ld import extra, lenient
 from omsgrain.formats.mif_ld.codes import phrase
 from omsgrain.formats.mif_ld.defects import Defect, Defects
-from omsgrain.formats.mif_ld.finding import Finding, Verdict, Way, finding, pointer_to
+from omsgrain.formats.mif_ld.finding import (
+    Finding,
+    Verdict,
+    Way,
+    finding,
+    place_of,
+    pointer_to,
+)
 from omsgrain.formats.mif_ld.hints import hint_of, meant
+from omsgrain.formats.mif_ld.outline import shape_at_sight
 from omsgrain.formats.mif_ld.shape import (
     KINDS,
     SHAPES,
@@ -30,7 +38,7 @@ from omsgrain.formats.mif_ld.walk import checker
 from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.reading import RULES
 
-__all__ = ["MODES", "Mode", "Verdict", "judge", "records_of"]
+__all__ = ["MODES", "Mode", "Verdict", "judge", "memories_in", "records_of"]
 
 Mode = Literal["schema", "lenient", "extra"]
 MODES: Final[tuple[Mode, ...]] = ("schema", "lenient", "extra")
@@ -57,6 +65,7 @@ def judge(
     shape: Shape | None = None,
     mode: Mode = "schema",
     strict_published: bool = False,
+    compare: bool = True,
 ) -> Verdict:
     """Say all that is wrong with a document, each defect once, by place.
 
@@ -68,6 +77,7 @@ def judge(
         mode: ``schema``, ``lenient`` or ``extra``.
         strict_published: of shape 0.1, the schema that was published; else that of the
             repository, which knows reinforcements, and closes ``decay``.
+        compare: whether mode extra compares the memories in the document with one another.
 
     Raises:
         SchemaError: no such kind, shape or mode.
@@ -77,10 +87,16 @@ def judge(
     asked = _Asked(shape, mode, strict_published)
     try:
         if isinstance(document, list) and document:
-            return _all([((at,), one) for at, one in enumerate(document)], asked, kind)
-        return _one(document, kind, asked)
+            found = _many((((at,), one) for at, one in enumerate(document)), asked, kind)
+        else:
+            found = _one(document, kind, asked)
     except RecursionError:
         return Verdict((Finding("too_deep", "", RULES["too_deep"]),), total=1)
+    if mode != "extra" or not compare:
+        return found
+    dated = ((way, extra.dated(one)) for way, one in memories_in(document, kind))
+    late = (replace(one, pointer=pointer_to(way) + one.pointer) for way, one in extra.order(dated))
+    return replace(found, warnings=_sorted((*found.warnings, *late)))
 
 
 def _refuse(mode: str, kind: str | None, shape: str | None) -> None:
@@ -91,6 +107,23 @@ def _refuse(mode: str, kind: str | None, shape: str | None) -> None:
     elif kind not in _KINDS:
         name, known = "kind", KINDS
     raise SchemaError(f"no such {name}", field=f"/{name}", expected=", ".join(known))
+
+
+def memories_in(document: Any, kind: Kind | None = None) -> Iterator[tuple[Way, Any]]:
+    """The documents in an array or a corpus, and where they stand; itself, if it is none.
+
+    Args:
+        document: as `judge` takes it.
+        kind: what it is; by default told by its content.
+    """
+    if isinstance(document, list):
+        for at, one in enumerate(document):
+            if isinstance(one, dict):
+                yield from (((at, *way), inner) for way, inner in memories_in(one, kind))
+    elif isinstance(document, dict) and (kind or kind_of(document)) == "corpus":
+        yield from records_of(document)
+    else:
+        yield (), document
 
 
 def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
@@ -125,6 +158,12 @@ class _Shaped(NamedTuple):
 
 
 def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
+    if kind is None or kind == "memory":
+        seen = shape_at_sight(document, asked.shape, asked.published)
+        if seen is not None and asked.mode != "extra":
+            return _GOOD
+        if seen is not None:
+            return Verdict(warnings=_sorted(extra.warnings(document, "memory", seen)))
     kind = kind or kind_of(document)
     if kind is None:
         told = finding("MIF-KIND", (), "is nothing that is known", document)
@@ -214,20 +253,9 @@ def _corpus(document: Any, asked: _Asked) -> Verdict:
         for name in _ARRAYS
         if not isinstance(document.get(name, []), list)
     ]
-    found = _all(list(records_of(document)), asked, "memory")
+    found = _many(records_of(document), asked, "memory")
     findings, total = (*wrong, *found.findings)[:MOST], found.total + len(wrong)
     return replace(found, findings=findings, total=total)
-
-
-def _all(documents: list[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
-    """Several documents, each by itself, and what is to be said of them together."""
-    found = _many(documents, asked, kind)
-    if asked.mode != "extra":
-        return found
-    late = (
-        replace(one, pointer=pointer_to(way) + one.pointer) for way, one in extra.order(documents)
-    )
-    return replace(found, warnings=_sorted((*found.warnings, *late)))
 
 
 def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
@@ -246,10 +274,4 @@ def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None
 
 
 def _sorted(listed: Iterable[Problem]) -> tuple[Problem, ...]:
-    return tuple(sorted(listed, key=_place)[:MOST])
-
-
-def _place(problem: Problem) -> tuple[list[tuple[int, str]], str, str]:
-    """Where a problem stands among others: numbers come as numbers do."""
-    keys = [(len(key) if key.isdecimal() else 0, key) for key in problem.pointer.split("/")]
-    return keys, problem.rule, problem.message
+    return tuple(sorted(listed, key=place_of)[:MOST])

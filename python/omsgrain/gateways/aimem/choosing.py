@@ -26,6 +26,7 @@ from omsgrain.formats.aimem.fields import Kind
 from omsgrain.formats.aimem.native import native
 from omsgrain.formats.aimem.records import from_grain
 from omsgrain.formats.document import Loss
+from omsgrain.formats.mif1.consent import STAYS, is_consent
 from omsgrain.formats.raw import is_beside
 from omsgrain.gateways.aimem.asking import Asked, ExportReport
 from omsgrain.gateways.aimem.columns import Index, Rows
@@ -110,6 +111,10 @@ class _Choice:
 
     def look(self, page: Page, seq: int, grain: Grain) -> None:
         """Take one grain."""
+        if is_consent(grain):
+            self._report.passed_over += 1
+            self._report.lose([Loss(grain.address, "consent", STAYS)])
+            return
         if is_beside(grain):
             self._report.passed_over += 1
             return

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omsgrain.engine import leaving
 from omsgrain.formats import times
 from omsgrain.formats.document import Vector
-from omsgrain.formats.mif1.records import CONSENT
+from omsgrain.formats.mif1.consent import is_consent
+from omsgrain.formats.raw import is_beside
 from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.mif.foreign import Foreign, is_manifest
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "Reads", "Wanted", "choose"]
 
-_OURS: Final = "omsgrain:"
 _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
 """Kinds of records that are no memory and nothing to be done."""
 
@@ -56,6 +56,7 @@ class Chosen:
         reads: of records that were read, by kind and id.
         rules: by which somebody should look at it.
         passed_over: how many grains are no memory of their own.
+        consents: the addresses of those among them that are the consent of a document.
         foreign: what other systems say in documents that are kept.
         embeddings: whether embeddings leave.
     """
@@ -68,6 +69,7 @@ class Chosen:
     reads: dict[str, Reads] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
     passed_over: int = 0
+    consents: list[str] = field(default_factory=list)
     foreign: Foreign = field(default_factory=Foreign)
     embeddings: bool = False
 
@@ -89,8 +91,11 @@ def choose(
     chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
 
     def look(page: Page, seq: int, grain: Grain) -> None:
-        if _is_beside(grain):
+        allowed = is_consent(grain)
+        if allowed or is_beside(grain):
             chosen.passed_over += 1
+            if allowed:
+                chosen.consents.append(grain.address)
             if is_manifest(grain) and chosen.foreign.add(grain, page.get):
                 chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
             return
@@ -136,16 +141,3 @@ def _is_wanted(grain: Grain, source: Source | None, wanted: Wanted) -> bool:
 def _created(grain: Grain) -> int:
     created = grain.get("created_at", 0)
     return created if type(created) is int else 0
-
-
-def _is_beside(grain: Grain) -> bool:
-    """Whether a grain is part of a record, a duplicate, or what stood around those of a document.
-
-    What somebody allowed belongs to the document that it came in, and to no other.
-    """
-    if grain.type != "state":
-        return False
-    context = grain.get("context")
-    kind = context.get("kind") if isinstance(context, Mapping) else None
-    ours = isinstance(kind, str) and kind.startswith(_OURS) and kind != "omsgrain:record"
-    return ours or kind == CONSENT

@@ -8,23 +8,35 @@ there is no document any more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import formats
 from omsgrain.engine import leaving
 from omsgrain.errors import NotFoundError
-from omsgrain.formats.document import KIND, Dump, open_manifest
+from omsgrain.formats.across.gather import parts_of
+from omsgrain.formats.document import KIND, Dump, Loss, Manifest, open_manifest
+from omsgrain.formats.exact import COMPACT
+from omsgrain.formats.mif1.document import together
+from omsgrain.formats.mif2.document import bare
+from omsgrain.formats.records import Record
 from omsgrain.formats.source import Source
+from omsgrain.formats.texts import Texts
 from omsgrain.gateways.memory import Memory, Page
-from omsgrain.gateways.mif.versions import NAMES
+from omsgrain.gateways.mif.linked import FORMAT
+from omsgrain.gateways.mif.versions import NAMES, Version, version
+from omsgrain.gateways.mif.written import spell
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
     from omsgrain.privacy import Purpose
 
-__all__ = ["KeptDocument", "documents", "export_kept"]
+__all__ = ["KeptDocument", "documents", "export_kept", "kept_pieces"]
+
+_PAGE: Final = 256  # records that are read together
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +76,13 @@ def documents(store: GrainStore, user_id: str) -> list[KeptDocument]:
     return found
 
 
-def export_kept(
+def export_kept(store: GrainStore, user_id: str, id: str, **options: Any) -> Dump:
+    """Give a document back as it came, in memory; all else as `kept_pieces`."""
+    found, losses = kept_pieces(store, user_id, id, **options)
+    return Dump(b"".join(found), losses)
+
+
+def kept_pieces(
     store: GrainStore,
     user_id: str,
     id: str,
@@ -72,8 +90,11 @@ def export_kept(
     purpose: Purpose = "transfer",
     actor: str | None = None,
     **options: Any,
-) -> Dump:
-    """Give a document back as it came; of several with one id the one that came last.
+) -> tuple[Iterator[bytes], list[Loss]]:
+    """Give a document back as it came, by pieces; of several with one id the one that came last.
+
+    Its records are in memory once, as text. Where it is to be spelled in a way of its own, or is
+    of memories in JSON-LD, or grains of another format are in it, all of it is made at once.
 
     Args:
         store: where it is kept.
@@ -83,6 +104,10 @@ def export_kept(
         actor: who exports, for the audit trail, if it is another than the store's.
         **options: of ``formats.dump``.
 
+    Returns:
+        The document in UTF-8; nothing is read from the store for it any more. And what it cannot
+        hold.
+
     Raises:
         NotFoundError: there is no such document of this user, or something of it is gone.
         UnsupportedError: a rule keeps a grain of it here, and ``rule`` names it.
@@ -90,42 +115,102 @@ def export_kept(
     named = [one for one in documents(store, user_id) if one.id == id]
     if not named:
         raise NotFoundError("no such document is kept of this user", field="/document")
-    last = named[-1]
-    memory = Memory(store, user_id)
-    settings, rules = store._settings, set[str]()
+    reading = _Reading(store, user_id, named[-1], purpose)
+    document, losses = None if options else reading.texts(), list[Loss]()
+    if document is not None:
+        found = spell(document, reading.of.format, reading.manifest.layout or "json")
+    else:
+        dumped = formats.dump(reading.grains(), format=reading.of.format, **options)
+        found, losses = iter((dumped.data,)), dumped.losses
+    reading.memory.check()
+    if not store._store.readonly:
+        told: dict[str, int | str] = {
+            "format": reading.of.format,
+            "document": 1,
+            "purpose": purpose,
+        }
+        if reading.rules:
+            told["review"] = ",".join(sorted(reading.rules))[:256]
+        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
+    return found, losses
 
-    def gather(page: Page, seq: int, whole: Grain) -> list[Grain]:
+
+class _Reading:
+    """A document that is read from a store.
+
+    Attributes:
+        of: which one.
+        memory: that it is of.
+        manifest: what it lists.
+        rules: by which somebody should look at it.
+    """
+
+    def __init__(
+        self, store: GrainStore, user_id: str, of: KeptDocument, purpose: Purpose
+    ) -> None:
+        self.of, self.memory = of, Memory(store, user_id)
+        self.rules: set[str] = set()
+        self._settings, self._purpose = store._settings, purpose
+
+        def look(page: Page, seq: int, whole: Grain) -> Manifest | None:
+            return open_manifest(whole, partial(self._one, page))
+
+        (manifest,) = self.memory.each([of.seq], look)
+        if manifest is None:
+            raise NotFoundError("no such document is kept of this user", field="/document")
+        self.manifest = manifest
+
+    def _one(self, page: Page, address: str) -> Grain:
+        """A grain of the document, if it may leave."""
+        found = page.get(address)
+        held, restricted = page.state_at(found.address)
+        if restricted:
+            raise NotFoundError("something of the document is restricted")
+        self.rules.update(leaving.check(self._settings, found, held, self._purpose))
+        return Grain(found.blob)
+
+    def texts(self) -> dict[str, Any] | None:
+        """The document with its records as texts; None if it cannot be made so."""
+        found, kind = self.manifest, version(self.of.format)
+        if kind.name == FORMAT or found.text or found.style not in (None, COMPACT):
+            return None
+        arrays: dict[str, Any] = {}
+        for pointer, listed in found.arrays.items():
+            records = arrays[pointer] = Texts()
+            for at in range(0, len(listed), _PAGE):
+                look = partial(self._records, kind, listed[at : at + _PAGE])
+                for record in next(self.memory.each([self.of.seq], look)):
+                    if record is None:
+                        return None
+                    records.append(bare(*record))
+            if pointer in kind.single:
+                arrays[pointer] = list(records)
+        return together(found.envelope, arrays)
+
+    def _records(
+        self, kind: Version, addresses: list[str], page: Page, seq: int, whole: Grain
+    ) -> list[tuple[str, Record] | None]:
+        get = partial(self._one, page)
+        return [kind.table.from_grain(get(address), get) for address in addresses]
+
+    def grains(self) -> list[Grain]:
+        """All grains that the document is made of."""
+        (found,) = self.memory.each([self.of.seq], self._all)
+        return found
+
+    def _all(self, page: Page, seq: int, whole: Grain) -> list[Grain]:
         grains = {whole.address: Grain(whole.blob)}
 
         def get(address: str) -> Grain:
             if address not in grains:
-                found = page.get(address)
-                held, restricted = page.state_at(found.address)
-                if restricted:
-                    raise NotFoundError("something of the document is restricted")
-                rules.update(leaving.check(settings, found, held, purpose))
-                grains[address] = Grain(found.blob)
+                grains[address] = self._one(page, address)
             return grains[address]
 
-        manifest = open_manifest(whole, get)
-        if manifest is None:
-            raise NotFoundError("no such document is kept of this user", field="/document")
-        for listed in (*manifest.arrays.values(), manifest.text):
+        open_manifest(whole, get)
+        for listed in (*self.manifest.arrays.values(), self.manifest.text):
             for address in listed:
-                source = Source.of(get(address))
-                for part in () if source is None else source.parts:
+                for part in parts_of(get(address)):
                     get(part)
-        source = Source.of(whole)
-        for part in () if source is None else source.parts:
+        for part in parts_of(whole):
             get(part)
         return list(grains.values())
-
-    (grains,) = memory.each([last.seq], gather)
-    dumped = formats.dump(grains, format=last.format, **options)
-    memory.check()
-    if not store._store.readonly:
-        told: dict[str, int | str] = {"format": last.format, "document": 1, "purpose": purpose}
-        if rules:
-            told["review"] = ",".join(sorted(rules))[:256]
-        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
-    return dumped

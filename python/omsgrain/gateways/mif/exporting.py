@@ -19,6 +19,7 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats import times
 from omsgrain.formats.across.build import Options
 from omsgrain.formats.document import Dump, Loss
+from omsgrain.formats.mif1.consent import STAYS
 from omsgrain.formats.texts import Texts
 from omsgrain.formats.vendors import MEMBER, OURS, together
 from omsgrain.gateways.mif import linked
@@ -168,6 +169,7 @@ def export_pieces(
         document, flags = finished(
             found.envelope, found.arrays, format, redact=redact_pii, detectors=detectors
         )
+    losses = [*losses, *(Loss(one, "consent", STAYS) for one in chosen.consents)]
     if redact_pii:
         losses = _told(losses, detectors)
     report = _report(format, document, losses, chosen)

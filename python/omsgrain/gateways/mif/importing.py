@@ -28,7 +28,6 @@ from omsgrain.gateways.mif.planning import Plan, Planner, Terms
 from omsgrain.gateways.mif.reading import read
 from omsgrain.gateways.mif.renaming import rename
 from omsgrain.gateways.mif.report import MifReport, RecordReport
-from omsgrain.grain import make
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -143,7 +142,9 @@ class _Import:
             batch = []
             for i, plan in enumerate(plans):
                 outcome = done.get(i, _DONE)
-                if outcome.moved:
+                # What was decided by what the store then refused is decided without it.
+                leans = () if i in steps else [done[n] for n in plan.before]
+                if outcome.moved or any(one.moved or one.error for one in leans):
                     batch.append(plan.one)
                 else:
                     self._tell(plan, outcome, steps.get(i))
@@ -230,9 +231,7 @@ class _Import:
         for i, plan in enumerate(plans):
             if not plan.is_put:
                 continue
-            one, grain = plan.one, plan.one.grain
-            if plan.decision.fate == "renamed" and plan.of is not None:
-                grain = make({**grain.fields, "derived_from": [plan.of]})
+            one, grain = plan.one, plan.grain
             names = one.names or (grain.address,)
             steps[i] = Step(
                 names[0],

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The user's grains that no index finds by their text, since they never were records of MIF.
 
-They are read once an import, by pages; what is kept of them is what the document asks for.
+They are read once an import, by pages; what is kept of them is what the document asks for. One
+that is put while the import goes on is not seen, as if it came behind it: whoever puts a grain is
+not asked whether a record has its text. Whether one that was seen counts still is asked again.
 """
 
 from __future__ import annotations

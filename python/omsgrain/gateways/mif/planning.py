@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from omsgrain import _core
 from omsgrain.engine.origins import TEXT
 from omsgrain.engine.sources import Found, Snapshot
-from omsgrain.errors import NotFoundError, OmsError
-from omsgrain.formats.records import Record, Table, is_duplicate
+from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document
+from omsgrain.gateways.mif.comparing import Comparison, is_it, plain
 from omsgrain.gateways.mif.deciding import Decision, Own, Strategy, decide
-from omsgrain.gateways.mif.versions import version
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, make
 
 __all__ = ["Plan", "Planner", "Terms"]
 
@@ -53,6 +50,7 @@ class Plan(NamedTuple):
         replaces: the address of what it supersedes.
         of: the id, or the address, of what is stored with the same text.
         wave: after which other steps it comes: it supersedes a record of the same import.
+        before: the places in the batch of those that it puts before under the same id.
     """
 
     one: Arrived
@@ -62,18 +60,26 @@ class Plan(NamedTuple):
     replaces: str | None = None
     of: str | None = None
     wave: int = 0
+    before: tuple[int, ...] = ()
 
     @property
     def is_put(self) -> bool:
         """Whether the record becomes a grain that counts."""
         return self.decision.fate in ("imported", "updated", "renamed")
 
+    @property
+    def grain(self) -> Grain:
+        """What is put: the record, and from what it comes if it was renamed."""
+        if self.decision.fate != "renamed" or self.of is None:
+            return self.one.grain
+        return make({**self.one.grain.fields, "derived_from": [self.of]})
+
 
 class _Coming(NamedTuple):
-    """A record that this batch puts."""
+    """A record that this batch puts, and its place there."""
 
+    at: int
     plan: Plan
-    address: str
 
 
 class Planner:
@@ -102,7 +108,8 @@ class Planner:
         """
         found = snapshot.find(name for one in batch for name in one.names)
         erased = self._erased(snapshot, batch)
-        coming: dict[tuple[str, str], _Coming] = {}
+        compared = Comparison(snapshot, self._document)
+        coming: dict[tuple[str, str], list[_Coming]] = {}
         plans: list[Plan] = []
         for i, one in enumerate(batch):
             there = {name: found.get(name, []) for name in one.names}
@@ -113,12 +120,12 @@ class Planner:
                 plan = Plan(one, _HERE)
             elif not one.id:
                 plan = self._nameless(snapshot, one, there)._replace(seen=seen)
-            elif (key := (one.kind, one.id)) in coming:
-                plan = self._after(one, coming[key], there, snapshot)._replace(seen=seen)
             else:
-                plan = self._one(snapshot, one, there)._replace(seen=seen)
+                before = coming.get((one.kind, one.id), ())
+                plan = self._one(snapshot, compared, one, there, before)._replace(seen=seen)
             if plan.is_put and one.id:
-                coming[one.kind, one.id] = _Coming(plan, one.grain.address)
+                coming.setdefault((one.kind, one.id), []).append(_Coming(i, plan))
+                compared.add(one)
             plans.append(plan)
         return plans
 
@@ -130,8 +137,9 @@ class Planner:
             one: the record.
             there: what its names lead to.
         """
-        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
-        return self._state(snapshot, one, own)[0] == "text" and (
+        own = self._own(one, there)
+        compared = Comparison(snapshot, self._document)
+        return self._state(snapshot, compared, one, own)[0] == "text" and (
             self._twin(snapshot, one, there)[0] is None
         )
 
@@ -139,23 +147,32 @@ class Planner:
         self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
     ) -> str | None:
         """The id of the record that is stored with the text of this one, if it is another id."""
-        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
+        own = self._own(one, there)
         twin, _ = self._twin(snapshot, one, there)
-        if twin is None or self._state(snapshot, one, own)[0] not in ("nothing", "text"):
+        compared = Comparison(snapshot, self._document)
+        state, _ = self._state(snapshot, compared, one, own)
+        if twin is None or state not in ("nothing", "text"):
             return None
         source = Source.of(twin.grain)
         if source is None or (source.format, source.kind) != (one.format, one.kind):
             return None
         return source.id
 
-    def _one(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> Plan:
-        for found in there[one.id or ""]:
+    def _one(
+        self,
+        snapshot: Snapshot,
+        compared: Comparison,
+        one: Arrived,
+        there: Mapping[str, list[Found]],
+        before: Sequence[_Coming],
+    ) -> Plan:
+        for found in () if before else there[one.id or ""]:
             # On a second import nearly all are so, and nothing else need be asked.
-            if found.current and one.old_id is None and _is_it(found, one.grain.address):
+            if found.current and one.old_id is None and is_it(found, one.grain.address):
                 return Plan(one, _UNCHANGED, stored=one.grain.address)
-        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
+        own = self._own(one, there, before)
         twin, gone = self._twin(snapshot, one, there)
-        state, stored = self._state(snapshot, one, own)
+        state, stored = self._state(snapshot, compared, one, own)
         if state == "nothing" and gone:
             state = "withdrawn"
         decision = self._decide(one, state, twin is not None)
@@ -172,31 +189,20 @@ class Planner:
             stored,
             target.address if decision.target and target is not None else None,
             None if same is None else _known(same.grain, decision),
+            before[-1].plan.wave + 1 if before else 0,
+            tuple(one.at for one in before),
         )
 
-    def _after(
-        self,
-        one: Arrived,
-        before: _Coming,
-        there: Mapping[str, list[Found]],
-        snapshot: Snapshot,
-    ) -> Plan:
-        """A record whose id another one has that this batch puts before it."""
-        if before.address == one.grain.address:
-            return Plan(one, _UNCHANGED, stored=before.address)
-        state: Own = "fields" if one.hash and one.hash == before.plan.one.hash else "text"
+    def _own(
+        self, one: Arrived, there: Mapping[str, list[Found]], before: Sequence[_Coming] = ()
+    ) -> list[Found]:
+        """What is stored under a record's id, as it is after what the batch puts before it."""
         own = [found for found in there[one.id or ""] if self._is_own(one, found)]
-        if any(_plain(found.grain) == one.grain.address for found in own):
-            # It was here before, and what this batch puts is newer.
-            return Plan(
-                one, decide(self._terms.strategy, "older", False), stored=one.grain.address
-            )
-        twin, _ = self._twin(snapshot, one, there)
-        decision = self._decide(one, state, twin is not None)
-        if decision.fate == "duplicate":
-            return Plan(one, decision, of=one.id)
-        wave = before.plan.wave + 1
-        return Plan(one, decision, replaces=before.address, wave=wave)
+        if not before:
+            return own
+        last = before[-1]
+        coming = [Found(each.plan.grain, each is last) for each in reversed(before)]
+        return [*coming, *(found._replace(current=False) for found in own)]
 
     def _decide(self, one: Arrived, state: Own, twin: bool) -> Decision:
         decision = decide(self._terms.strategy, state, twin)
@@ -268,51 +274,26 @@ class Planner:
         return hash(key) in self._brings and hash((*key, source.hash)) not in self._brings
 
     def _state(
-        self, snapshot: Snapshot, one: Arrived, own: Sequence[Found]
+        self, snapshot: Snapshot, compared: Comparison, one: Arrived, own: Sequence[Found]
     ) -> tuple[Own, str | None]:
         """What is stored under a record's id, and the address of what says exactly the same."""
         current = next((found for found in own if found.current), None)
         past = [found for found in own if not found.current]
         if current is not None:
-            says = self._compare(snapshot, one, current)
+            says = compared.says(one, current)
             if says is not None:
-                return "same", _plain(current.grain) if says else None
+                return "same", plain(current.grain) if says else None
         for found in past:
-            says = self._compare(snapshot, one, found, current is not None)
+            says = compared.says(one, found, text=current is not None)
             if says is not None and snapshot.is_withdrawn(found):
                 return "withdrawn", None
             if says is not None:
-                return "older", _plain(found.grain) if says else None
+                return "older", plain(found.grain) if says else None
         if current is None:
             return ("withdrawn" if past else "nothing"), None
         source = Source.of(current.grain)
         same_text = one.hash is not None and source is not None and source.hash == one.hash
         return ("fields" if same_text else "text"), None
-
-    def _compare(
-        self, snapshot: Snapshot, one: Arrived, found: Found, text: bool = False
-    ) -> bool | None:
-        """Whether a grain says what a record does to the last sign; None if it says another thing.
-
-        Args:
-            snapshot: gives the parts of the grain.
-            one: the record.
-            found: the grain.
-            text: the same text is enough.
-        """
-        if _plain(found.grain) == one.grain.address:
-            return True
-        source = Source.of(found.grain)
-        if source is None or (source.hash != one.hash):
-            return None
-        table = version(one.format).table
-        record = _record(table, snapshot, found.grain)
-        if record is None:
-            return None
-        new = self._document.record_of(one)
-        if table.is_same((one.kind, record), new):
-            return True
-        return False if (text and one.hash is not None) or _canonical(record, new) else None
 
     def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""
@@ -330,47 +311,11 @@ class Planner:
         return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
 
 
-def _plain(grain: Grain) -> str:
-    """The address of what a grain says, also where it stands sealed under another."""
-    return _core.address(grain.blob)
-
-
-def _is_it(found: Found, address: str) -> bool:
-    """Whether a grain says what stands at an address; most are not sealed, and stand there."""
-    return found.address == address or _plain(found.grain) == address
-
-
 def _id(grain: Grain) -> str | None:
     source = Source.of(grain)
     return None if source is None else source.id
 
 
 def _known(grain: Grain, decision: Decision) -> str:
-    """By what a grain is named: by its id beside a duplicate, by its address elsewhere."""
-    return (_id(grain) if decision.fate == "duplicate" else None) or grain.address
-
-
-def _record(table: Table, snapshot: Snapshot, grain: Grain) -> Record | None:
-    """The record that a stored grain was; None if it cannot be told any more."""
-
-    def get(address: str) -> Grain:
-        part = snapshot.get(address)
-        if part is None:
-            raise NotFoundError("a part of a record is not in the store", expected=address)
-        return part.grain
-
-    try:
-        found = table.from_grain(grain, get)
-    except OmsError:
-        return None
-    return None if found is None else found[1]
-
-
-def _canonical(one: Record, other: Record) -> bool:
-    """Whether two records are the same as JSON: neither order nor spelling counts."""
-    texts = (json.dumps(record).encode("ascii") for record in (one, other))
-    try:
-        first, second = map(_core.canonical_json, texts)
-    except OmsError:
-        return False
-    return first == second
+    """By what a grain is named: by its address where another derives from it, else by its id."""
+    return (None if decision.fate == "renamed" else _id(grain)) or grain.address

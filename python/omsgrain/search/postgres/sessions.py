@@ -30,8 +30,9 @@ _CONNECTIONS = 4
 # the index of words gives bitmaps. The newest rows come by their own index, and are not sorted: a
 # store may have more of them than the planner thinks.
 _PLANS = (
-    "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = on; "
-    "SET LOCAL enable_sort = off"
+    "SET LOCAL plan_cache_mode = force_custom_plan",
+    "SET LOCAL enable_bitmapscan = on",
+    "SET LOCAL enable_sort = off",
 )
 
 
@@ -76,16 +77,15 @@ class Sessions:
     def _run(self, begin: str, work: Callable[[Connection], T]) -> T:
         database = self._database
         pause = Pause(database.patience)
-        begin += f"; SET LOCAL omsgrain.store = '{self.store_id}'"
-        if database.engine.tuned:
-            begin += _PLANS
+        opening = (begin, *(_PLANS if database.engine.tuned else ()))
         while True:
-            connection, _ = database.begin(begin, pause)
+            wire, _ = database.begin(*[(text, ()) for text in opening])
             try:
+                connection = wire.plain()
                 result = work(connection)
                 connection.execute("COMMIT")
             except psycopg.Error as error:
-                database.end(connection)
+                database.end(wire)
                 if is_away(error):
                     database.pool.drop()
                 elif not is_clash(error):
@@ -93,10 +93,10 @@ class Sessions:
                 if not pause.take():
                     raise failure(self.place, "use the text index", error) from None
             except BaseException:
-                database.end(connection)
+                database.end(wire)
                 raise
             else:
-                database.pool.give(connection)
+                database.end(wire, None)
                 return result
 
     def rewrite(self, table: str) -> None:

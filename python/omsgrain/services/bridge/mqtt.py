@@ -11,6 +11,7 @@ again by itself, longer and longer apart.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -248,7 +249,8 @@ class Mqtt:
             self._end("another client has the same client id", reason)
 
     def _on_connect_fail(self, client: Client, data: Any) -> None:
-        self._log.write("connect_failed")
+        error = sys.exc_info()[0] or OSError  # paho calls this while it handles it
+        self._log.write("connect_failed", reason=error.__name__)
 
     def _on_subscribe(
         self, client: Client, data: Any, number: int, reasons: Any, told: Properties | None

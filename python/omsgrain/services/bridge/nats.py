@@ -287,6 +287,9 @@ class Nats:
         text = str(error).lower()
         if "authorization" in text or "authentication" in text:
             self._fatal = BrokerError("the server refuses the connection", found="who asks")
+        elif "permissions violation" in text:
+            found = "publishing" if "for publish" in text else "subscribing"
+            self._fatal = BrokerError("who asks may not do that there", found=found)
         else:
             self._log.write("connection_error", reason=type(error).__name__)
 

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from omsgrain.services.mcp.problems import refuse
@@ -79,17 +80,23 @@ class Root:
             OSError: the disk is full, say; there is no file then.
         """
         with self._parent(path, field) as (directory, name):
+            partial = os.path.join(os.path.dirname(name), f".{token_hex(8)}.partial")
             try:
-                number = os.open(name, _WRITE, 0o600, dir_fd=directory)
-            except (OSError, ValueError):
+                number = os.open(partial, _WRITE, 0o600, dir_fd=directory)
+            except OSError:
                 raise refuse("file_exists", field=field) from None
             try:
                 with open(number, "wb") as file:
                     file.write(data)
-            except BaseException:
+                    file.flush()
+                    os.fsync(file.fileno())
+                try:  # never over what is there
+                    os.link(partial, name, src_dir_fd=directory, dst_dir_fd=directory)
+                except (OSError, ValueError):
+                    raise refuse("file_exists", field=field) from None
+            finally:
                 with suppress(OSError):
-                    os.unlink(name, dir_fd=directory)
-                raise
+                    os.unlink(partial, dir_fd=directory)
             return self._below(path, field).as_posix()
 
     @contextmanager

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from omsgrain import _core
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.arrays import Array, alike, byteas, flags, numbers, repeated
-from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.schema import SCHEMA
+from omsgrain.store.postgres.wire import Statement, Wire
 
-__all__ = ["PLACE", "Added", "Statement", "Terms", "add", "add_terms", "terms_of"]
+__all__ = ["PLACE", "Added", "Terms", "add", "add_terms", "terms_of"]
 
 PLACE = 16
 """Bytes of a place."""
@@ -37,9 +37,6 @@ _TERM = Struct(">hiqi")  # fields, 8, store, length of the key
 
 Added = tuple[int, bytes, bytes]
 """A grain to be added: number, address, blob."""
-
-Statement = tuple[str, tuple[Any, ...]]
-"""A statement with its parameters."""
 
 
 class Terms(NamedTuple):
@@ -87,7 +84,7 @@ def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> Ter
 
 
 def add(
-    connection: Connection, store_id: int, grains: list[Added], terms: Terms, *, copies: bool
+    wire: Wire, store_id: int, grains: list[Added], terms: Terms, *, copies: bool
 ) -> list[Statement]:
     """Add grains, their addresses and their index rows; those of both in order, for their trees.
 
@@ -96,33 +93,31 @@ def add(
     """
     ordered = sorted((digest, seq) for seq, digest, _ in grains)
     if copies and len(grains) >= _COPIED:
-        _copy(connection, "blobs (store_id, seq, digest, blob)", _blobs(store_id, grains))
-        _copy(connection, "addresses (store_id, digest, seq)", _addresses(store_id, ordered))
-        return add_terms(connection, store_id, terms, copies=True)
+        _copy(wire, "blobs (store_id, seq, digest, blob)", _blobs(store_id, grains))
+        _copy(wire, "addresses (store_id, digest, seq)", _addresses(store_id, ordered))
+        return add_terms(wire, store_id, terms, copies=True)
     seqs, digests = numbers([seq for seq, _, _ in grains]), byteas([d for _, d, _ in grains])
     by_address = byteas([d for d, _ in ordered]), numbers([seq for _, seq in ordered])
     statements: list[Statement] = [
         (sql.ADD_BLOBS, (store_id, seqs, digests, byteas([blob for _, _, blob in grains]))),
         (sql.ADD_ADDRESSES, (store_id, *by_address)),
     ]
-    return statements + add_terms(connection, store_id, terms, copies=False)
+    return statements + add_terms(wire, store_id, terms, copies=False)
 
 
-def add_terms(
-    connection: Connection, store_id: int, terms: Terms, *, copies: bool
-) -> list[Statement]:
+def add_terms(wire: Wire, store_id: int, terms: Terms, *, copies: bool) -> list[Statement]:
     """Add index rows; return the statements that are left to be run."""
     if not terms.lists:
         return []
     if copies:
-        _copy(connection, "terms (store_id, key, past, place)", _terms(store_id, terms))
+        _copy(wire, "terms (store_id, key, past, place)", _terms(store_id, terms))
         return []
     return [(sql.ADD_TERMS, (store_id, *terms.arrays()))]
 
 
-def _copy(connection: Connection, target: str, rows: Iterable[bytes]) -> None:
+def _copy(wire: Wire, target: str, rows: Iterable[bytes]) -> None:
     with (
-        connection.cursor() as cursor,
+        wire.plain().cursor() as cursor,
         cursor.copy(f"COPY {SCHEMA}.{target} FROM STDIN (FORMAT BINARY)") as copy,
     ):
         part, size = [_START], 0

@@ -13,25 +13,50 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from omsgrain.store.base import Which
 from omsgrain.store.tables import SEQUENCE
 
-__all__ = ["Ahead", "Named"]
+__all__ = ["Ahead", "Along", "Named"]
 
 _PAGES = 72  # pages kept: a query may walk 64 lists side by side
 _GRAINS = 16, 128  # grains read at once, at first and at the most
+_PLACES = 16  # places read at first, where not all that are met will be wanted
 
 
 class _Has(Protocol):
     def __call__(self, key: bytes, places: list[bytes], which: Which, /) -> set[bytes]: ...
 
 
+class Along(NamedTuple):
+    """What will be asked of the places of the next walk.
+
+    Attributes:
+        grains: how many of those that have all terms will be read.
+        terms: what each is looked up in.
+        states: whether its state is asked.
+    """
+
+    grains: int
+    terms: tuple[bytes, ...]
+    states: bool
+
+    @property
+    def places(self) -> int:
+        """How many to read at first: one more tells whether the walk goes on."""
+        wanted = min(self.grains + 1, _GRAINS[1])
+        return max(4 * wanted, _PLACES) if self.terms or self.states else wanted
+
+    def blobs(self, places: int) -> bool:
+        """Whether blobs come with a page of so many places."""
+        return 0 < self.grains and places <= 2 * _GRAINS[1]
+
+
 class _Page:
     """Places that were read together, and what is known of them."""
 
-    __slots__ = ("at", "blobs", "grains", "has", "held", "places", "states", "states_from")
+    __slots__ = "at", "blobs", "came", "grains", "has", "held", "places", "states", "states_from"
 
     def __init__(self, places: list[bytes]) -> None:
         self.places = places
@@ -39,6 +64,7 @@ class _Page:
         self.has: dict[tuple[bytes, Which], tuple[int, set[bytes]]] = {}
         self.states: dict[bytes, bytes] = {}
         self.states_from: int | None = None
+        self.came: dict[int, bytes] = {}  # blobs, with the places
         self.blobs: dict[int, bytes] = {}
         self.held = 0, 0  # from which place, and up to which
         self.grains = _GRAINS[0]
@@ -66,9 +92,29 @@ class Ahead:
         self._pages: deque[_Page] = deque()
         self._page_of: dict[bytes, _Page] = {}  # by the ends of places: their numbers
 
-    def expect(self, places: list[bytes]) -> None:
-        """Say that a page was read."""
+    def expect(
+        self,
+        places: list[bytes],
+        *,
+        has: dict[tuple[bytes, Which], set[bytes]] | None = None,
+        states: dict[bytes, bytes] | None = None,
+        blobs: dict[int, bytes] | None = None,
+    ) -> None:
+        """Say that a page was read.
+
+        Args:
+            places: in their order.
+            has: what came along: which of them have a term.
+            states: those of all of them that have one, by their keys.
+            blobs: of those that have all terms, by their numbers.
+        """
         page = _Page(places)
+        if has is not None:
+            page.has = {one: (0, found) for one, found in has.items()}
+        if states is not None:
+            page.states, page.states_from = states, 0
+        if blobs is not None:
+            page.came = blobs
         self._pages.append(page)
         self._page_of.update(dict.fromkeys(page.at, page))
         if len(self._pages) > _PAGES:
@@ -111,6 +157,8 @@ class Ahead:
         page = self._page_of.get(end) if seq < 1 << 32 else None
         if page is None:
             return None
+        if seq in page.came:
+            return (page.came[seq],)
         index = page.at[end]
         first, last = page.held
         if index < first:
@@ -120,6 +168,15 @@ class Ahead:
             page.blobs = self._blobs(page.numbers(*page.held))
             page.grains = min(2 * page.grains, _GRAINS[1])
         return (page.blobs.get(seq),)
+
+    def brought(self, numbers: list[int]) -> dict[int, bytes]:
+        """The blobs of those of some grains that came along with their places."""
+        found = {}
+        for seq in numbers:
+            page = self._page_of.get(SEQUENCE.pack(seq)[-4:])
+            if page is not None and seq in page.came:
+                found[seq] = page.came[seq]
+        return found
 
 
 class Named:

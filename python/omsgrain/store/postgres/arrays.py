@@ -13,59 +13,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from struct import Struct, pack
 
-import psycopg
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
+__all__ = ["BOOL", "BYTEA", "INT8", "Array", "alike", "byteas", "flags", "numbers", "repeated"]
 
-__all__ = ["Array", "alike", "byteas", "flags", "numbers", "register", "repeated"]
+BOOL, BYTEA, INT8 = 16, 17, 20
+"""Types, as every server numbers them."""
 
 _HEAD = Struct(">iiIii")
 _NONE = Struct(">iiI")
 _SIZE = Struct(">i")
-_BOOL, _BYTEA, _INT8 = 16, 17, 20  # types of items, as every server numbers them
 
 
 class Array(bytes):
-    """An array as its bytes; each kind is a type of its own, by which the driver knows it."""
+    """An array as its bytes; the server's type of each kind is ``oid``."""
+
+    oid = 0
 
 
 class _Bools(Array):
-    pass
-
-
-class _Byteas(Array):
-    pass
-
-
-class _Int8s(Array):
-    pass
-
-
-class _ArrayDumper(Dumper):
-    format = Format.BINARY
-
-    def dump(self, obj: Array) -> bytes:
-        return obj
-
-
-class _BoolsDumper(_ArrayDumper):
     oid = 1000
 
 
-class _ByteasDumper(_ArrayDumper):
+class _Byteas(Array):
     oid = 1001
 
 
-class _Int8sDumper(_ArrayDumper):
+class _Int8s(Array):
     oid = 1016
-
-
-def register(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Let a connection take them."""
-    adapters = connection.adapters
-    adapters.register_dumper(_Bools, _BoolsDumper)
-    adapters.register_dumper(_Byteas, _ByteasDumper)
-    adapters.register_dumper(_Int8s, _Int8sDumper)
 
 
 def _head(item: int, count: int) -> bytes:
@@ -76,7 +49,7 @@ def byteas(items: Sequence[bytes]) -> Array:
     """Make an array of bytes of any sizes."""
     size = _SIZE.pack
     parts = [part for item in items for part in (size(len(item)), item)]
-    return _Byteas(_head(_BYTEA, len(items)) + b"".join(parts))
+    return _Byteas(_head(BYTEA, len(items)) + b"".join(parts))
 
 
 def alike(items: Sequence[bytes], size: int) -> Array:
@@ -84,7 +57,7 @@ def alike(items: Sequence[bytes], size: int) -> Array:
     if not items:
         return byteas(())
     start = _SIZE.pack(size)
-    return _Byteas(_head(_BYTEA, len(items)) + start + start.join(items))
+    return _Byteas(_head(BYTEA, len(items)) + start + start.join(items))
 
 
 def repeated(items: Iterable[tuple[bytes, int]]) -> Array:
@@ -93,16 +66,16 @@ def repeated(items: Iterable[tuple[bytes, int]]) -> Array:
     for item, times in items:
         parts.append((_SIZE.pack(len(item)) + item) * times)
         count += times
-    return _Byteas(_head(_BYTEA, count) + b"".join(parts))
+    return _Byteas(_head(BYTEA, count) + b"".join(parts))
 
 
 def numbers(items: Sequence[int]) -> Array:
     """Make an array of numbers of 64 bits."""
     both = [value for item in items for value in (8, item)]
-    return _Int8s(_head(_INT8, len(items)) + pack(f">{'iq' * len(items)}", *both))
+    return _Int8s(_head(INT8, len(items)) + pack(f">{'iq' * len(items)}", *both))
 
 
 def flags(items: Sequence[bool]) -> Array:
     """Make an array of truth values."""
     values = (b"\0\0\0\1\0", b"\0\0\0\1\1")
-    return _Bools(_head(_BOOL, len(items)) + b"".join([values[item] for item in items]))
+    return _Bools(_head(BOOL, len(items)) + b"".join([values[item] for item in items]))

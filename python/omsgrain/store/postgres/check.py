@@ -23,7 +23,7 @@ from omsgrain.store.check_signatures import signature_problems
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
-from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.database import Database
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.postgres.schema import SCHEMA, name_of
 from omsgrain.store.postgres.upkeep import past_of
@@ -45,9 +45,8 @@ def check(store: PostgresStore) -> CheckReport:
     problems: list[Problem] = []
     grains = rows = 0
     try:
-        with store.read() as snapshot:
-            snapshot.connection.execute("SET LOCAL statement_timeout = 0")
-            reader = _Examined(snapshot, store.place)
+        with store.reading(_Examined) as reader:
+            reader.ask(("SET LOCAL statement_timeout = 0", ()))
             blobs = _BlobCheck(reader)
             found = chain(
                 blobs.problems(),
@@ -74,8 +73,8 @@ def _audit_problems(reader: PostgresReader) -> Iterator[Problem]:
 class _Examined(PostgresReader):
     """A reader that looks up many grains at once, where a check asks for one."""
 
-    def __init__(self, snapshot: PostgresReader, place: Place) -> None:
-        super().__init__(snapshot.connection, place, snapshot.store_id, snapshot.head)
+    def __init__(self, database: Database, store_id: int) -> None:
+        super().__init__(database, store_id)
         self._window = lru_cache(maxsize=_WINDOWS)(self._window_at)
 
     def _window_at(self, number: int) -> dict[int, bytes]:
@@ -137,8 +136,7 @@ class _BlobCheck:
     def _terms(self, good: list[Added]) -> Iterator[Problem]:
         terms = terms_of(good, past_of(self.reader, [seq for seq, _, _ in good]))
         self.rows += sum(len(places) for _, places in terms.lists)
-        query = (self.reader.store_id, *terms.arrays())
-        missing = self.reader.connection.execute(sql.MISSING_TERMS, query, binary=True)
+        missing = self.reader.all(sql.MISSING_TERMS, *terms.arrays())
         for seq in sorted({int.from_bytes(place[12:], "big") for (place,) in missing}):
             yield Problem("term", seq, "an index row is missing, or in the wrong state")
 

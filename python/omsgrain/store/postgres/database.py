@@ -15,9 +15,9 @@ from omsgrain.errors import StoreError
 from omsgrain.store.postgres.failures import failure, is_away, is_clash, is_coming
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.pool import Connection, Pool
-from omsgrain.store.postgres.schema import SCHEMA
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 
-__all__ = ["Database", "Engine", "Head", "Pause", "head_text", "last_row"]
+__all__ = ["Database", "Engine", "Head", "Pause"]
 
 _PAUSE = 0.02, 1.0  # seconds between two tries, at first and at the most
 # Whatever the server's own setting: what has returned must not be lost. Stricter ones stay.
@@ -121,6 +121,11 @@ class Database:
         self._settings = settings
         self.pool = Pool(place, pool_size, settings, self.engine.tuned)
 
+    def enter(self, store_id: int) -> None:
+        """Say of which store all rows are that the connections of the pool will be asked for."""
+        self._settings += f"; SET omsgrain.store = '{store_id}'"
+        self.pool = Pool(self.place, self.pool.size, self._settings, self.engine.tuned)
+
     def twin(self, pool_size: int) -> Database:
         """Return the same database with connections of their own, so many at the most."""
         made = copy(self)
@@ -160,21 +165,22 @@ class Database:
         if os.getpid() != self._owner:
             raise StoreError("the store was opened by another process: open it again in this one")
 
-    def begin(self, text: str, pause: Pause) -> tuple[Connection, tuple[Any, ...] | None]:
+    def begin(self, *statements: Statement) -> tuple[Wire, list[list[Row]]]:
         """Begin a transaction with some statements; nothing is lost by doing it again.
 
         Returns:
-            A connection, to be given back to the pool, and the row that the last statement gave.
+            A connection, to be handed to ``end``, and the rows that each statement gave.
         """
+        pause = Pause(self.patience)
         while True:
             self.check_open()
-            connection: Connection | None = None
+            wire: Wire | None = None
             try:
-                connection = self.pool.take(pause.until)
-                return connection, last_row(connection, text)
+                wire = self.pool.take(pause.until)
+                return wire, wire.ask(*statements)
             except psycopg.Error as error:
-                if connection is not None:
-                    self.end(connection)
+                if wire is not None:
+                    self.end(wire)
                 if is_away(error):
                     self.pool.drop()
                 elif not is_clash(error):
@@ -182,43 +188,31 @@ class Database:
                 if not pause.take():
                     raise failure(self.place, "reach the database", error) from None
             except BaseException:
-                if connection is not None:
-                    self.end(connection)
+                if wire is not None:
+                    self.end(wire)
                 raise
 
-    def end(self, connection: Connection, how: str = "ROLLBACK") -> None:
-        """End a transaction, if it goes on, and give back its connection.
+    def gone(self) -> StoreError:
+        """Make the error for a store that was there when it was opened."""
+        return StoreError(f"the store at {self.place.shown!r} is no longer there for this role")
 
-        One that only reads ends with ``COMMIT``: after ``ROLLBACK`` the driver forgets which
-        statements it has prepared.
+    def end(self, wire: Wire, how: str | None = "ROLLBACK") -> None:
+        """End a transaction without waiting for it, and give back its connection.
+
+        Args:
+            wire: the connection.
+            how: the statement that ends it; None: it has ended.
         """
         try:
-            if not connection.closed:
-                connection.execute(how)
+            if how is not None and not wire.closed:
+                wire.tell(how)
         except psycopg.Error:
-            connection.close()
+            wire.close()
         finally:
-            self.pool.give(connection)
+            self.pool.give(wire)
 
     def close(self) -> None:
         """Let go of the connections; in a forked child they are the parent's."""
         self.closed = True
         if os.getpid() == self._owner:
             self.pool.close()
-
-
-def last_row(connection: Connection, text: str) -> tuple[Any, ...] | None:
-    """Run statements without parameters in one round trip; return what the last one gave."""
-    cursor = connection.execute(text)
-    while cursor.nextset():
-        pass
-    return cursor.fetchone() if cursor.description is not None else None
-
-
-def head_text(store_id: int, *, lock: bool = False) -> str:
-    """The statement that reads a head; with its lock also the names of its last commits."""
-    more, end = (", commits", " FOR UPDATE") if lock else ("", "")
-    return (
-        f"SELECT last_seq, blob_bytes, grains, ordinal{more} "
-        f"FROM {SCHEMA}.heads WHERE store_id = {store_id}{end}"
-    )

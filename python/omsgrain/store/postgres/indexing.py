@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from typing import Any
 
@@ -12,13 +11,12 @@ import psycopg
 
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.adding import Added, Statement, Terms, add, add_terms, terms_of
+from omsgrain.store.postgres.adding import Added, Terms, add, add_terms, terms_of
 from omsgrain.store.postgres.arrays import byteas, numbers
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Head
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.reading import PostgresReader
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 from omsgrain.store.tables import SEQUENCE
 
 __all__ = ["NAME", "NAMES", "IndexWriter"]
@@ -44,17 +42,18 @@ class IndexWriter(PostgresReader):
 
     def __init__(
         self,
-        connection: Connection,
-        place: Place,
+        database: Database,
+        wire: Wire,
         store_id: int,
         head: Head,
         *,
         commits: bytes,
         copies: bool,
     ) -> None:
-        super().__init__(connection, place, store_id, head)
+        super().__init__(database, store_id)
+        self._wire = self.wire = wire
         self._ahead = self._named = None  # answers change
-        self._base = head
+        self.head = self._base = head
         self._copies = copies
         self.commits = commits
         self.name = os.urandom(NAME)
@@ -62,36 +61,23 @@ class IndexWriter(PostgresReader):
         self.broken: psycopg.Error | None = None
         self.committing = False
 
-    def run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def run(self, text: str, *params: Any) -> list[Row]:
         """Run a statement; return its rows, if it gives any."""
         return self._run(text, *params)
 
-    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def ask(self, *statements: Statement) -> list[list[Row]]:
         """The driver's errors pass as they are: what can be tried again is decided above."""
         if self._ended:
             raise StoreError("the transaction is over")
         try:
-            cursor = self._cursor.execute(text, params)
-            return cursor.fetchall() if cursor.description is not None else []
+            return self.wire.ask(*statements)
         except psycopg.Error as error:
             self.broken = self.broken or error
             raise
 
     def _send(self, statements: list[Statement]) -> None:
         self._sent = True
-        try:
-            with self._together():
-                for text, params in statements:
-                    self._cursor.execute(text, params)
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
-
-    def _together(self) -> AbstractContextManager[object]:
-        """One round trip for many statements, where the client library can."""
-        if psycopg.Pipeline.is_supported():
-            return self.connection.pipeline()
-        return nullcontext()
+        self.ask(*statements)
 
     def touch(self) -> None:
         """Make this a commit that has something to write."""
@@ -108,7 +94,7 @@ class IndexWriter(PostgresReader):
         """Copy grains and their index rows, or return the statements that add them."""
         self._sent = True
         try:
-            return add(self.connection, self.store_id, grains, terms, copies=self._copies)
+            return add(self.wire, self.store_id, grains, terms, copies=self._copies)
         except psycopg.Error as error:
             self.broken = self.broken or error
             raise
@@ -134,11 +120,16 @@ class IndexWriter(PostgresReader):
         return rows
 
     def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Delete index rows, in whichever state they are."""
-        number = self.store_id
-        params = [(number, key, was, place) for key, place in rows for was in (False, True)]
+        """Delete index rows, in whichever state they are: most are current."""
+        found: list[Row] = []
+        for past in (False, True):
+            found += self._each(
+                sql.DROP_TERM, [(self.store_id, key, past, place) for key, place in rows]
+            )
+            met = {(key, place) for key, _, place in found}
+            rows = [row for row in rows if row not in met]
         changes: dict[bytes, tuple[int, int]] = {}
-        for key, past in self._each(sql.DROP_TERM, params):
+        for key, past, _ in found:
             current, before = changes.get(key, (0, 0))
             changes[key] = (current, before - 1) if past else (current - 1, before)
         for statement, given in self._recounted(changes):
@@ -156,24 +147,15 @@ class IndexWriter(PostgresReader):
         for statement, given in self._recounted(changes):
             self.run(statement, *given)
 
-    def _each(self, text: str, params: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _each(self, text: str, params: list[tuple[Any, ...]]) -> list[Row]:
         """Run a statement for each row, many on the way at a time; return what they gave."""
-        if self._ended:
-            raise StoreError("the transaction is over")
-        if not params:
-            return []
         self._sent = True
-        found: list[tuple[Any, ...]] = []
-        try:
-            self._cursor.executemany(text, params, returning=True)
-            while True:
-                found += self._cursor.fetchall()
-                if not self._cursor.nextset():
-                    return found
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
+        found: list[Row] = []
+        for part in sql.together(params):
+            for rows in self.ask(*[(text, one) for one in part]):
+                found += rows
+        return found
 
     def add_terms(self, terms: Terms) -> None:
         """Write index rows of grains that are there already, and count them nowhere."""
-        self._send(add_terms(self.connection, self.store_id, terms, copies=self._copies))
+        self._send(add_terms(self.wire, self.store_id, terms, copies=self._copies))

@@ -11,20 +11,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from omsgrain.errors import StoreError
-from omsgrain.store.postgres.arrays import register
 from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.wire import Connection, Wire
 
 __all__ = ["Connection", "Pool"]
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
-_PREPARED = 2, 400  # times that a statement is run before it is prepared; prepared ones
+_PREPARED = 2, 400  # of the driver's own: how often one is run before it is prepared; how many
 _IDLE = 300.0  # seconds after which a connection that nobody needs is given up
 
 # The tables are asked in few ways, each by its keys: so a plan that is made once serves every key,
@@ -59,11 +55,11 @@ class Pool:
         self.size = size
         self._settings = f"{settings}; {_SETTINGS}" if tuned else settings
         self._free = threading.BoundedSemaphore(size)
-        self._idle: deque[tuple[float, Connection]] = deque()
+        self._idle: deque[tuple[float, Wire]] = deque()
         self._lock = threading.Lock()
         self._closed = False
 
-    def take(self, until: float) -> Connection:
+    def take(self, until: float) -> Wire:
         """Take a connection that is kept, or make one.
 
         Args:
@@ -88,29 +84,27 @@ class Pool:
             self._free.release()
             raise
 
-    def _made(self) -> Connection:
+    def _made(self) -> Wire:
         connection = psycopg.connect(
             self.place.conninfo, autocommit=True, prepare_threshold=_PREPARED[0]
         )
         connection.prepared_max = _PREPARED[1]
-        register(connection)
         try:
             connection.execute(self._settings)
         except BaseException:
             connection.close()
             raise
-        return connection
+        return Wire(connection)
 
-    def give(self, connection: Connection) -> None:
+    def give(self, wire: Wire) -> None:
         """Give a connection back, after its transaction; a broken one is given up."""
         now = time.monotonic()
-        over: list[Connection] = []
+        over: list[Wire] = []
         with self._lock:
-            whole = connection.info.transaction_status is TransactionStatus.IDLE
-            if self._closed or connection.closed or not whole:
-                over.append(connection)
+            if self._closed or not wire.idle:
+                over.append(wire)
             else:
-                self._idle.append((now, connection))
+                self._idle.append((now, wire))
             while self._idle and self._idle[0][0] < now - _IDLE:
                 over.append(self._idle.popleft()[1])
         self._free.release()
@@ -121,8 +115,8 @@ class Pool:
         """Give up all that are kept: where one is found broken, the others mostly are, too."""
         with self._lock:
             idle, self._idle = self._idle, deque()
-        for _, connection in idle:
-            connection.close()
+        for _, wire in idle:
+            wire.close()
 
     def close(self) -> None:
         """Give up all that are kept, and those in use when they come back."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
-from psycopg.types.numeric import Int8
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
@@ -15,12 +14,11 @@ from omsgrain.grain import Grain
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, stored
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.ahead import Ahead, Named
+from omsgrain.store.postgres.ahead import Ahead, Along, Named
 from omsgrain.store.postgres.arrays import Array, byteas
-from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.failures import failure
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import SEQUENCE, STATES, Table
 
@@ -32,48 +30,78 @@ _KEYS = 16, 256  # the same of terms
 
 
 class PostgresReader:
-    """Reads in one transaction.
+    """Reads in one transaction, which begins with the first question, in the same round trip.
 
     Args:
-        connection: on which the transaction has begun.
-        place: the database, for errors.
+        database: where.
         store_id: the number of the store.
-        head: its head as this transaction sees it.
     """
 
-    def __init__(self, connection: Connection, place: Place, store_id: int, head: Head) -> None:
-        self.connection = connection
-        self.head = head
-        self.store_id = Int8(store_id)
-        self._place = place
-        self._cursor = connection.cursor(binary=True)
+    def __init__(self, database: Database, store_id: int) -> None:
+        self.store_id = store_id
+        self._database = database
+        self._wire: Wire | None = None
+        self._head: Head | None = None
         self._ended = False
         self._ahead: Ahead | None = Ahead(
             self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
         )
         self._named: Named | None = Named(self._named_of)
+        self._along: Along | None = None
 
-    def ended(self) -> None:
-        """Say that the transaction is over: a walk that was left half-way cannot go on."""
+    def end(self, how: str | None = "COMMIT") -> None:
+        """End the transaction: a walk that was left half-way cannot go on.
+
+        Args:
+            how: the statement that ends it; None: it has ended.
+        """
         self._ended = True
+        if self._wire is not None:
+            self._database.end(self._wire, how)
 
-    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    @property
+    def head(self) -> Head:
+        """The head of the store as this transaction sees it."""
+        if self._head is None:
+            self.ask()
+        assert self._head is not None, "it comes with the first answer"
+        return self._head
+
+    @head.setter
+    def head(self, head: Head) -> None:
+        self._head = head
+
+    def ask(self, *statements: Statement) -> list[list[Row]]:
+        """Put questions in one round trip; return the rows that each gives."""
+        if self._ended:
+            raise StoreError("the snapshot is over")
+        if self._wire is None:
+            return self._begin(statements)
+        try:
+            return self._wire.ask(*statements)
+        except psycopg.Error as error:
+            raise failure(self._database.place, "read the store", error) from None
+
+    def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        opening = (sql.READ, ()), (sql.HEAD, (self.store_id,))
+        self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
+        if not head:
+            raise self._database.gone()
+        self._head = Head(*head[0])
+        return found
+
+    def all(self, text: str, *params: Any) -> list[Row]:
         """Ask for rows of the store; its number is the first parameter."""
         return self._run(text, self.store_id, *params)
 
-    def _run(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
-        if self._ended:
-            raise StoreError("the snapshot is over")
-        try:
-            return self._cursor.execute(text, params).fetchall()
-        except psycopg.Error as error:
-            raise failure(self._place, "read the store", error) from None
+    def _run(self, text: str, *params: Any) -> list[Row]:
+        return self.ask((text, params))[0]
 
-    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table of keys and values."""
         return self.all(text, *params)
 
-    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
         """Ask for those of a list that are there."""
         return self._run(text, asked, self.store_id, *params)
 
@@ -115,8 +143,8 @@ class PostgresReader:
             if expected is not None:
                 return [*expected]
         known: dict[bytes, int] = {}
-        for start in range(0, len(digests), sql.TOGETHER):
-            known.update(self.among(sql.FIND, byteas(digests[start : start + sql.TOGETHER])))
+        for part in sql.together(digests):
+            known.update(self.among(sql.FIND, byteas(part)))
         return [known.get(digest) for digest in digests]
 
     def page(
@@ -125,7 +153,7 @@ class PostgresReader:
         """Return the next blobs with their sequence numbers, in order."""
         return [(seq, blob) for seq, _, blob in self.rows_from(after, grains, size)]
 
-    def rows_from(self, after: int, grains: int, size: int) -> list[tuple[Any, ...]]:
+    def rows_from(self, after: int, grains: int, size: int) -> list[Row]:
         """Return the next numbers, addresses and blobs."""
         return self.all(sql.PAGE, after, grains, size)
 
@@ -160,7 +188,9 @@ class PostgresReader:
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""
         numbers = [int.from_bytes(place[12:], "big") for place in places]
-        blobs = self._blobs_of(numbers)
+        blobs = {} if self._ahead is None else self._ahead.brought(numbers)
+        if rest := [seq for seq in numbers if seq not in blobs]:
+            blobs |= self._blobs_of(rest)
         there = [p for p, seq in zip(places, numbers, strict=True) if seq in blobs]
         found = _core.blobs_at([blobs[seq] for seq in numbers if seq in blobs], there, 0)
         if found is None:
@@ -177,7 +207,13 @@ class PostgresReader:
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term: of a term that many have, by its count."""
-        return int(self.one(sql.COUNTS[which], key, self.store_id, key))
+        return self.term_counts([(key, which)])[0]
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms, in one round trip."""
+        number = self.store_id
+        asked = [(sql.COUNTS[which], (number, key, number, key)) for key, which in terms]
+        return [int(rows[0][0]) for rows in self.ask(*asked)] if asked else []
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         """Tell whether the grain at a place has a term, and is one of ``which``."""
@@ -194,22 +230,44 @@ class PostgresReader:
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
         """Walk the places of the grains that have a term, by pages, each asked for when needed."""
-        text = sql.PLACES[which, newest]
         limit, most = _PLACES
         if after is None:
             after = sql.ABOVE if newest else b""
+        along, self._along = self._along or Along(0, (), False), None
+        if self._ahead is None:
+            along = Along(0, (), False)
+        elif along.grains:
+            limit = along.places
         while True:
-            if which == "all":
-                rows = self.all(text, key, after, limit, self.store_id, key, after, limit, limit)
-            else:
-                rows = self.all(text, key, after, limit)
-            page = [place for (place,) in rows]
-            if self._ahead is not None and page:
-                self._ahead.expect(page)
+            page = self._page_of(key, after, newest, which, limit, along)
             yield from page
             if len(page) < limit:
                 return
             after, limit = page[-1], min(4 * limit, most)
+
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Say what will be asked of the grains whose places are walked next."""
+        self._along = Along(grains, tuple(terms), states)
+
+    def _page_of(
+        self, key: bytes, after: bytes, newest: bool, which: Which, limit: int, along: Along
+    ) -> list[bytes]:
+        """Read places, and what will be asked of them."""
+        number, blobs = self.store_id, along.blobs(limit)
+        params: list[Any] = [number] if blobs else []
+        for term in along.terms:
+            params += [number, term]
+        params += [number] if along.states else []
+        params += [number, key, after, limit]
+        params += [number, key, after, limit, limit] if which == "all" else []
+        text = sql.places(which, newest, len(along.terms), along.states, blobs)
+        rows = self.all(text, *params[1:])
+        page = [row[0] for row in rows]
+        if self._ahead is not None and page:
+            self._ahead.expect(page, **_brought(rows, along, which, blobs))
+        return page
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
         """Walk the terms whose keys begin with a prefix, each once, sorted."""
@@ -246,9 +304,8 @@ class PostgresReader:
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of those of some keys that are there."""
         found: dict[bytes, bytes] = {}
-        for start in range(0, len(keys), sql.TOGETHER):
-            part = byteas(keys[start : start + sql.TOGETHER])
-            found.update(self.among(sql.some_rows(table), part))
+        for part in sql.together(keys):
+            found.update(self.among(sql.some_rows(table), byteas(part)))
         return found
 
     def rows(
@@ -272,6 +329,24 @@ class PostgresReader:
         """Return the highest key and its value; None if the table is empty."""
         rows = self.of(table, sql.last_row(table))
         return rows[0] if rows else None
+
+
+def _brought(rows: Sequence[Row], along: Along, which: Which, blobs: bool) -> dict[str, Any]:
+    """What came along with places, as ``Ahead.expect`` takes it."""
+    found: dict[str, Any] = {}
+    if along.terms:
+        found["has"] = {
+            (term, which): {row[0] for row in rows if row[n]}
+            for n, term in enumerate(along.terms, 1)
+        }
+    if along.states:
+        at = 1 + len(along.terms)
+        states = [(bytes(4) + row[0][12:], row[at]) for row in rows]
+        found["states"] = {key: state for key, state in states if state is not None}
+    if blobs:
+        numbers = [(int.from_bytes(row[0][12:], "big"), row[-1]) for row in rows]
+        found["blobs"] = {seq: blob for seq, blob in numbers if blob is not None}
+    return found
 
 
 def beyond(prefix: bytes) -> bytes:

@@ -6,19 +6,37 @@ The number of the store is the first parameter, unless lists are given: then it 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import TypeVar
 
 from omsgrain.store.base import Which
 from omsgrain.store.postgres.schema import SCHEMA, name_of
-from omsgrain.store.tables import Table
+from omsgrain.store.tables import STATES, Table
 
 __all__ = ["ABOVE"]
+
+T = TypeVar("T")
 
 ABOVE = b"\xff" * 512
 """Above every key and place: keys have 511 bytes at the most."""
 
 TOGETHER = 10_000
 """Numbers or addresses asked for at a time."""
+
+
+def together(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut a list into parts that are asked for at once."""
+    return (items[start : start + TOGETHER] for start in range(0, len(items), TOGETHER))
+
+
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+HEAD = f"SELECT last_seq, blob_bytes, grains, ordinal FROM {SCHEMA}.heads WHERE store_id = %b"
+LOCKED_HEAD = (
+    f"SELECT last_seq, blob_bytes, grains, ordinal, commits FROM {SCHEMA}.heads "
+    "WHERE store_id = %b FOR UPDATE"
+)
 
 GET = (
     f"SELECT b.blob FROM {SCHEMA}.addresses a "
@@ -73,20 +91,57 @@ HAS: dict[Which, str] = {
 }
 
 
-def _places(which: str, newest: bool) -> str:
+_IS = {"current": "t.past = false", "past": "t.past = true", "all": "t.past IN (false, true)"}
+
+
+@cache
+def places(
+    which: Which, newest: bool, terms: int = 0, states: bool = False, blobs: bool = False
+) -> str:
+    """Ask for the places of a term, in order, from behind one.
+
+    Args:
+        which: those of which grains.
+        newest: downwards.
+        terms: of so many others it is told whether the grain has them.
+        states: the rows of states come along.
+        blobs: the blobs of those grains come along that have all other terms.
+    """
     sign, order = ("<", "DESC") if newest else (">", "ASC")
     end = f"AND place {sign} %b ORDER BY place {order} LIMIT %b"
+    more = "".join([f", {_has(which)} AS has_{n}" for n in range(terms)])
+    more += f", {_STATE_AT} AS state" if states else ""
     if which != "all":
-        return f"SELECT place {_TERMS}{_STATE[which]} {end}"
-    parts = [f"(SELECT place {_TERMS}{_STATE[one]} {end})" for one in ("current", "past")]
-    return f"SELECT place FROM ({' UNION ALL '.join(parts)}) u ORDER BY place {order} LIMIT %b"
+        text = f"SELECT place{more} {_TERMS_AT}{_STATE[which]} {end}"
+    else:
+        parts = [f"(SELECT place {_TERMS}{_STATE[one]} {end})" for one in ("current", "past")]
+        both = " UNION ALL ".join(parts)
+        text = f"SELECT place{more} FROM ({both}) w ORDER BY place {order} LIMIT %b"
+    if not blobs:
+        return text
+    wanted = " AND ".join([f"has_{n}" for n in range(terms)]) or "true"
+    blob = f"CASE WHEN {wanted} THEN ({_BLOB_AT}) END"
+    return f"SELECT q.*, {blob} FROM ({text}) q ORDER BY place {order}"
 
 
-PLACES: dict[tuple[Which, bool], str] = {
-    (which, newest): _places(which, newest)
-    for which in ("current", "past", "all")
-    for newest in (False, True)
-}
+# Each grain has the same place under all its terms; the number at its end leads to the rest.
+_TERMS_AT = f"FROM {SCHEMA}.terms w WHERE store_id = %b AND key = %b"
+_STATE_AT = (
+    f"(SELECT s.value FROM {name_of(STATES)} s WHERE s.store_id = %b "
+    "AND s.key = '\\x00000000'::bytea || substring(w.place from 13))"
+)
+_NUMBER_AT = " + ".join(
+    [f"(get_byte(q.place, {12 + n})::bigint << {24 - 8 * n})" for n in range(4)]
+)
+_BLOB_AT = f"SELECT b.blob FROM {SCHEMA}.blobs b WHERE b.store_id = %b AND b.seq = {_NUMBER_AT}"
+
+
+def _has(which: Which) -> str:
+    return (
+        f"EXISTS (SELECT 1 FROM {SCHEMA}.terms t WHERE t.store_id = %b AND t.key = %b "
+        f"AND {_IS[which]} AND t.place = w.place)"
+    )
+
 
 # From each key to the next one, however many rows it has in between.
 FIRST_KEY, NEXT_KEY = ">=", ">"
@@ -172,7 +227,7 @@ MOVE_TERM = (
 )
 DROP_TERM = (
     f"DELETE FROM {SCHEMA}.terms WHERE store_id = %b AND key = %b AND past = %b AND place = %b "
-    "RETURNING key, past"
+    "RETURNING key, past, place"
 )
 TERMS_BY_NUMBER = (
     f"SELECT key, place FROM {SCHEMA}.terms WHERE store_id = %b AND substring(place from 13) = %b"
@@ -206,6 +261,17 @@ def set_rows(table: Table) -> str:
 def drop_row(table: Table) -> str:
     """Delete a key."""
     return f"DELETE FROM {name_of(table)} WHERE store_id = %b AND key = %b"
+
+
+@cache
+def drop_rows(table: Table) -> str:
+    """Delete the rows from a key on, below another one, so many at the most; tell how many."""
+    name = name_of(table)
+    return (
+        f"WITH d AS (DELETE FROM {name} WHERE store_id = %b AND key >= %b AND key < coalesce(("
+        f"SELECT key FROM {name} WHERE store_id = %b AND key >= %b AND key < %b "
+        "ORDER BY key OFFSET %b LIMIT 1), %b) RETURNING key) SELECT count(*) FROM d"
+    )
 
 
 # --- counts --------------------------------------------------------------------------------------

@@ -5,30 +5,34 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from omsgrain.errors import StoreError
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
 from omsgrain.store.home import Beside
 from omsgrain.store.postgres import statements as sql
+from omsgrain.store.postgres.arrays import byteas
 from omsgrain.store.postgres.check import check
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Database, Head, Pause, head_text
+from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.migrating import migrate
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.reading import PostgresReader
 from omsgrain.store.postgres.tenants import DEFAULT, admit, store_of
-from omsgrain.store.postgres.turns import Turns
+from omsgrain.store.postgres.turns import Commits
 from omsgrain.store.postgres.upkeep import compact, copy, rebuild, size_of
 from omsgrain.store.postgres.writing import PostgresWriter
-from omsgrain.store.tables import FORMAT
+from omsgrain.store.tables import FORMAT, META
+from omsgrain.store.turns import Turns
 
 __all__ = ["PostgresStore"]
 
 T = TypeVar("T")
+Kind = TypeVar("Kind", bound=PostgresReader)
 
 _PATIENCE = 30.0
 _TIMEOUT = 60.0
@@ -83,17 +87,11 @@ class PostgresStore:
         )
         migrate(self._database, readonly=readonly, partitions=partitions)
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
-        named = f"SET LOCAL omsgrain.store = '{self.store_id}'"
-        self._read_text = (
-            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {named}; {head_text(self.store_id)}"
-        )
-        self._write_text = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; {named}; {head_text(self.store_id, lock=True)}"
-        )
+        self._database.enter(self.store_id)
         self._counts = Counts()
         watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
         self._copies = not watched
-        self._turns = Turns(self._database, self._begin, self._kept)
+        self._turns = Turns(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
 
     @property
@@ -108,54 +106,58 @@ class PostgresStore:
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
-        """Open a snapshot: it has a connection of the pool for itself as long as it is open."""
-        database = self._open()
-        connection, row = database.begin(self._read_text, Pause(database.patience))
-        try:
-            if row is None:
-                raise self._gone()
-            reader = PostgresReader(connection, self.place, self.store_id, Head(*row))
-            try:
-                yield reader
-            finally:
-                reader.ended()
-        finally:
-            database.end(connection, "COMMIT")
+        """Open a snapshot: from its first question on it has a connection for itself."""
+        with self.reading(PostgresReader) as reader:
+            yield reader
 
-    def write(self, work: Callable[[PostgresWriter], T]) -> T:
+    @contextmanager
+    def reading(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Open a snapshot of a kind of its own."""
+        reader = kind(self._open(), self.store_id)
+        try:
+            yield reader
+        finally:
+            reader.end()
+
+    def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
         self._writable()
-        return self._turns.write(work)
+        return cast("T", self._turns.write(work, expecting=expecting))
 
-    def _begin(self) -> PostgresWriter:
-        database = self._open()
-        connection, row = database.begin(self._write_text, Pause(database.patience))
+    def _begin(self, expecting: list[bytes]) -> PostgresWriter:
+        database, number = self._open(), self.store_id
+        wire, (_, found, meta, *known) = database.begin(
+            (sql.WRITE, ()),
+            (sql.LOCKED_HEAD, (number,)),
+            (sql.all_rows(META), (number,)),
+            *[(sql.FIND, (byteas(part), number)) for part in sql.together(expecting)],
+        )
         try:
-            if row is None:
-                raise self._gone()
-            *head, commits = row
+            if not found:
+                raise database.gone()
+            *head, commits = found[0]
+            there = dict.fromkeys(expecting) | dict(chain.from_iterable(known))
             return PostgresWriter(
-                connection,
-                self.place,
-                self.store_id,
+                database,
+                wire,
+                number,
                 Head(*head),
                 self._counts,
                 commits=commits,
                 copies=self._copies,
+                meta=dict(meta),
+                known=there,
             )
         except BaseException:
-            database.end(connection)
+            database.end(wire)
             raise
 
     def _kept(self, writer: PostgresWriter) -> None:
         self._counts = writer.counts
 
-    def _gone(self) -> StoreError:
-        return StoreError(f"the store at {self.place.shown!r} is no longer there for this role")
-
     def sync(self) -> None:
         """Make durable what was written with ``durability="relaxed"``."""
-        database = self._open()
+        self._open()
         if not (self._durable or self._readonly):
             # A commit that waits for the disk has all before it on the disk, too.
             def touch(writer: PostgresWriter) -> None:
@@ -164,8 +166,8 @@ class PostgresStore:
 
             self._turns.write(touch, alone=True)
         else:
-            connection, _ = database.begin(self._read_text, Pause(database.patience))
-            database.end(connection, "COMMIT")
+            with self.read() as reader:
+                reader.ask()
 
     def flush(self) -> None:
         """Nothing to do: index rows are committed with their grains."""
@@ -174,7 +176,7 @@ class PostgresStore:
     def rebuild(self) -> RebuildReport:
         """Make the index rows anew from the blobs, in one transaction; other writers wait."""
         self._writable()
-        return self._turns.write(rebuild, alone=True)
+        return cast("RebuildReport", self._turns.write(rebuild, alone=True))
 
     def check(self) -> CheckReport:
         """Look at every blob, address and index row of this store."""

@@ -14,10 +14,9 @@ there is room for more, it was not. Else too many others have committed since, a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import psycopg
 
@@ -26,25 +25,19 @@ from omsgrain.store.postgres.database import Database, Pause
 from omsgrain.store.postgres.failures import failure, is_away, is_clash, uncertain
 from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.writing import PostgresWriter
-from omsgrain.store.turns import Member, Queue
+from omsgrain.store.turns import Member, WorkFailedError
 
-__all__ = ["Turns"]
+__all__ = ["Commits"]
 
-T = TypeVar("T")
-
-Begin = Callable[[], PostgresWriter]
+Begin = Callable[[list[bytes]], PostgresWriter]
 
 
-class _WorkFailedError(Exception):
-    """One of several works has failed: begin again, each apart from the others."""
-
-
-class Turns:
-    """The works of one process for one store.
+class Commits:
+    """How the works of one process for one store are committed.
 
     Args:
         database: where.
-        begin: begins a write transaction.
+        begin: begins a write transaction, and looks for some addresses at once.
         kept: called with the writer of every commit, in their order.
     """
 
@@ -54,48 +47,14 @@ class Turns:
         self._database = database
         self._begin = begin
         self._kept = kept
-        self._queue = Queue()
-        self._turn = threading.Lock()
-        self._leader: int | None = None
 
-    def write(self, work: Callable[[PostgresWriter], T], *, alone: bool = False) -> T:
-        """Run ``work`` in a write transaction; others may share it, unless it is ``alone``."""
-        self.check()
-        member = Member(work, alone)
-        self._queue.append(member)
-        while not member.done:
-            with self._turn:
-                if not member.done:
-                    self._lead(member)
-        return cast("T", member.outcome())
-
-    def check(self) -> None:
-        """Refuse a write inside another one.
-
-        Raises:
-            StoreError: it would wait for itself.
-        """
-        if self._leader == threading.get_ident():
-            raise StoreError("a write transaction inside another one of the same thread")
-
-    def _lead(self, own: Member) -> None:
-        """Commit the works at the head of the queue; others may be among them, or all of them."""
-        self._leader = threading.get_ident()
-        members = self._queue.take()
+    def commit(self, members: list[Member]) -> None:
+        """Commit works together, or where one of them fails, each by itself."""
         try:
-            try:
-                self._commit(members)
-            except _WorkFailedError:
-                for member in members:
-                    self._alone(member)
-        except Exception as error:
+            self._commit(members)
+        except WorkFailedError:
             for member in members:
-                if not member.done:
-                    member.settle(None, error)
-        finally:
-            # After an interrupt the others lead themselves.
-            self._queue.give_back([m for m in members if not m.done and m is not own])
-            self._leader = None
+                self._alone(member)
 
     def _alone(self, member: Member) -> None:
         try:
@@ -105,8 +64,9 @@ class Turns:
 
     def _commit(self, members: list[Member]) -> None:
         trouble: Pause | None = None
+        expecting = [digest for member in members for digest in member.expecting]
         while True:
-            writer = self._begin()
+            writer = self._begin(expecting)
             try:
                 results = [self._run(writer, member, len(members)) for member in members]
                 writer.finish()
@@ -125,8 +85,7 @@ class Turns:
                 self._over(writer)
                 raise
             else:
-                writer.ended()
-                self._database.pool.give(writer.connection)
+                writer.end(None)
                 break
         self._kept(writer)
         for member, result in zip(members, results, strict=True):
@@ -140,7 +99,7 @@ class Turns:
         """
         committed = None
         with suppress(StoreError):  # the server stays away
-            after = self._begin()  # once the head is free: it has ended, whichever way
+            after = self._begin([])  # once the head is free: it has ended, whichever way
             committed = _outcome(writer, after.commits)
             self._over(after)
         if committed is None:
@@ -158,14 +117,13 @@ class Turns:
                 raise writer.broken from None
             if together == 1:
                 raise
-            raise _WorkFailedError from None
+            raise WorkFailedError from None
         if writer.broken is not None:
             raise writer.broken
         return result
 
     def _over(self, writer: PostgresWriter) -> None:
-        writer.ended()
-        self._database.end(writer.connection)
+        writer.end("ROLLBACK")
 
 
 def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:

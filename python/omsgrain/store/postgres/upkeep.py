@@ -130,7 +130,7 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
 
 def size_of(reader: PostgresReader, database: Database) -> int:
     """Return the bytes of all tables; 0 where the engine does not tell."""
-    return _size(reader.connection) if database.engine.parts else 0
+    return int(reader.ask((sql.SIZE, ()))[0][0][0]) if database.engine.parts else 0
 
 
 def _size(connection: Connection) -> int:

@@ -8,19 +8,22 @@ from what waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any
 
 from omsgrain.errors import StoreError
+from omsgrain.store.base import Which
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
-from omsgrain.store.postgres.adding import Added, Statement, terms_of
+from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Head
+from omsgrain.store.postgres.database import Database, Head
+from omsgrain.store.postgres.held import Held, walked
 from omsgrain.store.postgres.indexing import IndexWriter
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.reading import beyond
+from omsgrain.store.postgres.wire import Row, Statement, Wire
 from omsgrain.store.state import forget
 from omsgrain.store.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
@@ -34,56 +37,67 @@ class PostgresWriter(IndexWriter):
     """Writes in one transaction, which has locked the head of the store.
 
     Args:
-        connection: on which the transaction has begun.
-        place: the database, for errors.
+        database: where.
+        wire: on which the transaction has begun.
         store_id: the number of the store.
         head: its head.
         counts: the terms that have a count, as this process knew them.
         commits: the names of the store's last commits.
         copies: whether COPY is let.
+        meta: the rows of the table META.
+        known: the numbers of some addresses; None of those that are not there.
     """
 
     def __init__(
         self,
-        connection: Connection,
-        place: Place,
+        database: Database,
+        wire: Wire,
         store_id: int,
         head: Head,
         counts: Counts,
         *,
         commits: bytes,
         copies: bool,
+        meta: dict[bytes, bytes],
+        known: dict[bytes, int | None],
     ) -> None:
-        super().__init__(connection, place, store_id, head, commits=commits, copies=copies)
+        super().__init__(database, wire, store_id, head, commits=commits, copies=copies)
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
+        self._known = known  # of addresses that were looked for
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
-        self._meta: dict[bytes, bytes] | None = None  # as they are in the table
+        self._gone: dict[int, Added] = {}  # removed; their index rows are still there
+        self._held = Held({META: meta})
         self._size = 0
         self.counts = counts.loaded(self)
 
     # --- what waits -----------------------------------------------------------------------------
 
-    def all(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def all(self, text: str, *params: Any) -> list[Row]:
         """Ask for rows of the store; all that waits is sent before."""
         self.settle()
         return self.run(text, self.store_id, *params)
 
-    def among(self, text: str, asked: Array, *params: Any) -> list[tuple[Any, ...]]:
+    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
         """Ask for those of a list that are there; all that waits is sent before."""
         self.settle()
         return super().among(text, asked, *params)
 
-    def of(self, table: Table, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table; what waits for others goes on waiting."""
         if table in self._rows:
             self.settle()
         return self.run(text, self.store_id, *params)
 
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms; all that waits is sent before."""
+        self.settle()
+        return super().term_counts(terms)
+
     def settle(self) -> None:
         """Send all that waits."""
-        if self._grains or self._rows or self._moves:
+        if self._grains or self._rows or self._moves or self._gone:
             self._send(self._statements())
 
     def finish(self) -> None:
@@ -104,6 +118,8 @@ class PostgresWriter(IndexWriter):
     def _statements(self) -> list[Statement]:
         """What waits, as statements in the order in which they must run."""
         statements: list[Statement] = []
+        if self._gone:
+            statements += self._removed()
         if self._moves:
             self._move()
         if self._grains:
@@ -115,8 +131,6 @@ class PostgresWriter(IndexWriter):
             if kept:
                 keys, values = byteas([k for k, _ in kept]), byteas([v for _, v in kept])
                 statements.append((sql.set_rows(table), (self.store_id, keys, values)))
-        if META in self._rows:
-            self._meta = None
         self._rows, self._size = {}, 0
         return statements
 
@@ -144,24 +158,34 @@ class PostgresWriter(IndexWriter):
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; what waits is known here."""
-        asked = [digest for digest in digests if digest not in self._numbers]
-        if not asked:
-            return [self._numbers[digest] for digest in digests]
-        known = dict(zip(asked, self._found(asked), strict=True))
-        return [known[d] if d in known else self._numbers[d] for d in digests]
+        ours, before = self._numbers, self._known
+        known = {d: ours.get(d, before.get(d)) for d in digests if d in ours or d in before}
+        if asked := [digest for digest in digests if digest not in known]:
+            found = dict(zip(asked, self._found(asked), strict=True))
+            before.update(found)
+            known.update(found)
+        return [known[digest] for digest in digests]
 
     def _found(self, digests: Sequence[bytes]) -> list[int | None]:
         """Look in the table of addresses, as it is; what waits stays waiting."""
         known: dict[bytes, int] = {}
-        for start in range(0, len(digests), sql.TOGETHER):
-            part = byteas(digests[start : start + sql.TOGETHER])
-            known.update(self.run(sql.FIND, part, self.store_id))
+        for part in sql.together(digests):
+            known.update(self.run(sql.FIND, byteas(part), self.store_id))
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number."""
-        waiting = self._grains.get(seq)
-        return super().blob_at(seq) if waiting is None else waiting[2]
+        if (waiting := self._grains.get(seq)) is not None:
+            return waiting[2]
+        if seq in self._gone:
+            return None
+        if (blob := self._held.blob(seq)) is not None:
+            return blob
+        rows = self.run(sql.BLOB, self.store_id, seq)  # what waits is about others
+        if not rows:
+            return None
+        self._held.keep(seq, rows[0][0])
+        return bytes(rows[0][0])
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         """Append the blobs that are new; tell which those were."""
@@ -177,6 +201,7 @@ class PostgresWriter(IndexWriter):
                 added.add(digest)
                 self._grains[last] = last, digest, bytes(blob)
                 self._numbers[digest] = last
+                self._known.pop(digest, None)
                 size, count = size + len(blob), count + 1
         _, blob_bytes, grains, ordinal = self.head
         self.head = Head(last, blob_bytes + size, grains + count, ordinal)
@@ -193,26 +218,47 @@ class PostgresWriter(IndexWriter):
 
     def remove(self, seq: int) -> None:
         """Take out a grain and every row about it."""
-        self.settle()
-        grains = self.grains_of([seq])
-        if not grains:
+        grain = self._stored(seq)
+        if grain is None:
             return
         forget(self, seq)
-        _, digest, blob = grains[0]
-        self.drop_terms(self._rows_of(grains))
-        statements: list[Statement] = [
-            (sql.DROP_ADDRESS, (self.store_id, digest, seq)),
-            (sql.DROP_BLOB, (self.store_id, seq)),
-        ]
-        self._send(statements)
+        _, digest, blob = grain
+        self._gone[seq] = grain
+        self._moves.pop(seq, None)
+        self._known[digest] = None
+        self._held.drop(seq)
+        self._wait(len(blob))
         last, blob_bytes, count, ordinal = self.head
         # Whoever follows the store tells snapshots apart by their last numbers.
         last = max(last, self._base.last_seq + 1)
         self.head = Head(last, blob_bytes - len(blob), count - 1, ordinal)
 
-    def grains_of(self, numbers: list[int]) -> list[Added]:
-        """Return numbers, addresses and blobs of those that are there."""
-        return self.among(sql.GRAINS, arrays.numbers(numbers))
+    def _stored(self, seq: int) -> Added | None:
+        """A grain of the tables, with the address that it stands under there."""
+        if seq in self._grains:
+            self.settle()
+        blob = self.blob_at(seq)
+        if blob is None:
+            return None
+        digest = sha256(blob).digest()
+        if self.find([digest]) == [seq]:
+            return seq, digest, blob
+        found = self.among(sql.GRAINS, arrays.numbers([seq]))  # damaged
+        return (seq, *found[0][1:]) if found else None
+
+    def _removed(self) -> list[Statement]:
+        """Take out the index rows of what was removed; return what is left to be done."""
+        gone, self._gone = [*self._gone.values()], {}
+        self.drop_terms(self._rows_of(gone))
+        number = self.store_id
+        return [
+            statement
+            for seq, digest, _ in gone
+            for statement in (
+                (sql.DROP_ADDRESS, (number, digest, seq)),
+                (sql.DROP_BLOB, (number, seq)),
+            )
+        ]
 
     # --- the index ------------------------------------------------------------------------------
 
@@ -243,27 +289,58 @@ class PostgresWriter(IndexWriter):
         waiting = self._rows.get(table)
         if waiting is not None and key in waiting:
             return waiting[key]
-        if table is META:  # few, and each is asked for at every put
-            if self._meta is None:
-                self._meta = dict(self.run(sql.all_rows(table), self.store_id))
-            return self._meta.get(key)
+        if (held := self._whole(table)) is not None:
+            return held.get(key)
         rows = self.run(sql.row(table), self.store_id, key)
         return rows[0][0] if rows else None
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of those of some keys that are there; of what waits, those."""
+        if (held := self._whole(table)) is not None:
+            return {key: held[key] for key in keys if key in held}
         waiting = self._rows.get(table, {})
         asked = [key for key in keys if key not in waiting]
         found = {key: value for key in keys if (value := waiting.get(key)) is not None}
-        for start in range(0, len(asked), sql.TOGETHER):
-            part = byteas(asked[start : start + sql.TOGETHER])
-            found.update(self.run(sql.some_rows(table), part, self.store_id))
+        for part in sql.together(asked):
+            found.update(self.run(sql.some_rows(table), byteas(part), self.store_id))
         return found
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk keys and values by rising keys."""
+        held = self._whole(table)
+        return super().rows(table, after, prefix) if held is None else walked(held, after, prefix)
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key and its value; None if the table is empty."""
+        if (held := self._whole(table)) is None:
+            return super().last_row(table)
+        return max(held.items(), default=None)
+
+    def _whole(self, table: Table) -> dict[bytes, bytes] | None:
+        """All rows of a small table that is asked again and again."""
+
+        def read(most: int) -> list[Row]:
+            return self.of(table, sql.rows_from(table), b"", sql.ABOVE, most)
+
+        return self._held.table(table, read)
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows whose keys begin with a prefix, so many at the most; returns how many."""
+        self.settle()
+        self._held.forget((table,))
+        end, number = beyond(prefix), self.store_id
+        self._sent = True
+        params = number, prefix, number, prefix, end, most, end
+        return int(self._run(sql.drop_rows(table), *params)[0][0])
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
         if not 0 < len(key) <= LONGEST_KEY:
             raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+        if not self._held.set(table, key, value) and key not in self._rows.get(table, {}):
+            return  # it is not there
         self._rows.setdefault(table, {})[key] = value
         self._wait(len(key) + len(value or b""))
 

@@ -47,7 +47,7 @@ def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[Record]]) -> dic
     if len(files) == 1 and files[0].get("count") != len(values):
         first = files[0] | {"count": len(values)}
         if "runs" in first:
-            first["runs"] = corpus(len(values))["runs"]
+            first["runs"] = corpus(values)["runs"]
         files = [first]
     return {"files": files, "memories": values}
 
@@ -98,7 +98,7 @@ def write(content: Content, *, strict: bool, shape: Shape = "0.1") -> Written:
             if item.weight is not None:
                 one["strength"] = item.weight
             found.setdefault("relationships", []).append(one)
-    return Written({"files": [corpus(len(written))]}, {ARRAY: written})
+    return Written({"files": [corpus([record for record, _ in written])]}, {ARRAY: written})
 
 
 def _record(item: model.Memory, shape: Shape) -> Record:

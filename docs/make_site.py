@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MkDocs is told besides mkdocs.yml: pages from elsewhere, pages that are made, links.
+
+A page is read on the web, in a checkout, and in the site. So it links to files as they lie in the
+checkout; here such a link becomes one inside of the site, and a file that is no page goes along.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import omsgrain
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import make_commands  # noqa: E402
+
+#: Files outside of docs/ that are pages.
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/README.md": "examples.md",
+    "test_vectors/README.md": "vectors.md",
+    "benches/RESULTS.md": "speed.md",
+}
+PLACES = {page: file for file, page in PAGES.items()}
+ALONG = "files"  # where files go that are no pages
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+#: Page -> its title, and what of the package's exports it shows.
+REFERENCE = {
+    "reference/store.md": ("Stores", ("engine",)),
+    "reference/grains.md": ("Grains", ("grain", "constructors", "header")),
+    "reference/batches.md": ("Batches", ("batch",)),
+    "reference/errors.md": ("Errors", ("errors",)),
+    "reference/rooms.md": ("Files, keys, fields", ("container", "crypto", "registry")),
+}
+
+
+def slug(text: str, separator: str) -> str:
+    """The anchor of a heading, as the hosts of repositories make it."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", separator)
+
+
+def exports() -> Iterator[tuple[str, str]]:
+    """Room and full name of all that the package exports."""
+    for name in omsgrain.__all__:
+        found: Any = getattr(omsgrain, name)
+        if inspect.ismodule(found):
+            yield name, found.__name__
+        elif hasattr(found, "__qualname__"):
+            room = found.__module__.split(".")[1]
+            yield room, f"{found.__module__}.{found.__qualname__}"
+
+
+def reference(title: str, rooms: tuple[str, ...]) -> str:
+    """A page of the reference."""
+    lines = [f"# {title}", ""]
+    for room, path in exports():
+        if room in rooms:
+            lines += [f"::: {path}", ""]
+    return "\n".join(lines)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Anchors like those that links in the pages lead to."""
+    config.mdx_configs["toc"]["slugify"] = slug
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are not in docs/, and the files that pages link to."""
+    for file, page in PAGES.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / file)))
+    files.append(File.generated(config, "reference/commands.md", content=make_commands.content()))
+    for page, told in REFERENCE.items():
+        files.append(File.generated(config, page, content=reference(*told)))
+    shown = {room for _, rooms in REFERENCE.values() for room in rooms}
+    assert {room for room, _ in exports()} <= shown
+    along = {
+        there
+        for file in files.documentation_pages()
+        if (place := _place(file.src_uri)) is not None
+        for target in LINK.findall((ROOT / place).read_text("utf-8"))
+        if (there := _there(place, target)) is not None and _page(there) is None
+    }
+    for there in sorted(along):
+        path = f"{ALONG}/{there}"
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / there)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Bring links inside of the site, and tell sessions of Python from programs."""
+    markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+    place = _place(page.file.src_uri)
+    if place is None:
+        return markdown
+
+    def inside(match: re.Match[str]) -> str:
+        there = _there(place, match[1])
+        if there is None:
+            return match[1]
+        target = _page(there) or f"{ALONG}/{there}"
+        return os.path.relpath(target, os.path.dirname(page.file.src_uri) or ".")
+
+    return LINK.sub(inside, markdown)
+
+
+def _place(page: str) -> str | None:
+    """The file of a page in the checkout; None for one that is made."""
+    file = PLACES.get(page, f"docs/{page}")
+    return file if (ROOT / file).is_file() else None
+
+
+def _there(place: str, target: str) -> str | None:
+    """The file that a link of a page leads to; None if there is none, as in a piece of code."""
+    there = os.path.normpath(os.path.join(os.path.dirname(place), target))
+    return there if (ROOT / there).is_file() else None
+
+
+def _page(there: str) -> str | None:
+    """The page that a file of the checkout is; None if it is none."""
+    if there in PAGES:
+        return PAGES[there]
+    inside = there.startswith("docs/") and there.endswith(".md")
+    return there.removeprefix("docs/") if inside else None

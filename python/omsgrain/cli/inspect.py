@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain inspect``: a page to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.opening import trust_options
+from omsgrain.cli.store import StoreParam, Where
+
+EXAMPLES = """
+A store; and the newest thousand grains of a file, each taken apart:
+    omsgrain inspect memory.omsg -o memory.html
+    omsgrain inspect mission.mg -o mission.html --grains 1000
+"""
+
+
+@click.command(
+    cls=Manual,
+    short_help="Write a page that shows a store or a file of grains.",
+    examples=EXAMPLES,
+)
+@argument(
+    "source",
+    metavar="STORE|FILE",
+    type=StoreParam(),
+    help="A store; a .mg container, envelopes in a row, or a blob, which may be damaged.",
+)
+@click.option(
+    "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), required=True,
+    help="The HTML file to write.",
+)  # fmt: skip
+@click.option(
+    "--grains",
+    type=click.IntRange(0, 10_000),
+    metavar="N",
+    help="How many of the newest grains to show whole; 200 if not given.",
+)
+@click.option("--replace", is_flag=True, help="Replace the HTML file if it is there.")
+@trust_options
+@output.json_option
+def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_json: bool) -> None:
+    """Write one HTML file that shows what is in STORE or FILE, and opens without a network.
+
+    The page says what verifying found; counts grains by type, time and sensitivity; draws triples
+    as a graph and versions as chains; lists who signed; and takes the newest grains apart, byte by
+    byte.
+
+    The page holds what the grains say, as an export does: keep it as carefully. Restricted grains
+    are left out of it, and sealed ones show their headers unless --keys opens them. What is wrong
+    stands in the page and does not change the exit code; `omsgrain verify` and `omsgrain check`
+    are for scripts.
+    """
+    from omsgrain.ops import inspection
+    from omsgrain.ops.writing import NewFiles, refuse_existing
+
+    refuse_existing(target, replace)
+    with output.progress(None, "grains", as_json) as advance:
+        count = inspection.GRAINS if grains is None else grains
+        values = inspection.inspect(source, grains=count, advance=advance)
+    with NewFiles(replace=replace) as files:
+        files.add(target, [inspection.page(values).encode()])
+    wrong = len(values["failures"]) + sum(not one["ok"] for one in values["checks"])
+    if as_json:
+        made = {"grains": values["grains"], "verified": values["verified"], "problems": wrong}
+        output.emit({"file": str(target), **made})
+        return
+    problems = f"{wrong} problem" + ("" if wrong == 1 else "s")
+    click.echo(f"{values['grains']} grains, {values['verified']} verified, {problems}: {target}")

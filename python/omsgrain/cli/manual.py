@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ``--help`` is laid out: what a command does, its arguments, options, exit status, examples.
+
+The pages of commands in docs/ are made of the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DONE = "Done."
+USAGE = "The command line is wrong."
+OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refused."
+
+
+class Argument(click.Argument):
+    """An argument that says what it is, also where click itself has no help for arguments.
+
+    Attributes:
+        told: what it is.
+    """
+
+    def __init__(self, *args: Any, help: str, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.told = help
+
+
+def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
+    """An argument of a command.
+
+    Args:
+        name: of the parameter.
+        help: what it is.
+        attributes: what ``click.argument`` takes.
+    """
+    return click.argument(name, cls=Argument, help=help, **attributes)
+
+
+class Manual(click.Command):
+    """A command with a page of its own.
+
+    Attributes:
+        examples: lines of text, and command lines that begin with four spaces.
+        exits: exit status -> what it means, as far as this command has its own.
+    """
+
+    def __init__(
+        self, *args: Any, examples: str, exits: Mapping[int, str] | None = None, **attributes: Any
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.examples = examples.strip("\n").splitlines()
+        self.exits = {0: DONE, 2: USAGE} | dict(exits or {})
+
+    def statuses(self) -> list[tuple[str, str]]:
+        """Each exit status and what it means, the general one at the end."""
+        return [(str(code), self.exits[code]) for code in sorted(self.exits)] + [("else", OTHERS)]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the page."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        arguments = [one for one in self.get_params(ctx) if isinstance(one, Argument)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl([(one.human_readable_name, one.told) for one in arguments])
+        self.format_options(ctx, formatter)
+        with formatter.section("Exit status"):
+            formatter.write_dl(self.statuses())
+        with formatter.section("Examples"):
+            for line in self.examples:
+                formatter.write(f"  {line}\n" if line else "\n")
+        self.format_epilog(ctx, formatter)
+
+
+class Chapter(Manual, click.Group):
+    """A command that has commands, with a page of its own."""
+
+    command_class = Manual
+
+
+def contexts(
+    command: click.Command, name: str, above: click.Context | None = None
+) -> Iterator[click.Context]:
+    """A command and all below it, each in a context of its own."""
+    context = click.Context(command, parent=above, info_name=name)
+    yield context
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found is not None, each
+            yield from contexts(found, each, context)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What checks work with: directories, stores, and the services of this build without a network."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import omsgrain as og
+from omsgrain.conformance.http.probe import Probe, Tokens
+from omsgrain.engine.base import Settings
+from omsgrain.store.memory import MemoryStore
+
+__all__ = ["NOW", "Bench", "MissingError"]
+
+NOW: Final = 1_768_471_200_000
+"""The time that clocks of stores show, ms since 1970."""
+
+
+class MissingError(Exception):
+    """What a rule needs is not installed."""
+
+
+class Bench:
+    """What checks work with; a context manager, which closes all that was opened.
+
+    Args:
+        root: an empty directory.
+
+    Attributes:
+        clock: the time that stores in memory see, ms since 1970; it is set by hand.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root)
+        self._made = 0
+        self._open = ExitStack()
+        self.clock = NOW
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def directory(self) -> Path:
+        """A new directory."""
+        self._made += 1
+        path = self._root / str(self._made)
+        path.mkdir()
+        return path
+
+    def store(self, **settings: Any) -> og.GrainStore:
+        """A new store in memory, whose clock stands still."""
+        self.clock = NOW
+        made = og.GrainStore(MemoryStore(), Settings(clock=lambda: self.clock, **settings))
+        return self._open.enter_context(made)
+
+    def on_disk(self, **options: Any) -> og.GrainStore:
+        """A new store on disk."""
+        made = og.open(self.directory() / "memory.omsg", **options)
+        return self._open.enter_context(made)
+
+    def keys(self) -> og.crypto.KeyRing:
+        """A new key ring."""
+        path = self.directory() / "people.keys"
+        made = og.crypto.KeyRing.create(path, master=bytes(range(32)))
+        return self._open.enter_context(made)
+
+    @cached_property
+    def probe(self) -> Probe:
+        """Asks a server of this build over HTTP, as one tenant.
+
+        Raises:
+            MissingError: the server is not installed.
+        """
+        try:
+            from omsgrain.conformance.within import client
+        except ImportError as error:
+            raise MissingError(f"omsgrain[server] is not installed ({error.name})") from None
+        asked, token = client(self.directory() / "served.omsg", self._open)
+        full, out, brought, admin = (
+            token("full", ("import", "export")),
+            token("out", ("export",)),
+            token("in", ("import",)),
+            token("admin", ("admin",)),
+        )
+        return Probe(asked, Tokens(full, out, brought, admin))
+
+    @cached_property
+    def tools(self) -> dict[str, dict[str, Any]]:
+        """The tools that agents are offered, and the schemas of their arguments.
+
+        Raises:
+            MissingError: the server is not installed.
+        """
+        try:
+            from omsgrain.services.mcp.tools import listed
+        except ImportError as error:
+            raise MissingError(f"omsgrain[mcp] is not installed ({error.name})") from None
+        return {tool.name: tool.input_schema for tool in listed(readonly=False)}

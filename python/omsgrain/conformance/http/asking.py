@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a server whether it speaks the AIMEM HTTP profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from omsgrain.conformance.http import Outcome, Tokens, cases, run
+from omsgrain.errors import SchemaError, UnsupportedError
+
+__all__ = ["aimem"]
+
+
+def aimem(
+    url: str,
+    tokens: Tokens,
+    *,
+    draft_only: bool = False,
+    erase: bool = False,
+    timeout: float = 30.0,
+    ca: Path | None = None,
+) -> Iterator[Outcome]:
+    """Run every case against the server at a URL.
+
+    Args:
+        url: where ``/v1/brain`` begins.
+        tokens: of one tenant made for this.
+        draft_only: without cases that the draft leaves open.
+        erase: at the end erase the tenant's memory; takes an admin token.
+        timeout: seconds for one answer to begin, and between its parts.
+        ca: certificates to trust besides those of the system.
+
+    Raises:
+        SchemaError: no URL of HTTP.
+        UnsupportedError: httpx is not installed.
+        ConnectionError: nobody answers there.
+        OSError: the certificates cannot be read.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SchemaError("not a URL of HTTP", expected="http://... or https://...")
+    if erase and tokens.admin is None:
+        raise SchemaError("erasing takes an admin token")
+    try:
+        import httpx
+    except ImportError:
+        raise UnsupportedError("httpx is not installed", expected="omsgrain[web]") from None
+    import ssl
+
+    verify = ssl.create_default_context()
+    if ca is not None:
+        verify.load_verify_locations(ca)
+    # No redirects and no proxies: it is this server that is judged.
+    with httpx.Client(
+        base_url=url.rstrip("/"), timeout=timeout, verify=verify, trust_env=False
+    ) as client:
+        yield from run(client, tokens, cases(draft_only=draft_only, erase=erase))

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends requests to a server, and says what its answers are not."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from omsgrain.conformance.http.sample import renamed, sealed, spelled
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["BUNDLE", "EXPORT", "IMPORT", "LINES", "PROBLEM", "STREAM", "Answer", "Mismatch",
+           "Probe", "Tokens", "as_kind"]  # fmt: skip
+
+BUNDLE: Final = "application/aimem-bundle+json"
+LINES: Final = "application/x-ndjson"
+PROBLEM: Final = "application/problem+json"
+IMPORT: Final = "/v1/brain/import"
+EXPORT: Final = "/v1/brain/export"
+STREAM: Final = "/v1/brain/export/stream"
+_LARGEST = 256 << 20  # bytes of an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Bearer tokens of one tenant.
+
+    Attributes:
+        full: may import and export.
+        export_only: may not import; None: the cases that need it are left out.
+        import_only: may not export.
+        admin: may erase the tenant.
+    """
+
+    full: str = field(repr=False)
+    export_only: str | None = field(default=None, repr=False)
+    import_only: str | None = field(default=None, repr=False)
+    admin: str | None = field(default=None, repr=False)
+
+
+class Mismatch(Exception):
+    """An answer is not the one that was expected.
+
+    Attributes:
+        expected: in a few words.
+        found: what came.
+    """
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(expected, found)
+        self.expected = expected
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media(self) -> str:
+        """The media type, without parameters."""
+        return self.headers.get("content-type", "").split(";")[0].strip().lower()
+
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Raises:
+            Mismatch: it is none.
+        """
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise Mismatch("a body of JSON", f"{len(self.body)} bytes of {self.media}") from None
+
+    def problem(self) -> dict[str, Any]:
+        """The body as problem details.
+
+        Raises:
+            Mismatch: it is none. Spec: AIMEM §3.2 (RFC 7807)
+        """
+        if self.media != PROBLEM:
+            raise Mismatch(PROBLEM, self.media or "no media type")
+        value = self.json()
+        if not isinstance(value, dict) or not isinstance(value.get("type", "about:blank"), str):
+            raise Mismatch("an object with a type", as_kind(value))
+        if value.get("status", self.status) != self.status:
+            raise Mismatch(f"the status {self.status} in the body too", str(value.get("status")))
+        return value
+
+    def rule(self) -> str:
+        """The rule that problem details name: a member ``rule``, or the end of ``type``."""
+        value = self.problem()
+        named = value.get("rule")
+        if isinstance(named, str):
+            return named
+        return str(value.get("type", "")).replace(":", "/").rsplit("/", 1)[-1]
+
+
+class Probe:
+    """One run against one server: its client, its tokens, and a name that is new.
+
+    Attributes:
+        tokens: of the tenant.
+        producer: the namespace of this run, so that the server has seen none of its records.
+    """
+
+    def __init__(self, client: httpx.Client, tokens: Tokens) -> None:
+        self._client = client
+        self.tokens = tokens
+        self.producer = f"probe-{secrets.token_hex(6)}"
+        self._names = 0
+
+    def fresh(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document under names that this server has not seen."""
+        self._names += 1
+        return renamed(document, f"{self.producer}-{self._names}")
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        media: str | None = None,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request.
+
+        Args:
+            method: of HTTP.
+            path: from the base on.
+            query: parameters.
+            body: what is sent.
+            media: its type.
+            token: who asks; none: the full one. An empty one sends no header.
+            headers: further ones.
+
+        Raises:
+            httpx.HTTPError: no answer came.
+            Mismatch: one without an end.
+        """
+        own = dict(headers or {})
+        token = self.tokens.full if token is None else token
+        if token and "authorization" not in own:
+            own["authorization"] = f"Bearer {token}"
+        if media is not None:
+            own["content-type"] = media
+        parts: list[bytes] = []
+        size = 0
+        request = self._client.build_request(method, path, params=query, content=body, headers=own)
+        answer = self._client.send(request, stream=True)
+        try:
+            for part in answer.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > _LARGEST:
+                    raise Mismatch(f"at most {_LARGEST} bytes", "more")
+        finally:
+            answer.close()
+        found = {name.lower(): value for name, value in answer.headers.items()}
+        return Answer(answer.status_code, found, b"".join(parts))
+
+    def put(self, document: dict[str, Any], *, seal: bool = True, **more: Any) -> Answer:
+        """Import a bundle."""
+        body = spelled(sealed(document) if seal else document)
+        return self.send("POST", IMPORT, body=body, **{"media": BUNDLE, **more})
+
+    def taken(self, document: dict[str, Any], **expected: Any) -> dict[str, Any]:
+        """Import a bundle that is to be taken, and look at its summary.
+
+        Raises:
+            Mismatch: it was not, or the summary says something else.
+        """
+        answer = self.put(document)
+        must(answer.status == 200, "200", _said(answer))
+        summary = answer.json()
+        must(isinstance(summary, dict), "a summary", as_kind(summary))
+        for name, value in expected.items():
+            own = summary.get(name)
+            must(own == value, f"{name} = {value!r}", f"{own!r}")
+        return dict(summary)
+
+    def exported(self, **query: str) -> dict[str, Any]:
+        """Export the tenant as one bundle.
+
+        Raises:
+            Mismatch: there is none.
+        """
+        answer = self.send("GET", EXPORT, query=query)
+        must(answer.status == 200, "200", _said(answer))
+        must(answer.media == BUNDLE, BUNDLE, answer.media)
+        document = answer.json()
+        must(isinstance(document, dict), "an object", as_kind(document))
+        return dict(document)
+
+
+def must(holds: bool, expected: str, found: str) -> None:
+    """Raise if it does not hold.
+
+    Raises:
+        Mismatch: it does not.
+    """
+    if not holds:
+        raise Mismatch(expected, found or "nothing")
+
+
+def as_kind(value: Any) -> str:
+    """The kind of a JSON value, in words."""
+    names = {dict: "an object", list: "an array", str: "a text", type(None): "null"}
+    return names.get(type(value), "a value")
+
+
+def _said(answer: Answer) -> str:
+    """The status, and the rule where the answer names one."""
+    try:
+        return f"{answer.status} {answer.rule()}"
+    except Mismatch:
+        return str(answer.status)
+
+
+def expect(answer: Answer, *statuses: int) -> None:
+    """Raise if the status is another one.
+
+    Raises:
+        Mismatch: it is.
+    """
+    wanted = " or ".join(map(str, statuses))
+    must(answer.status in statuses, wanted, _said(answer))
+
+
+def fail(expected: str, found: str) -> NoReturn:
+    """Raise.
+
+    Raises:
+        Mismatch: always.
+    """
+    raise Mismatch(expected, found)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came of trying rules, for people and for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from omsgrain.conformance.rule import SPECS, Spec
+from omsgrain.conformance.runner import Verdict
+
+__all__ = ["WORDS", "counted", "markdown", "told", "tried"]
+
+WORDS: Final = {True: "passed", False: "FAILED", None: "left out"}
+_SHOWN: Final = 3  # tries that are told one by one
+_WIDTH: Final = 60  # characters of one of them
+_MARKS: Final = re.compile(r"([|<>\\`*_\[\]~])")
+
+_INTRO: Final = """\
+<!-- Made by `make docs`, from what this build does: edit python/omsgrain/conformance/rules. -->
+
+# Conformance
+
+What the formats ask for, rule by rule, and whether this build does it. Each rule is tried with
+what is good and with what is not; what must come of it is written beside it, or was made by an
+encoder that shares nothing with this one. Run it yourself:
+
+    omsgrain conformance
+    omsgrain conformance --spec aimem --level 2
+    omsgrain conformance --rule oms.header --format json --output report.json
+
+The exit code is 1 if a rule fails. A rule that is *recommended* is one that its specification
+advises, or leaves open and omsgrain settles. Rules of MIF 2.0 and MIF 1.0 have no levels. What is
+tried is told in short: up to three things, and how many more there are.
+
+Others can be tested as well: `omsgrain conformance --vectors DIR` runs test vectors, and
+`omsgrain conformance --aimem-url URL --token T` asks a server of AIMEM over HTTP alone
+([serving.md](serving.md)).
+"""
+
+
+def tried(verdict: Verdict) -> str:
+    """What was tried, in short."""
+    first = [_cut(one) for one in verdict.tried[:_SHOWN]]
+    more = len(verdict.tried) - len(first)
+    return "; ".join(first) + (f"; {more} more" if more else "")
+
+
+def _cut(text: str) -> str:
+    text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def counted(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many passed, failed and were left out."""
+    found = [verdict.passed for verdict in verdicts]
+    return {
+        "rules": len(found),
+        "passed": found.count(True),
+        "failed": found.count(False),
+        "left_out": found.count(None),
+    }
+
+
+def told(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """All of it as JSON-ready values."""
+    return {**counted(verdicts), "results": [_values(verdict) for verdict in verdicts]}
+
+
+def _values(verdict: Verdict) -> dict[str, Any]:
+    rule = verdict.rule
+    values = {
+        "id": rule.id,
+        "spec": rule.spec,
+        "level": rule.level or None,
+        "section": rule.section,
+        "required": rule.must,
+        "text": rule.text,
+        "tried": list(verdict.tried),
+        "result": WORDS[verdict.passed].lower(),
+        "expected": verdict.expected,
+        "found": verdict.found,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """All of it as a page."""
+    parts = [_INTRO, *_summary(verdicts)]
+    for (spec, level), group in groupby(verdicts, key=lambda v: (v.rule.spec, v.rule.level)):
+        parts.append("\n".join(_table(spec, level, list(group))) + "\n")
+    return "\n".join(parts)
+
+
+def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    lines = ["| specification | level | rules | required | passed | failed | left out |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for (spec, level), group in groupby(verdicts, key=lambda v: (v.rule.spec, v.rule.level)):
+        lines.append(_line(SPECS[spec], str(level or ""), list(group)))
+    yield "\n".join([*lines, _line("all", "", verdicts)]) + "\n"
+
+
+def _line(name: str, level: str, verdicts: Sequence[Verdict]) -> str:
+    counts = counted(verdicts)
+    required = sum(verdict.rule.must for verdict in verdicts)
+    numbers = (counts["rules"], required, counts["passed"], counts["failed"], counts["left_out"])
+    return f"| {name} | {level} | {' | '.join(map(str, numbers))} |"
+
+
+def _table(spec: Spec, level: int, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    yield f"## {SPECS[spec]}" + (f", level {level}" if level else "")
+    yield ""
+    yield "| rule | section | asks for | tried | result |"
+    yield "|---|---|---|---|---|"
+    for verdict in verdicts:
+        rule = verdict.rule
+        text = _safe(rule.text) + ("" if rule.must else " *(recommended)*")
+        result = WORDS[verdict.passed]
+        if verdict.passed is not True:
+            said = [f"expected {verdict.expected}"] if verdict.expected else []
+            result += ": " + _safe(", ".join([*said, f"found {verdict.found}"]))
+        yield f"| `{rule.id}` | {rule.section} | {text} | {_safe(tried(verdict))} | {result} |"
+
+
+def _safe(text: str) -> str:
+    return _MARKS.sub(r"\\\1", text)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server of this build in this process, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+import omsgrain as og
+from omsgrain.ops import tokens
+from omsgrain.ops.serving import open_stores
+from omsgrain.services.http.application import application
+from omsgrain.services.http.options import Options
+from omsgrain.services.http.work import Service
+from omsgrain.services.log import Log
+
+__all__ = ["client"]
+
+_TENANT: Final = "11111111-1111-4111-8111-111111111111"
+_BASE: Final = "http://omsgrain.test"
+
+
+class _Through(httpx.BaseTransport):
+    """Requests to an application, one after the other, in a loop of their own."""
+
+    def __init__(self, app: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url=_BASE)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        asked = self._client.request(
+            request.method, str(request.url), headers=request.headers, content=request.read()
+        )
+        found = self._loop.run_until_complete(asked)
+        return httpx.Response(found.status_code, headers=found.headers, content=found.content)
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._client.aclose())
+        self._loop.close()
+
+
+def client(
+    path: Path, until: ExitStack
+) -> tuple[httpx.Client, Callable[[str, Sequence[str]], str]]:
+    """Serve a new store.
+
+    Args:
+        path: where the store is to be.
+        until: what closes the server.
+
+    Returns:
+        Who asks it, and what makes a token of a tenant, by its name and scopes.
+    """
+    og.open(path).close()
+    service = Service(open_stores(path), Options())
+    until.callback(service.close)
+    until.callback(service.stop)
+    asked = httpx.Client(
+        transport=_Through(application(service, Log("json", io.StringIO()))), base_url=_BASE
+    )
+    until.enter_context(asked)
+    return asked, lambda name, scopes: tokens.add_token(path, name, _TENANT, tuple(scopes))

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All targets, by name. An extra that is not installed takes its targets away."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz import asking, containers, documents, grains, syncing, trust
+from fuzz.target import Target
+
+TARGETS: Final[dict[str, Target]] = {
+    name.replace(" ", "-"): target
+    for room in (grains, containers, trust, syncing, documents, asking)
+    for name, target in room.TARGETS.items()
+}

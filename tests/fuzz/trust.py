@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures, views, keys: whoever sends them is not believed before they were read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import cbor2
+
+import omsgrain as og
+from fuzz import seeds
+from fuzz.target import Run, Target
+from omsgrain import crypto
+from omsgrain.crypto import keyfile, many, publicfile
+from omsgrain.crypto.disclosure import check_disclosure, disclose, reveal
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.errors import IntegrityError, OmsError
+from omsgrain.grain import Grain
+from rings import MASTER, all_of, keys_of
+from signing import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
+
+_DATA = b"what was signed"
+_SHOWN = ("subject", "object", "confidence")
+
+
+@contextmanager
+def _envelope(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        (alone,) = many.open_many([data])
+        signed = crypto.open_signed(data)
+        assert not isinstance(alone, OmsError), "refused among many, and taken alone"
+        assert alone == signed
+        assert crypto.verify_signed(data, address=signed.grain.address) == signed.grain
+
+    yield run
+
+
+def _envelopes() -> list[bytes]:
+    return [
+        crypto.sign(GRAIN, ALICE, iat=IAT),
+        crypto.sign(GRAIN, BOB, iat=IAT),
+        by_hand(headers(), GRAIN.blob),
+        by_hand(headers(content_type=CBOR), GRAIN.blob, unprotected={"iat": 1}),
+        by_hand(headers(crit=["iat"]) | {"iat": 1}, GRAIN.blob),
+    ]
+
+
+def _signed_anew(data: bytes) -> bytes:
+    """With a signature that holds over whatever stands in it now."""
+    try:
+        protected, unprotected, payload, _ = cbor2.loads(data).value
+        return by_hand(protected, payload, unprotected=unprotected)
+    except Exception:  # of the mutation, not of what is tried
+        return data
+
+
+@contextmanager
+def _detached(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        proof = crypto.verify_detached(data, _DATA)
+        assert proof.signer in (ALICE.did, BOB.did)
+        try:
+            crypto.verify_detached(data, _DATA + b"x")
+        except OmsError:
+            return
+        raise AssertionError("a signature of other data holds")
+
+    yield run
+
+
+def _signatures() -> list[bytes]:
+    return [
+        crypto.sign_detached(_DATA, ALICE),
+        crypto.sign_detached(_DATA, BOB, iat=IAT),
+        by_hand(headers(content_type=None), None, detached=_DATA),
+    ]
+
+
+_WHOLE = Grain(og.encode({"type": "belief", "subject": "a", "relation": "is", "object": {"b": 1},
+                          "confidence": 0.5, "user_id": "u", "created_at": 1}))  # fmt: skip
+
+
+@contextmanager
+def _view(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        found = check_disclosure(data)
+        assert not found.verified
+        try:
+            check_disclosure(data, _WHOLE)
+        except OmsError:
+            pass
+        try:
+            reveal(data, {name: _WHOLE[name] for name in found.hidden if name in _WHOLE})
+        except IntegrityError:
+            pass
+
+    yield run
+
+
+def _views() -> list[bytes]:
+    told = json.loads((seeds.TESTS / "data" / "disclosure.json").read_bytes())
+    own = [disclose(_WHOLE, [name]).blob for name in ("object", "user_id")]
+    return own + [bytes.fromhex(one["view_hex"]) for one in told if "view_hex" in one]
+
+
+@contextmanager
+def _key_file(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        try:
+            named = publicfile.loads(data)
+        except OmsError:
+            named = []
+        for one in named:
+            (again,) = publicfile.loads(publicfile.dumps(one.key))
+            assert again.key == one.key
+        key = keyfile.loads(data)
+        for format in ("pem", "jwk", "cose"):
+            assert keyfile.loads(keyfile.dumps(key, format)).public_key() == key.public_key()  # type: ignore[arg-type]
+        assert key.public_key() in [one.key for one in named]
+
+    yield run
+
+
+def _key_files() -> list[bytes]:
+    found: list[bytes] = [b"did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK\n"]
+    for signer in (ALICE, BOB):
+        found += [keyfile.dumps(signer._key, form) for form in ("pem", "jwk", "cose")]  # type: ignore[arg-type]
+        found.append(publicfile.dumps(signer.public_key))
+    return found
+
+
+@cache
+def _ring(room: Path) -> bytes:
+    path = room / "first.omsk"
+    with KeyRing.create(path, master=MASTER) as ring:
+        ring.ensure(["ada", "grace", "edith"])
+        ring.erase(["grace"])
+    data = path.read_bytes()
+    path.unlink()
+    return data
+
+
+@contextmanager
+def _key_ring(room: Path) -> Iterator[Run]:
+    """A file with random keys: so an input is what is done to it, not the file itself."""
+    whole, path = _ring(room), room / "keys.omsk"
+    with _opened(path, whole) as ring:
+        good = keys_of(ring, "ada", "edith")
+
+    def run(data: bytes) -> None:
+        edits = [data[at : at + 7] for at in range(0, len(data), 7)]
+        changed = bytearray(whole)
+        for edit in edits:
+            at = int.from_bytes(edit[:4], "big") % len(changed)
+            if edit[4:5] == b"c":
+                del changed[at:]
+                changed += bytes(not changed)
+            else:
+                changed[at : at + len(edit[5:])] = edit[5:]
+        with _opened(path, bytes(changed)) as ring:
+            for user, keys in good.items():
+                found = all_of(ring.of_user(user))
+                assert found is None or found == keys, "other keys"
+            list(ring.users())
+            ring.stats()
+
+    yield run
+
+
+@contextmanager
+def _opened(path: Path, data: bytes) -> Iterator[KeyRing]:
+    path.write_bytes(data)
+    path.chmod(0o600)
+    try:
+        with KeyRing.open(path, master=MASTER) as ring:
+            yield ring
+    finally:
+        for left in path.parent.glob(path.name + "*"):
+            left.unlink()
+
+
+def _edits() -> list[bytes]:
+    places = (*range(0, 64, 8), 4096, 4100, 8192, 12288, 16384, 20480, 20500, 20600, 24576)
+    found = [at.to_bytes(4, "big") + b"w" + bytes([at % 251, 255]) for at in places]
+    return [*found, (20500).to_bytes(4, "big") + b"c\x00\x00", b"".join(found[:3])]
+
+
+TARGETS = {
+    "envelope": Target(_envelope, _envelopes, "cbor", _signed_anew),
+    "detached": Target(_detached, _signatures, "cbor"),
+    "view": Target(_view, _views),
+    "key file": Target(_key_file, _key_files, "json"),
+    "key ring": Target(_key_ring, _edits),
+}
