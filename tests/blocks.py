@@ -44,6 +44,7 @@ NOT_RUN: Final = {
     ): "test_examples.py runs it, with a stand-in for Dask",
     ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_bridge_services.py",
     ("bridge.md", "nats stream add"): "a broker: test_bridge_services.py",
+    ("dependencies.md", "pip install --require"): "a network: `make sbom` does the same",
     ("operations.md", "omsgrain bench"): "it takes its time: test_bench.py",
     ("scale.md", "createdb fleet"): "a database: test_postgres_open.py",
     ("scale.md", ">>> import omsgrain"): "a database: test_postgres_open.py",
