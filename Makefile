@@ -7,7 +7,7 @@ BUILT := $(VENV)/.built
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz sanitize vectors docs build clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz sanitize vectors docs site build clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -70,6 +70,10 @@ vectors: build ## make the test vectors anew with the oracle, then check them wi
 docs: build ## the generated pages
 	$(BIN)/python docs/make_fields.py
 	$(BIN)/python docs/make_schemas.py
+
+site: build ## the pages as a site, in site/; any warning is an error
+	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[docs]'
+	$(BIN)/mkdocs build --strict -q
 
 build: $(BUILT)
 
