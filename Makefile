@@ -19,7 +19,7 @@ PIP := pip install -q --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs build wheel dist trial sbom audit lock release-notes clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel dist trial sbom audit lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -87,6 +87,10 @@ vectors: build ## make the test vectors anew with the oracle, then check them wi
 docs: build ## the generated pages
 	$(BIN)/python docs/make_fields.py
 	$(BIN)/python docs/make_schemas.py
+
+site: build ## the pages as a site, in site/; any warning is an error
+	$(BIN)/$(PIP) --no-build-isolation -e '.[docs]'
+	$(BIN)/mkdocs build --strict -q
 
 build: $(BUILT)
 

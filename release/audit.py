@@ -73,19 +73,19 @@ def crates(run: Run) -> Iterator[Look]:
         for name in names:
             yield Look(name, "NOT LOOKED AT", "cargo install --locked cargo-deny")
         return
-    yield _denied(run, names[0], ["bans", "licenses", "sources"])
+    yield _denied(run, names[0], "bans", "licenses", "sources")
     fetched = run(["cargo", "deny", "fetch", "db"])
     if fetched.code != 0:
         yield Look(names[1], "NOT LOOKED AT", _last(fetched))
         return
-    yield _denied(run, names[1], ["advisories"], "--disable-fetch")
+    yield _denied(run, names[1], "advisories")
 
 
-def _denied(run: Run, name: str, checks: list[str], *options: str) -> Look:
+def _denied(run: Run, name: str, *checks: str) -> Look:
     for manifest in WORKSPACES:
         ran = run([
             "cargo", "deny", "--locked", "--manifest-path", str(manifest),
-            "check", "--config", str(ROOT / "deny.toml"), *options, *checks,
+            "--config", str(ROOT / "deny.toml"), "check", *checks,
         ])  # fmt: skip
         if ran.code != 0:
             return Look(name, "FOUND", f"{manifest.relative_to(ROOT)}\n{ran.err}")

@@ -44,6 +44,7 @@ NOT_RUN: Final = {
     ): "test_examples.py runs it, with a stand-in for Dask",
     ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_bridge_services.py",
     ("bridge.md", "nats stream add"): "a broker: test_bridge_services.py",
+    ("dependencies.md", "pip install --require"): "a network: `make sbom` does the same",
     ("operations.md", "omsgrain bench"): "it takes its time: test_bench.py",
     ("scale.md", "createdb fleet"): "a database: test_postgres_open.py",
     ("scale.md", ">>> import omsgrain"): "a database: test_postgres_open.py",
@@ -51,6 +52,9 @@ NOT_RUN: Final = {
     ("small.md", "rustup target add"): "a compiler for another processor; nobody has run it yet",
     ("sync.md", "omsgrain token add"): "a host of another name, with TLS: test_sync_http.py",
 }
+#: Where the pages' servers listen, and lines that have nothing of the shell but a redirection.
+SERVED: Final = "http://127.0.0.1:8080"
+PLAIN: Final = re.compile(rf"{COMMAND} [^$&|;`]+")
 RUN, DATA, DRAWN = ("python", "console", "sh"), ("json", "toml"), ("text",)
 
 
@@ -99,16 +103,14 @@ class Reader:
             case "run", "console":
                 console(block)
             case "run", _:
-                if (lines := plain(block)) is None:
-                    self._shell = self._shell or Shell(self._place)
-                    self._shell.run(block.text)
-                for line in lines or ():
-                    code, said = typed(line)
-                    assert code == 0, (line, said)
+                for line in block.text.replace("\\\n", " ").splitlines():
+                    self._sh(line)
             case "read", _:
                 read(block)
             case "parsed", "json":
-                json.loads(block.text)
+                for server in json.loads(block.text).get("mcpServers", {}).values():
+                    assert server["command"] == COMMAND
+                    known(server["args"])
             case "parsed", _:
                 _toml(block.text)
             case "drawn", _:
@@ -120,6 +122,16 @@ class Reader:
         """End what was started."""
         if self._shell is not None:
             self._shell.close()
+
+    def _sh(self, line: str) -> None:
+        """A line of the shell; one that only calls us needs no process of its own."""
+        if PLAIN.fullmatch(line):
+            served = SERVED if self._shell is None else self._shell.served
+            code, said = typed(line.replace(SERVED, served))
+            assert code == 0, (line, said)
+        else:
+            self._shell = self._shell or Shell(self._place)
+            self._shell.run(line)
 
     def _python(self, block: Fence) -> None:
         page, names = self._page, self._names
@@ -135,13 +147,6 @@ class Reader:
         result = runner.run(test, out=said.append, clear_globs=False)
         names.update(test.globs)
         assert not result.failed, "".join(said)
-
-
-def plain(block: Fence) -> list[str] | None:
-    """The lines of a block that has nothing but `omsgrain` in it, which need no process each."""
-    lines = block.text.replace("\\\n", " ").splitlines()
-    ours = re.compile(rf"{COMMAND} (?!.*http:)[^$&|;`]+")
-    return lines if all(map(ours.fullmatch, lines)) else None
 
 
 def console(block: Fence) -> None:
@@ -197,7 +202,11 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 class Shell:
-    """One `sh`, in which `omsgrain`, `python` and `curl` are those of this run."""
+    """One `sh`, in which `omsgrain`, `python` and `curl` are those of this run.
+
+    Attributes:
+        served: where the server listens that was started last.
+    """
 
     END = "-- the block has ended"
 
@@ -212,7 +221,8 @@ class Shell:
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {what} "$@"\n')
             program.chmod(0o755)
-        self._served = 0
+        self.served = SERVED
+        self._servers = 0
         self._sh = subprocess.Popen(
             ["sh"],
             stdin=subprocess.PIPE,
@@ -221,35 +231,30 @@ class Shell:
             text=True,
             cwd=place,
         )
-        self.run(
-            f"set -e; PATH={shlex.quote(str(programs))}:$PATH; trap 'kill $(jobs -p) 2>/dev/null' EXIT"
-        )
+        self.run(f"set -e; PATH={shlex.quote(str(programs))}:$PATH")
+        self.run("trap 'kill $(jobs -p) 2>/dev/null' EXIT")
 
-    def run(self, text: str) -> str:
-        """Run a block; what it says.
+    def run(self, line: str) -> str:
+        """Run a line; what it says.
 
         A server goes on in the background. The shell waits for it to listen, on a port that is
         free, and what is asked of its address is asked there.
         """
         assert self._sh.stdin is not None and self._sh.stdout is not None
-        text = text.replace("http://127.0.0.1:8080", "$SERVED")
-        text = re.sub(r"^(omsgrain serve .+) &$", self._serve, text, flags=re.MULTILINE)
-        self._sh.stdin.write(f"{text}\necho; echo '{self.END}'\n")
+        if serves := re.fullmatch(r"(omsgrain serve .+) &", line):
+            self._servers += 1
+            pipe = f".served.{self._servers}"
+            line = f"mkfifo {pipe}; {serves[1]} --port 0 > {pipe} 2>.log & head -n 1 < {pipe}"
+        self._sh.stdin.write(f"{line.replace(SERVED, self.served)}\necho; echo '{self.END}'\n")
         self._sh.stdin.flush()
         said: list[str] = []
         for line in self._sh.stdout:
             if line == self.END + "\n":
+                if serves:
+                    self.served = "".join(said).split()[-1]
                 return "".join(said)
             said.append(line)
         raise AssertionError("".join(said))
-
-    def _serve(self, found: re.Match[str]) -> str:
-        self._served += 1
-        pipe = f".served.{self._served}"
-        return (
-            f"mkfifo {pipe}; {found[1]} --port 0 > {pipe} 2>.log & "
-            f"read -r SERVED < {pipe}; SERVED=${{SERVED##* }}"
-        )
 
     def close(self) -> None:
         """End it, and what it started."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
 from omsgrain import _core
+from omsgrain.container.frame import measure
 from omsgrain.container.layout import MAX_GRAIN
 from omsgrain.container.stream import END, read_stream
 from omsgrain.errors import CorruptError, TooLargeError
@@ -23,9 +24,8 @@ _LENGTH = 4
 #: Bytes of grains in a frame: enough to pack well, and little to lose when a line breaks.
 _FRAME = 128 << 10
 _BEFORE = 1 << 20
-#: How much is looked at to find the end of a frame: most take less than the first; none that may
-#: be unpacked takes more than the last.
-_WINDOWS = (_FRAME + (_FRAME >> 4), 1 << 20, 9 << 20)
+#: Most frames take less.
+_LIKELY = _FRAME + (_FRAME >> 4)
 
 
 def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]:
@@ -113,15 +113,12 @@ class Unpacked:
 
     def _measured(self) -> tuple[int, int]:
         """The length of the next frame, and of what it unpacks to."""
-        for window in _WINDOWS:
-            piece = self._data[self._at : self._at + window]
-            try:
-                found = _core.measure_frame(_ZSTD, piece)
-            except CorruptError:
-                if len(piece) < window:
-                    raise CorruptError("a frame that is cut or broken", offset=self._at) from None
-                continue
-            if found is None:
-                raise CorruptError("no zstd frame begins here", offset=self._at)
-            return found
-        raise TooLargeError("a frame that does not end", offset=self._at)
+        try:
+            found = measure(_ZSTD, self._data, self._at, len(self._data), likely=_LIKELY)
+        except TooLargeError as error:
+            raise TooLargeError(error.message, offset=self._at) from None
+        except CorruptError:
+            raise CorruptError("a frame that is cut or broken", offset=self._at) from None
+        if found is None:
+            raise CorruptError("no zstd frame begins here", offset=self._at)
+        return found

@@ -10,14 +10,14 @@ from mmap import mmap
 from threading import Lock
 
 from omsgrain import _core
+from omsgrain.container.frame import measure
 from omsgrain.container.layout import BATCH, MAX_BYTES, MAX_GRAIN
 from omsgrain.container.manifest import MAP_HEADS
 from omsgrain.container.problem import Broken, problem
 from omsgrain.errors import CorruptError, OmsError, TooLargeError
 
-#: How much of the file is looked at to find the end of a frame: most take less than the first;
-#: none that unpacks to 8 MiB takes more than the second.
-_WINDOWS = (BATCH + (BATCH >> 4), 9 << 20)
+#: Most frames take less: what cannot be packed grows by less than this.
+_LIKELY = BATCH + (BATCH >> 4)
 #: How many unpacked frames are kept: several threads may read, each in a frame of its own.
 _KEPT = 4
 #: Offsets are u32, and the last grain begins at one.
@@ -90,7 +90,7 @@ class Frames:
     def _measure_next(self) -> None:
         number, place = len(self._starts) - 1, self._places[-1]
         try:
-            found = self._measure(place)
+            found = measure(self._codec, self._file, place, self._end, likely=_LIKELY)
             if found is None:
                 self._check_rest(place)
                 self._complete = True
@@ -104,16 +104,6 @@ class Frames:
             raise Broken(problem("frame", number, error, start=place)) from None
         self._places.append(place + length)
         self._starts.append(self._starts[-1] + size)
-
-    def _measure(self, place: int) -> tuple[int, int] | None:
-        for window in _WINDOWS:
-            piece = self._file[place : min(place + window, self._end)]
-            try:
-                return _core.measure_frame(self._codec, piece)
-            except CorruptError:
-                if len(piece) < window:
-                    raise
-        raise TooLargeError("a frame that does not end")
 
     def _check_rest(self, place: int) -> None:
         """What is no frame can be the manifest, if there is one, or the end."""
