@@ -206,7 +206,7 @@ class Outline:
     def __new__(
         cls,
         shapes: Sequence[tuple[str, Sequence[_Field]]],
-        others: Sequence[tuple[str, Sequence[_Field]]] = (),
+        others: Sequence[tuple[str, Sequence[_Field]]] = ...,
     ) -> Outline: ...
     def fits(self, shape: str, value: Any) -> bool: ...
 
