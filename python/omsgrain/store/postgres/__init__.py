@@ -15,11 +15,13 @@ what the ones before it did, and nobody ever sees number n + 1 without n. The pr
 one store wait for one another's commits. Threads of one process that wait share a commit;
 different stores do not wait at all.
 
-Snapshots are REPEATABLE READ transactions. Index rows are written in the grain's own transaction:
+Snapshots are REPEATABLE READ transactions, which begin in the round trip of their first question;
+nobody waits for their end. What will be asked next is said beforehand (``expect_places``,
+``expecting``), and comes along. Index rows are written in the grain's own transaction:
 there is nothing beyond a watermark.
 
-Tenants. Row-level security, forced on owners too, shows a connection the rows of the store that
-its transaction names, and only if the store's row names the connection's role (``tenants.py``).
+Tenants. Row-level security, forced on owners too, shows a connection the rows of the store that it
+was made for, and only if the store's row names the connection's role (``tenants.py``).
 
 A server or a connection that goes away: reads that have begun fail, everything else is tried again
 until ``patience`` is over; where a commit's answer was lost, it is found out what became of it.
@@ -31,10 +33,11 @@ failures     errors of the database as StoreError; what may be tried again
 schema       every table as SQL
 migrating    versions of the schema, and how a database gets the newest
 tenants      stores by name, and the roles that may see them
+wire         a connection: many statements in one round trip
 pool         connections;  database: how transactions begin and end
 statements   everything that the database is asked, as SQL
 reading      a snapshot;  ahead: what is read of many grains at once
-writing      a write transaction: what waits;  indexing: what is sent, and index rows
+writing      a write transaction: what waits;  held: what it need not ask twice;  indexing: what is sent, and index rows
 arrays       columns as the server takes them
 adding       grains and index rows on their way in, by COPY or INSERT
 counting     how many grains have a term, for terms that many have

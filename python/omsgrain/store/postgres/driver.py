@@ -12,6 +12,13 @@ except ImportError:
         "a store in PostgreSQL needs more packages", expected="omsgrain[postgres]"
     ) from None
 
+if not psycopg.Pipeline.is_supported():
+    raise UnsupportedError(
+        "a store in PostgreSQL needs a newer client library",
+        expected="libpq 14 or newer",
+        found=f"libpq {psycopg.pq.version() // 10_000}",
+    )
+
 __all__ = ["check_driver"]
 
 
