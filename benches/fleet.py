@@ -169,7 +169,7 @@ class Robot:
             self.failed += getattr(store._below, "failed", 0)
 
     def _set_up(self, store: og.GrainStore, hub: og.GrainStore, loss: float) -> None:
-        """Sync once before it erases anything, so that its tombstones have the key of the fleet."""
+        """Sync before it erases anything, so that its tombstones have the key of the fleet."""
         while True:
             with suppress(Lost):
                 self.sync(store, hub, loss)
