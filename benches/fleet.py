@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -30,8 +31,8 @@ from omsgrain.sync.wire import pack
 T = TypeVar("T")
 SHARED = "fleet"
 TIME = 1_700_000_000_000
-_STRANGERS = 20
-"""One robot in so many meets the hub only after it has worked for a while, and erased by then."""
+_STRANGERS = 50
+"""One robot in so many meets the hub only after it has worked for a while, and may have erased."""
 _CALLS = ("greet", "share", "changes", "ranges", "listing", "lacking", "give", "take")
 
 
@@ -160,12 +161,19 @@ class Robot:
         with self.open(self.failing) as store:
             try:
                 if self.network is None and self.number % _STRANGERS:
-                    self.sync(store, hub, loss)  # as it is set up: it takes over the hub's key
+                    self._set_up(store, hub, loss)
                 self._write(store, new)
                 self.sync(store, hub, loss)
             except Lost:
                 pass
             self.failed += getattr(store._below, "failed", 0)
+
+    def _set_up(self, store: og.GrainStore, hub: og.GrainStore, loss: float) -> None:
+        """Sync before it erases anything, so that its tombstones have the key of the fleet."""
+        while True:
+            with suppress(Lost):
+                self.sync(store, hub, loss)
+                return
 
     def _write(self, store: og.GrainStore, new: int) -> None:
         random = self.random
