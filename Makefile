@@ -87,6 +87,7 @@ vectors: build ## make the test vectors anew with the oracle, then check them wi
 docs: build ## the generated pages
 	$(BIN)/python docs/make_fields.py
 	$(BIN)/python docs/make_schemas.py
+	$(BIN)/omsgrain conformance --format markdown --output docs/conformance.md
 
 site: build ## the pages as a site, in site/; any warning is an error
 	$(BIN)/$(PIP) --no-build-isolation -e '.[docs]'

@@ -14,9 +14,9 @@ import pytest
 
 from http_sites import Site, site
 from omsgrain.conformance.http import Outcome, Tokens, cases, run
+from omsgrain.conformance.http.asking import aimem
 from omsgrain.conformance.http.flows import FLOWS
 from omsgrain.errors import SchemaError
-from omsgrain.conformance.http.asking import aimem
 from shell import Shell
 
 Answers = Callable[[httpx.Request], httpx.Response]

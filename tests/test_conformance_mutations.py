@@ -10,11 +10,12 @@ import pytest
 
 import mutants_formats
 import mutants_oms
+import mutants_store
 from mutants import Mutant
 from omsgrain.conformance.rules import RULES
 from omsgrain.conformance.runner import choose, run
 
-MUTANTS = (*mutants_oms.MUTANTS, *mutants_formats.MUTANTS)
+MUTANTS = (*mutants_oms.MUTANTS, *mutants_store.MUTANTS, *mutants_formats.MUTANTS)
 
 
 def place(name: str) -> tuple[Any, str]:

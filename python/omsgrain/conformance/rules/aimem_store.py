@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AIMEM: a store as producer (level 1), consumer (2), both (3); and its HTTP profile."""
+"""AIMEM: a store as consumer (level 2), and as both (3)."""
 
 from __future__ import annotations
 
@@ -7,159 +7,27 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-import omsgrain as og
 from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.edits import edited
-from omsgrain.conformance.http.sample import TENANT, chunk, sealed, spelled
+from omsgrain.conformance.http.sample import TENANT, spelled
 from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.rule import Table, Tried
+from omsgrain.conformance.rules.aimem_export import exported, filled, one_chunk, read
 from omsgrain.conformance.rules.oms_store import DAY
 from omsgrain.formats.aimem import bundle
 from omsgrain.gateways import aimem as gateway
 
 __all__ = ["RULES"]
 
-_producer: Final = Table("aimem", 1)
 _rule: Final = Table("aimem", 2)
 _both: Final = Table("aimem", 3)
 
 
-def _read(document: dict[str, Any]) -> bundle.Bundle:
-    return bundle.read(spelled(sealed(document)))
-
-
-def _filled(bench: Bench) -> og.GrainStore:
-    store = bench.store()
-    gateway.import_bundle(store, _read(sample()))
-    return store
-
-
-def _exported(store: og.GrainStore, **options: Any) -> dict[str, Any]:
-    (found,) = gateway.export_bundle(store, TENANT, only_producer="probe", now=NOW, **options)
-    whole: dict[str, Any] = json.loads(bundle.write(found))
-    return whole
-
-
-def _one(**more: Any) -> dict[str, Any]:
-    nothing: dict[str, Any] = {n: [] for n in ("edges", "entities", "chunk_entities")}
-    return sample() | nothing | {"chunks": [chunk("c1", "The lamp is on.", **more)]}
-
-
-# a producer
-
-
-@_producer("export.records", "4", "What was imported is exported as it was")
-def _records(bench: Bench) -> Iterator[Tried]:
-    given, found = sample(), _exported(_filled(bench), include_embeddings=True)
-    for name in ("edges", "entities", "chunk_entities"):
-        yield Tried(name, given[name], found[name])
-    for expected, one in zip(given["chunks"], found["chunks"], strict=False):
-        yield Tried(f"chunk {expected['id'][-2:]}", expected, one)
-
-
-@_producer("export.envelope", "2.1", "An export has every member that an envelope must have")
-def _envelope(bench: Bench) -> Iterator[Tried]:
-    found = _exported(_filled(bench))
-    for name, value in (
-        ("format", "aimem-bundle"),
-        ("version", "1"),
-        ("producer", "probe"),
-        ("tenant_id", TENANT),
-        ("exported_at", "2026-01-15T10:00:00Z"),
-        ("scope", "FULL"),
-    ):
-        yield Tried(name, value, found.get(name))
-
-
-@_producer("export.checksum", "2.8", "An export has the checksum that anybody makes of it")
-def _checksum(bench: Bench) -> Iterator[Tried]:
-    from hashlib import sha256
-
-    # No number of the sample but 0.42 and 2, no key beyond ASCII: json spells it as RFC 8785 does.
-    found = _exported(_filled(bench), include_embeddings=True)
-    rest = {name: value for name, value in found.items() if name != "checksum"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    yield Tried(
-        "the sample exported", "sha256:" + sha256(text.encode()).hexdigest(), found["checksum"]
-    )
-
-
-@_producer("export.native", "4", "Grains that never were AIMEM leave as chunks that are taken")
-def _native(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    store.put(
-        {
-            "type": "belief",
-            "subject": "lamp",
-            "relation": "is",
-            "object": "on",
-            "confidence": 0.5,
-            "created_at": NOW,
-            "user_id": TENANT,
-        }
-    )
-    (found,) = gateway.export_bundle(store, TENANT, now=NOW)
-    text = bundle.write(found)
-    yield Tried("problems of the export", [], [p.rule for p in bundle.validate(text).problems])
-    yield Tried("its chunks", 1, len(json.loads(text)["chunks"]))
-
-
-@_producer(
-    "export.dna-only", "2.1", "DNA_ONLY has the five types of the DNA class, and pinned chunks"
-)
-def _dna(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    names = "fact preference decision identity pitfall procedure episodic goal".split()
-    chunks = [chunk(name, f"A {name}.", memory_type=name) for name in names]
-    chunks.append(chunk("pinned", "A pinned fact.", is_pinned=True))
-    gateway.import_bundle(store, _read(_one() | {"chunks": chunks}))
-    found = _exported(store, scope="DNA_ONLY")
-    yield Tried(
-        "of eight types and a pinned fact",
-        ["decision", "identity", "pinned", "pitfall", "preference", "procedure"],
-        sorted(one["id"].rpartition(":")[2] for one in found["chunks"]),
-    )
-
-
-@_producer("export.since", "2.1", "SINCE has what was created then or later, and says since when")
-def _since(bench: Bench) -> Iterator[Tried]:
-    store = bench.store()
-    times = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")
-    chunks = [chunk(str(n), f"Note {n}.", created_at=at) for n, at in enumerate(times)]
-    gateway.import_bundle(store, _read(_one() | {"chunks": chunks}))
-    found = _exported(store, scope="SINCE", since=times[1])
-    yield Tried(
-        "three months from the second on",
-        ["1", "2"],
-        [one["id"].rpartition(":")[2] for one in found["chunks"]],
-    )
-    yield Tried("since", times[1], found.get("since"))
-
-
-@_producer(
-    "export.embeddings", "5.5", "Embeddings do not leave unless they are asked for", must=False
-)
-def _embeddings(bench: Bench) -> Iterator[Tried]:
-    store = _filled(bench)
-    kept = [one.get("embedding") for one in _exported(store)["chunks"]]
-    yield Tried("by default", [None] * 3, kept)
-    asked = _exported(store, include_embeddings=True)
-    yield Tried("asked for", "AACAPwAAAEA=", asked["chunks"][1].get("embedding"))
-    yield Tried(
-        "their model and length",
-        ("probe-2", 2),
-        (asked.get("embedding_model"), asked.get("embedding_dim")),
-    )
-
-
-# a consumer
-
-
 @_rule("import.again", "2.9", "Importing again is a no-op")
 def _again(bench: Bench) -> Iterator[Tried]:
-    store = _filled(bench)
+    store = filled(bench)
     before = store.stats().last_seq
-    summary = gateway.import_bundle(store, _read(sample())).to_dict()
+    summary = gateway.import_bundle(store, read(sample())).to_dict()
     yield Tried(
         "inserted, skipped",
         (0, 3),
@@ -180,13 +48,15 @@ def _conflict(
 ) -> None:
     def check(bench: Bench) -> Iterator[Tried]:
         store = bench.store()
-        gateway.import_bundle(store, _read(_one(**first)))
-        other = edited(_one(**first), {f"/chunks/0/{name}": value for name, value in then.items()})
+        gateway.import_bundle(store, read(one_chunk(**first)))
+        other = edited(
+            one_chunk(**first), {f"/chunks/0/{name}": value for name, value in then.items()}
+        )
         other["chunks"][0].pop("content_hash")
-        summary = gateway.import_bundle(store, _read(other), **options).to_dict()
+        summary = gateway.import_bundle(store, read(other), **options).to_dict()
         reasons = [one["reason"] for one in summary["conflicts"]]
         yield Tried("told", [] if expected[0] is None else [expected[0]], reasons)
-        yield Tried("kept", expected[1], _exported(store)["chunks"][0]["content"])
+        yield Tried("kept", expected[1], exported(store)["chunks"][0]["content"])
 
     _rule.add(id, section, text, check, must=must)
 
@@ -257,30 +127,30 @@ _conflict(
 @_rule("dna.decay", "5.1", "Chunks of the DNA class do not decay by themselves")
 def _decay(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
-    gateway.import_bundle(store, _read(_one(memory_type="identity")))
+    gateway.import_bundle(store, read(one_chunk(memory_type="identity")))
     bench.clock += 40_000 * DAY
     store.run_due_erasures()
-    yield Tried("after a hundred years", 1, len(_exported(store)["chunks"]))
+    yield Tried("after a hundred years", 1, len(exported(store)["chunks"]))
 
 
 @_rule("models.dropped", "2.7", "Embeddings of a model that is not kept are dropped, and told")
 def _models(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
-    summary = gateway.import_bundle(store, _read(sample()), models=["other"])
+    summary = gateway.import_bundle(store, read(sample()), models=["other"])
     yield Tried("told", ["unsupported_model"], [one.rule for one in summary.warnings])
-    found = _exported(store, include_embeddings=True)
+    found = exported(store, include_embeddings=True)
     yield Tried("kept, or made anew", [None] * 3, [c.get("embedding") for c in found["chunks"]])
 
 
 @_rule("erase.tenant", "5.2", "Erasing a tenant leaves nothing of it to be exported, or to return")
 def _erased(bench: Bench) -> Iterator[Tried]:
-    store = _filled(bench)
+    store = filled(bench)
     other = "22222222-2222-4222-8222-222222222222"
-    gateway.import_bundle(store, _read(sample()), tenant=other)
+    gateway.import_bundle(store, read(sample()), tenant=other)
     gateway.erase_tenant(store, TENANT, reason_code="gdpr17")
     found = gateway.export_bundle(store, TENANT, now=NOW)
     yield Tried("exported", [0], [len(one.records.get("chunk", [])) for one in found])
-    summary = gateway.import_bundle(store, _read(sample())).to_dict()
+    summary = gateway.import_bundle(store, read(sample())).to_dict()
     yield Tried(
         "imported again",
         (0, {"erased"}),
@@ -294,7 +164,7 @@ def _erased(bench: Bench) -> Iterator[Tried]:
     "erase.audit", "5.2", "The erasure is in the audit trail, without what was erased", must=False
 )
 def _audited(bench: Bench) -> Iterator[Tried]:
-    store = _filled(bench)
+    store = filled(bench)
     gateway.erase_tenant(store, TENANT, reason_code="gdpr17")
     told = [e for e in store.audit.entries() if e.operation == "erase"]
     yield Tried("entries", ["gdpr17"], [e.reason_code for e in told][:1])
@@ -306,15 +176,15 @@ def _audited(bench: Bench) -> Iterator[Tried]:
 
 @_both("round", "4", "An export imported into the same store is a no-op")
 def _round(bench: Bench) -> Iterator[Tried]:
-    store = _filled(bench)
-    whole = _exported(store, include_embeddings=True)
+    store = filled(bench)
+    whole = exported(store, include_embeddings=True)
     before = store.stats().last_seq
     summary = gateway.import_bundle(store, bundle.read(spelled(whole))).to_dict()
     yield Tried(
         "inserted, in conflict", (0, 0), (summary["chunks_inserted"], summary["conflicts_total"])
     )
     yield Tried("what the store did", before, store.stats().last_seq)
-    again = _exported(store, include_embeddings=True)
+    again = exported(store, include_embeddings=True)
     yield Tried("exported again", whole["checksum"], again["checksum"])
 
 
@@ -333,4 +203,4 @@ def _documents(_: Bench) -> Iterator[Tried]:
         yield Tried(one["description"], json.loads(one["bundle"]), json.loads(again.data))
 
 
-RULES: Final = [*_producer.rules, *_rule.rules, *_both.rules]
+RULES: Final = [*_rule.rules, *_both.rules]
