@@ -8,14 +8,13 @@ from itertools import repeat
 
 from omsgrain import _core
 from omsgrain.grain import bare
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Problem, Which
 from omsgrain.store.reading import LmdbReader
 from omsgrain.store.recent import RUN, Recent
 from omsgrain.store.tables import ADDRESSES, BLOBS, EVENTS, MARK, PAST_TERMS, SEQUENCE, TERMS
 
 __all__ = ["BlobCheck"]
-
-_ENCRYPTED = 2  # bit of the second header byte
 
 
 class BlobCheck:
@@ -50,7 +49,7 @@ class BlobCheck:
         bad = [seq for seq, _, digest in page if digest is None]
         yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
         # Of a sealed one only its address can be told; signatures are looked at elsewhere.
-        plain = [(seq, bare(blob)) for seq, blob, _ in good if not blob[1] & _ENCRYPTED]
+        plain = [(seq, bare(blob)) for seq, blob, _ in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:
             yield Problem("blob", plain[index][0], str(error))
         row_at, number_of = self.reader.getter(BLOBS), self.reader.getter(ADDRESSES)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.grain import bare
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.audit import verify
 from omsgrain.store.base import CheckReport, Problem
 from omsgrain.store.check_sealed import sealed_problems
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _MOST = 1_000  # problems that are told one by one
-_ENCRYPTED = 2  # bit of the second header byte
 _WINDOW = 4_096  # numbers whose grains are looked up at once
 _WINDOWS = 64
 
@@ -125,7 +125,7 @@ class _BlobCheck:
 
     def _blobs(self, good: list[Added]) -> Iterator[Problem]:
         # Of a sealed one only its address can be told; signatures are looked at elsewhere.
-        plain = [(seq, bare(blob)) for seq, _, blob in good if not blob[1] & _ENCRYPTED]
+        plain = [(seq, bare(blob)) for seq, _, blob in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:
             yield Problem("blob", plain[index][0], str(error))
         found = self.reader.find([digest for _, digest, _ in good])
