@@ -84,6 +84,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for file, page in PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / file)))
     files.append(File.generated(config, "reference/commands.md", content=make_commands.content()))
+    if (own := files.get_file_from_path("search.md")) is not None:
+        own.dest_uri = own.url = "searching.html"  # search.html is the theme's, for what was found
     for page, told in REFERENCE.items():
         files.append(File.generated(config, page, content=reference(*told)))
     shown = {room for _, rooms in REFERENCE.values() for room in rooms}

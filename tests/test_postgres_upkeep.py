@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from child import run
 from facts import WHICH, facts, put, remove, retract, split
 from omsgrain._core import term
 from omsgrain.errors import StoreError
+from omsgrain.store import checking
+from omsgrain.store.base import Problem
+from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.postgres import PostgresStore, migrating
 from omsgrain.store.tables import BLIND, HELD, META, NOTES
@@ -274,6 +277,24 @@ def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, w
         with store.read() as reader:
             assert {which: [*reader.keys(b"", which)] for which in WHICH} == before
             assert split(reader) == places
+
+
+def test_a_check_that_is_cut_short_finds_no_damage(
+    store: PostgresStore, postgres: Postgres
+) -> None:
+    """What a server refuses says nothing about the store."""
+    put(store, *facts(3))
+    with pytest.MonkeyPatch.context() as patched:
+
+        def ended(reader: Any) -> Iterator[Problem]:
+            (((process,),),) = reader.ask(("SELECT pg_backend_pid()", ()))
+            postgres.run(f"SELECT pg_terminate_backend({process})")
+            yield from state_problems(reader)
+
+        patched.setattr(checking, "state_problems", ended)
+        with pytest.raises(StoreError):
+            store.check()
+    assert store.check().ok
 
 
 def test_a_grain_damaged_in_its_table_is_removed_whole(

@@ -11,9 +11,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
+from omsgrain.engine.rights import removal
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.sync import LocalPeer, records, sync
+from omsgrain.sync import LocalPeer, erasing, sync
 from signed_stores import signed
 from signing import ALICE, BOB
 from sync_stores import Cut, Watched, addresses, belief, heads, memory, together, told
@@ -240,6 +241,36 @@ def test_a_restored_store_is_compared(direction: Any, tmp_path: Path) -> None:
         assert addresses(robot) == addresses(hub) >= set(new)
 
 
+def test_what_is_erased_is_found_among_other_namespaces(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "_LUMP", 500)  # bytes: some grains
+    robot, hub = pair
+    grains = [belief(f"{n}", n, namespace=f"robots:{n // 20}") for n in range(60)]
+    names = [one for one in robot.put_many(grains).addresses if one is not None]
+    together(robot, hub)
+    gone = {names[25], names[39]}
+    robot.delete_many(sorted(gone), erased="gdpr17")
+    assert together(robot, hub).sent.erased == 2
+    assert addresses(hub) == addresses(robot) == {*names} - gone
+
+
+def test_an_erasure_that_is_cut_off_leaves_no_address(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot, hub = pair
+    gone = robot.put(belief("gone"))
+    together(robot, hub)
+    hub.contest(gone)
+    robot.delete_many([gone], erased="gdpr17")
+    with monkeypatch.context() as cut, pytest.raises(Cut):
+        cut.setattr(removal, "mark_erased", Cut.of)
+        together(robot, hub)
+    assert addresses(hub) == set() and gone in {change.address for change in hub.changes()}
+    together(robot, hub)
+    assert gone not in {change.address for change in hub.changes()}
+
+
 def test_signatures_go_along(pair: Pair) -> None:
     robot, hub = pair
     first, second = signed(belief("signed"), ALICE, BOB)
@@ -281,78 +312,6 @@ def signers(store: og.GrainStore, address: str) -> tuple[str, ...]:
 
 def both(*dids: str) -> tuple[str, ...]:
     return tuple(sorted(dids))
-
-
-def test_the_audit_trail_tells_what_left_and_to_whom(pair: Pair) -> None:
-    robot, hub = pair
-    robot.put_many([belief(f"r{n}", n) for n in range(3)])
-    robot.put_many(signed(belief("signed", 3), ALICE, BOB))
-    hub.put(belief("h", 4))
-    together(robot, hub)
-    together(robot, hub)
-    assert exports(robot) == [(4, "sync")] and exports(hub) == [(1, "sync")]
-    (entry,) = [one for one in robot.audit.entries() if one.operation == "export"]
-    with hub._store.read() as reader:
-        assert entry.details["store"] == (records.store_id(reader) or b"").hex()
-    together(robot, hub, direction="pull", full=True)
-    assert exports(hub) == [(1, "sync")]
-    third = memory()
-    sync(LocalPeer(robot, notes="never"), LocalPeer(third), dry_run=True)
-    assert len(exports(robot)) == 1
-    sync(LocalPeer(robot), LocalPeer(third), full=True)
-    assert exports(robot) == [(4, "sync"), (5, "sync")]
-
-
-def test_grains_come_off_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, hub = memory(), memory()
-    robot.put(belief("0"))
-    together(robot, memory())
-    robot.put(belief("1", 1))
-
-    def full(work: object) -> None:
-        raise err.StoreError("the disk is full")
-
-    monkeypatch.setattr(robot._store, "write", full)
-    with pytest.raises(err.StoreError):
-        sync(LocalPeer(robot, notes="must"), LocalPeer(hub), direction="push")
-    assert addresses(hub) == set()
-    assert together(robot, hub, direction="push").sent.grains == 2
-
-
-def exports(store: og.GrainStore) -> list[tuple[object, str | None]]:
-    """How many grains left, and why, by the audit trail."""
-    found = (one for one in store.audit.entries() if one.operation == "export")
-    return [(one.details["grains"], one.reason_code) for one in found]
-
-
-def test_rules_of_a_profile_keep_a_grain() -> None:
-    robot, hub = memory(), memory()
-    privilege: dict[str, Any] = {"legal:privilege": "attorney_client"}
-    privileged = belief(
-        "advice",
-        structural_tags=["profile:legal"],
-        **privilege,
-    )
-    kept = robot.put(privileged)
-    report = together(robot, hub)
-    assert [(one.rule, one.address.hex()) for one in report.sent.refused] == [
-        ("legal:privilege", kept)
-    ]
-    assert addresses(hub) == set()
-
-
-def test_restricted_grains_go_to_the_same_house_only() -> None:
-    robot, hub, other = memory(), memory(), memory()
-    address = robot.put(belief("0"))
-    robot.restrict(address, reason_code="dispute")
-    report = sync(LocalPeer(robot, purpose="transfer"), LocalPeer(other))
-    assert [one.rule for one in report.sent.refused] == ["restricted"]
-    assert addresses(other) == set()
-    together(robot, hub)
-    assert hub.state(address).restricted and heads(hub) == []
-    robot.unrestrict(address, reason_code="settled")
-    sync(LocalPeer(robot, purpose="transfer"), LocalPeer(other))
-    assert heads(other) == [address]
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -6,6 +6,7 @@
     grains, containers, trust, syncing, documents, asking
                 the targets
     table       all of them by name
+    faulty      a parser with a fault, to see that it is found
     watching    what bounds a single input: memory, and time
     lines       which lines of the package an input has reached first
     running     a target for some seconds, or for some inputs

@@ -54,11 +54,12 @@ class Tally:
 
 
 def inputs(target: Target, random: Random) -> Iterator[tuple[Mutator, bytes]]:
-    """Seeds as they are, then changed ones without end."""
+    """Changed seeds without end; among them each seed once as it is."""
     mutator = Mutator(target.shape, target.seeds(), random)
-    for data in list(mutator.seeds):
-        yield mutator, data
+    left = random.sample(mutator.seeds, len(mutator.seeds))
     while True:
+        if left and random.random() < 0.25:
+            yield mutator, left.pop()
         data = mutator.next()
         if target.mend is not None and random.random() < 0.5:
             data = target.mend(data)

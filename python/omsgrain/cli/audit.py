@@ -122,8 +122,8 @@ def line(entry: AuditEntry) -> str:
     if not entry.sound:
         return f"{entry.number}  damaged"
     said = [f"{entry.number}", ops.time_text(entry.time) or "", entry.operation]
-    if entry.count:
-        said.append(f"{entry.count} grain{'s' * (entry.count != 1)}")
+    if grains := entry.count or entry.details.get("grains"):  # an export names none of them
+        said.append(f"{grains} grain{'s' * (grains != 1)}")
     said.append(f"by {entry.actor or 'nobody named'}")
     if entry.reason_code:
         said.append(f"({entry.reason_code})")

@@ -178,7 +178,9 @@ def _from_pem(data: bytes) -> PrivateKey | None:
 def _from_jwk(data: bytes) -> PrivateKey | None:
     jwk = json.loads(data)
     public, secret = public_from_jwk(jwk), _from_base64(jwk.get("d"))
-    key = None if secret is None else _private(jwk["kty"] == "OKP", secret)
+    if public is None or secret is None:
+        return None
+    key = _private(isinstance(public, Ed25519PublicKey), secret)
     return key if key is not None and key.public_key() == public else None
 
 

@@ -10,26 +10,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 
 from omsgrain.errors import OmsError
-from omsgrain.store.audit import verify
 from omsgrain.store.base import CheckReport, Problem
 from omsgrain.store.check_blobs import BlobCheck
-from omsgrain.store.check_sealed import sealed_problems
-from omsgrain.store.check_signatures import signature_problems
-from omsgrain.store.check_states import state_problems
+from omsgrain.store.checking import examine
 from omsgrain.store.layout import broken_pages
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.opening import DATA_FILE
-from omsgrain.store.reading import LmdbReader
 
 __all__ = ["check", "check_in_child"]
 
-_MOST = 1_000  # problems that are told one by one
 _SLOWEST = 1 << 20  # bytes a second that a check reads at the least; ten times that is usual
 _START = 60.0  # seconds for a process to begin on a busy machine
 
@@ -66,39 +59,19 @@ def _unread(how: str) -> CheckReport:
 
 def check(path: Path) -> CheckReport:
     """Check the store at a path in this process."""
-    problems: list[Problem] = []
-    grains = rows = 0
     try:
         store = LmdbStore(path, readonly=True)
     except OmsError as error:
         return CheckReport(False, (Problem("file", None, error.message),), 0, 0)
     try:
         with store.read() as reader:
-            if broken := broken_pages(store.descriptor(), *reader.commit()):
-                problems.append(Problem("file", None, broken))
-            blobs = BlobCheck(reader)
-            found = chain(
-                blobs.problems(),
-                state_problems(reader),
-                sealed_problems(reader),
-                signature_problems(reader),
-                _audit_problems(reader),
-            )
-            for problem in found:
-                if len(problems) < _MOST:
-                    problems.append(problem)
-            grains, rows = blobs.grains, blobs.rows
+            broken = broken_pages(store.descriptor(), *reader.commit())
+            first = (Problem("file", None, broken),) if broken else ()
+            return examine(reader, BlobCheck(reader), first)
     except OmsError as error:
-        problems.append(Problem("file", None, str(error)))
+        return CheckReport(False, (Problem("file", None, str(error)),), 0, 0)
     finally:
         store.close()
-    return CheckReport(not problems, tuple(problems), grains, rows)
-
-
-def _audit_problems(reader: LmdbReader) -> Iterator[Problem]:
-    for problem in verify(reader).problems:
-        where = "" if problem.number is None else f"entry {problem.number}: "
-        yield Problem("audit", None, where + problem.message)
 
 
 if __name__ == "__main__":

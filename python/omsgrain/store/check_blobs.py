@@ -6,29 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import repeat
 
-from omsgrain import _core
-from omsgrain.grain import bare
-from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Problem, Which
+from omsgrain.store.checking import Hashed, Pass
 from omsgrain.store.reading import LmdbReader
 from omsgrain.store.recent import RUN, Recent
-from omsgrain.store.tables import ADDRESSES, BLOBS, EVENTS, MARK, PAST_TERMS, SEQUENCE, TERMS
+from omsgrain.store.tables import ADDRESSES, BLOBS, MARK, PAST_TERMS, SEQUENCE, TERMS
 
 __all__ = ["BlobCheck"]
 
 
-class BlobCheck:
-    """One pass.
-
-    Attributes:
-        grains: how many were met.
-        rows: how many index rows they must have.
-    """
+class BlobCheck(Pass[LmdbReader]):
+    """One pass."""
 
     def __init__(self, reader: LmdbReader) -> None:
-        self.reader = reader
-        self.grains = self.rows = 0
-        self._addressed = self._blob_bytes = 0
+        super().__init__(reader)
+        self._addressed = 0
 
     def problems(self) -> Iterator[Problem]:
         """Walk, and yield what is wrong."""
@@ -42,16 +34,17 @@ class BlobCheck:
                 yield from self._terms(run, before + 1, after)
                 run, before = Recent(0), after
         yield from self._terms(run, before + 1, after)
-        yield from self._totals(after)
+        entries, addressed = self.reader.entries, self._addressed
+        yield from self.of_head(
+            after,
+            (head.grains, head.blob_bytes, head.last_seq),
+            (entries(ADDRESSES), addressed),
+            entries(TERMS) + entries(PAST_TERMS),
+        )
 
-    def _blobs(self, page: list[tuple[int, bytes, bytes | None]]) -> Iterator[Problem]:
+    def _blobs(self, page: list[Hashed]) -> Iterator[Problem]:
+        yield from self.of_blobs(page)
         good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
-        bad = [seq for seq, _, digest in page if digest is None]
-        yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
-        # Of a sealed one only its address can be told; signatures are looked at elsewhere.
-        plain = [(seq, bare(blob)) for seq, blob, _ in good if not blob[1] & ENCRYPTED_BIT]
-        for index, error in _core.check_many([blob for _, blob in plain])[1]:
-            yield Problem("blob", plain[index][0], str(error))
         row_at, number_of = self.reader.getter(BLOBS), self.reader.getter(ADDRESSES)
         watermark = self.reader.head.watermark
         for seq, blob, digest in good:
@@ -64,8 +57,6 @@ class BlobCheck:
                 # A row of another length is damage of another kind, and raised as such.
                 if number_of(digest) != key and self.reader.row_of(digest) != seq:
                     yield Problem("address", seq, "the address does not lead to the grain")
-        self.grains += len(page)
-        self._blob_bytes += sum(len(blob) for _, blob, _ in page)
 
     def _terms(self, run: Recent, first: int, last: int) -> Iterator[Problem]:
         """Look up every row of the grains between two numbers, each by a search of its own."""
@@ -90,16 +81,3 @@ class BlobCheck:
             if not self.reader.has_term(key, place, which):
                 seq = int.from_bytes(place[12:], "big")
                 yield Problem("term", seq, "an index row is missing, or in the wrong table")
-
-    def _totals(self, last: int) -> Iterator[Problem]:
-        head, reader = self.reader.head, self.reader
-        event = reader.last_row(EVENTS)
-        if event is not None and len(event[0]) == SEQUENCE.size:
-            last = max(last, *SEQUENCE.unpack(event[0]))
-        counts = (head.grains, head.blob_bytes)
-        if counts != (self.grains, self._blob_bytes) or last > head.last_seq:
-            yield Problem("head", None, "the counts of the store are not those of its blobs")
-        if reader.entries(ADDRESSES) != self._addressed:
-            yield Problem("address", None, "there are more or fewer addresses than grains")
-        if reader.entries(TERMS) + reader.entries(PAST_TERMS) != self.rows:
-            yield Problem("term", None, "there are more or fewer index rows than the grains have")

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from omsgrain.errors import SchemaError, UnsupportedError
 
-__all__ = ["StoreUrl", "is_url"]
+__all__ = ["StoreUrl", "is_url", "is_whole"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMES = ("postgresql", "postgres")
@@ -26,6 +26,13 @@ _EXPECTED = "postgresql://USER@HOST/DATABASE"
 def is_url(where: object) -> bool:
     """Whether this has the form of a URL, and not of a path."""
     return isinstance(where, str) and _SCHEME.match(where) is not None
+
+
+_WRITTEN = "user, password, hosts and database with @ : / ? written as %40 %3A %2F %3F"
+_HOST = r"(?:\[[^]@/?]*\]|[^]@/?:,[]*)(?::\d*)?"
+_REST = re.compile(
+    rf"(?:[^@/?]*@)?{_HOST}(?:,{_HOST})*(?:/[^@/?]*)?(?:\?(?:[^=&]+=[^&]*(?:&|$))*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class StoreUrl:
             raise UnsupportedError(
                 "no store is opened by such a URL", expected=_EXPECTED, found=f"{scheme}://"
             )
+        if not is_whole(text[found.end() :]):
+            raise SchemaError("not a URL that can be read", expected=_WRITTEN)
         rest, _, query = text[found.end() :].partition("?")
         authority, slash, database = rest.partition("/")
         login, at, hosts = authority.rpartition("@")
@@ -79,6 +88,14 @@ class StoreUrl:
     def __str__(self) -> str:
         """The URL without its password."""
         return self.shown
+
+
+def is_whole(rest: str) -> bool:
+    """Tell whether what is behind the scheme reads in one way only.
+
+    A password with such signs as they are would be taken for a host or a path, and shown.
+    """
+    return _REST.fullmatch(rest) is not None
 
 
 def _name(option: str) -> str:

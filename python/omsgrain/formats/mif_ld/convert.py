@@ -81,7 +81,8 @@ def load(
         found = found._replace(warnings=(*found.warnings, *in_order([found])))
     text = style = None
     if exact and found.entry["layout"] == "lines":
-        found.entry["text"] = data.decode()
+        if not found.problems:  # else lines are left out, and it cannot come back as it was
+            found.entry["text"] = data.decode()
     elif exact and sheet.tree is not None:
         style = style_of(data, sheet.tree)
         text = data if style is None else None

@@ -51,6 +51,8 @@ CORPUS: Final = "MemoryCorpus"
 _RECORDS: Final = "records"
 _ARRAYS: Final = (_RECORDS, "memories")
 _PAYLOAD: Final = "payload"
+_USUAL: Final = {"kind": "memory", _PAYLOAD: None}
+"""In what nearly every memory of a corpus stands."""
 _LINE = re.compile(rb"\n[ \t\r]*[{]")
 
 
@@ -222,11 +224,11 @@ def _corpus(tree: dict[str, Any]) -> Sheet:
         wrapper = None
         value, place = record, f"/{array}/{i}"
         if isinstance(record, dict) and record.get("kind") == "memory" and _PAYLOAD in record:
-            wrapper = record | {_PAYLOAD: None}
+            wrapper = _USUAL if [*record] == [*_USUAL] else record | {_PAYLOAD: None}
             value, place = record[_PAYLOAD], f"{place}/{_PAYLOAD}"
         values.append(value)
         places.append((place, None))
-        if runs and same(runs[-1][1], wrapper):
+        if runs and (runs[-1][1] is wrapper or same(runs[-1][1], wrapper)):
             runs[-1][0] += 1
         else:
             runs.append([1, wrapper])

@@ -8,6 +8,7 @@ memories may name each other, and addresses cannot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -140,7 +141,7 @@ def _times(record: Record) -> Fields:
         found = instant(said) if isinstance(said, str) else None
         if found is not None:
             fields[field] = found.millis
-    if fields.get("valid_from", 0) > fields.get("valid_to", fields.get("valid_from", 0)):
+    if "valid_from" in fields and fields["valid_from"] > fields.get("valid_to", math.inf):
         del fields["valid_to"]  # told as a warning; no query could find it
     return fields
 

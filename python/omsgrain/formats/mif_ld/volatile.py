@@ -51,7 +51,14 @@ def _difference(bare: Record, record: Record) -> Difference | None:
     way = _TEMPORAL
     if way not in bare:
         return difference(bare, record)
-    inner = difference(bare[way], record[way])
+    left, whole = bare[way], record[way]
+    gone = {name: value for name, value in whole.items() if name not in left}
+    if any(whole[name] is not value for name, value in left.items()):
+        inner = difference(left, whole)  # some stood deeper
+    elif [*left, *gone] == list(whole):
+        inner = {"+": gone}
+    else:
+        inner = {"+": gone, "o": list(whole)}
     return None if inner is None else {"~": {way: inner}}
 
 

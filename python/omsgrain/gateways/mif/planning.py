@@ -279,6 +279,8 @@ class Planner:
         """What is stored under a record's id, and the address of what says exactly the same."""
         current = next((found for found in own if found.current), None)
         past = [found for found in own if not found.current]
+        # Several can have its text: what is the very record comes first.
+        past.sort(key=lambda found: not is_it(found, one.grain.address))
         if current is not None:
             says = compared.says(one, current)
             if says is not None:

@@ -180,10 +180,13 @@ class Bridge:
             self.counts.retries += 1
             self._source.hold([*messages, *self._ready])
 
-        done = insist(what, work, self._log, self._stop, again)
-        if done is None:
-            self._source.give_back([*messages, *self._ready])
-            self._ready.clear()
+        done: T | None = None
+        try:
+            done = insist(what, work, self._log, self._stop, again)
+        finally:
+            if done is None:  # it was told to stop, or cannot go on
+                self._source.give_back([*messages, *self._ready])
+                self._ready.clear()
         return done
 
 

@@ -14,7 +14,7 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.place import Place
 
-__all__ = ["failure", "is_away", "is_clash", "is_coming", "uncertain"]
+__all__ = ["RefusedError", "failure", "is_away", "is_clash", "is_coming", "uncertain"]
 
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
@@ -26,7 +26,7 @@ _COMING = {"57P03", "53300"}
 
 _KNOWN = {
     "55P03": "another writer is writing to the store, and its turn does not end",
-    "57014": "the database took too long over one statement",
+    "57014": "one statement took too long, or was ended by somebody,",
     "53100": "the disk of the database is full",
     "42501": "the role may not do that in the database",
     "25006": "the database only lets itself be read",
@@ -53,8 +53,12 @@ def is_coming(error: psycopg.Error) -> bool:
     return error.sqlstate in _COMING or "the database system is" in str(error)
 
 
-def failure(place: Place, doing: str, error: psycopg.Error) -> StoreError:
-    """Make the StoreError for something that the database refused.
+class RefusedError(StoreError):
+    """The database refused, or could not be reached: that says nothing about what is stored."""
+
+
+def failure(place: Place, doing: str, error: psycopg.Error) -> RefusedError:
+    """Make the error for something that the database refused.
 
     Args:
         place: which database.
@@ -72,7 +76,7 @@ def failure(place: Place, doing: str, error: psycopg.Error) -> StoreError:
             found = f"{psycopg.errors.lookup(state).__name__} ({state})"
         except KeyError:
             found = state
-    return StoreError(f"{message} at {place.shown!r}", found=found)
+    return RefusedError(f"{message} at {place.shown!r}", found=found)
 
 
 def uncertain(place: Place) -> StoreError:

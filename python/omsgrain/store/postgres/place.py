@@ -9,6 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from omsgrain.errors import StoreError
+from omsgrain.store.url import is_whole
 
 __all__ = ["Place"]
 
@@ -51,18 +52,21 @@ class Place:
         if not url.startswith(_SCHEMES):
             raise StoreError("not the URL of a database", expected="postgresql://...")
         try:
-            said = conninfo_to_dict(url)
+            said = conninfo_to_dict(url) if is_whole(url.partition("://")[2]) else None
         except psycopg.Error:
-            # The driver's own words repeat the URL, with its password.
+            said = None  # the driver's own words repeat the URL, with its password
+        if said is None:
             raise StoreError(
                 "the URL of the database cannot be read",
                 expected="postgresql://USER:PASSWORD@HOST:PORT/NAME?OPTION=VALUE",
-            ) from None
+            )
         secrets = tuple(str(said[name]) for name in _SECRETS if said.get(name))
         who = f"{said['user']}@" if said.get("user") else ""
-        port = f":{said['port']}" if said.get("port") else ""
-        host = said.get("host") or said.get("hostaddr") or ""
-        shown = f"postgresql://{who}{host}{port}/{said.get('dbname') or ''}"
+        hosts = str(said.get("host") or said.get("hostaddr") or "").split(",")
+        ports = str(said.get("port") or "").split(",")
+        ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
+        where = ",".join(f"{h}:{p}" if p else h for h, p in zip(hosts, ports, strict=True))
+        shown = f"postgresql://{who}{where}/{said.get('dbname') or ''}"
         return cls(make_conninfo("", **{**_DEFAULTS, **said}), shown, secrets)
 
     def cleaned(self, text: str) -> str:
