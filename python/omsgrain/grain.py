@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from omsgrain import _core, registry
 from omsgrain.errors import OmsWarning, SchemaError
-from omsgrain.header import SENSITIVITIES, Header, as_bytes
+from omsgrain.header import ENCRYPTED_BIT, SENSITIVITIES, SIGNED_BIT, Header, as_bytes
 
 Encoding = Literal["msgpack", "cbor"]
 Profile = Literal["extended", "standard", "lightweight"]
@@ -21,7 +21,6 @@ Sensitivity = int | Literal["public", "internal", "pii", "phi"]
 HeaderTuple = tuple[int, int, int, int, int]  # version, flags, type byte, ns_hash, created_at
 Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, none if opaque; warnings
 
-_SIGNED, _SEALED = 1, 2  # bits of the second header byte
 
 _SHOWN = 60  # characters of a value in a repr
 
@@ -209,7 +208,7 @@ class Grain(Mapping[str, Any]):
         """Type and warnings, read now if `_stored` left them open."""
         if self._known is not None:
             return self._known
-        if self._blob[1] & _SEALED:
+        if self._blob[1] & ENCRYPTED_BIT:
             names = (kind.name for kind in registry.TYPES if kind.byte == self._blob[2])
             known: Known = (next(names, None), ())
         else:
@@ -235,7 +234,7 @@ class Grain(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._address is None or self._address == _core.address(self.blob)
-        if not own or self.blob[1] & (_SIGNED | _SEALED):
+        if not own or self.blob[1] & (SIGNED_BIT | ENCRYPTED_BIT):
             return (Grain._stored, (self.blob, self.address))
         return (Grain, (self.blob,))
 
@@ -250,7 +249,7 @@ class Grain(Mapping[str, Any]):
     @property
     def sealed(self) -> bool:
         """Whether it is encrypted and was not opened: it shows its header and nothing else."""
-        return bool(self.blob[1] & _SEALED)
+        return bool(self.blob[1] & ENCRYPTED_BIT)
 
     @property
     def header(self) -> Header:
@@ -275,7 +274,7 @@ class Grain(Mapping[str, Any]):
         """The fields by full name, read-only. ``type`` is the name that stands in the blob."""
         fields = self._fields
         if fields is None:
-            found = {} if self._blob[1] & _SEALED else _core.decode(bare(self._blob))
+            found = {} if self._blob[1] & ENCRYPTED_BIT else _core.decode(bare(self._blob))
             self._fields = fields = MappingProxyType(found)
         return fields
 
@@ -326,7 +325,7 @@ class Grain(Mapping[str, Any]):
 
 def bare(blob: bytes) -> bytes:
     """A blob as if it were not signed: the form in which the core reads it."""
-    return blob[:1] + bytes((blob[1] & ~_SIGNED,)) + blob[2:] if blob[1] & _SIGNED else blob
+    return blob[:1] + bytes((blob[1] & ~SIGNED_BIT,)) + blob[2:] if blob[1] & SIGNED_BIT else blob
 
 
 def _short(value: object) -> str:

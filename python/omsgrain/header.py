@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from omsgrain import _core
 
+#: Bits of the flags, the second byte. Who asks for one alone need not read the whole header.
+SIGNED_BIT, ENCRYPTED_BIT, COMPRESSED_BIT = 1, 2, 4
 SENSITIVITIES = ("public", "internal", "pii", "phi")
 
 
@@ -31,17 +33,17 @@ class Header:
     @property
     def signed(self) -> bool:
         """Whether the blob stands in a COSE_Sign1 envelope."""
-        return bool(self.flags & 1)
+        return bool(self.flags & SIGNED_BIT)
 
     @property
     def encrypted(self) -> bool:
         """Whether the payload is sealed."""
-        return bool(self.flags & 2)
+        return bool(self.flags & ENCRYPTED_BIT)
 
     @property
     def compressed(self) -> bool:
         """Whether the payload is a zstd frame."""
-        return bool(self.flags & 4)
+        return bool(self.flags & COMPRESSED_BIT)
 
     @property
     def has_content_refs(self) -> bool:

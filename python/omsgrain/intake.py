@@ -20,6 +20,7 @@ from omsgrain import _core, registry
 from omsgrain.batch import GrainBatch, ItemError, ItemWarning, encode_many
 from omsgrain.errors import OmsError, SchemaError, SignedMismatchError, TooShortError
 from omsgrain.grain import Grain, bare, options
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
@@ -33,7 +34,6 @@ Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 Pair: TypeAlias = tuple[bytes, bytes]
 """A digest and its blob."""
 
-_SIGNED, _SEALED = 1, 2  # bits of the second header byte
 _ENVELOPE = 0xD2  # its first byte; that of a blob is 1
 _LEAST_SEALED = 9 + 12 + 1 + 16  # header, nonce, an empty map, tag
 
@@ -82,7 +82,7 @@ def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None =
             blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses no map
             intake.warnings.extend([ItemWarning(0, None, note) for note in notes])
         intake.pairs[0] = (sha256(blob).digest(), blob)
-    elif blob[1:2] and not blob[1] & (_SIGNED | _SEALED) and blob[0] != _ENVELOPE:
+    elif blob[1:2] and not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) and blob[0] != _ENVELOPE:
         _core.check(blob)
         intake.pairs[0] = (sha256(blob).digest(), blob)
         intake.whole.add(0)
@@ -181,13 +181,13 @@ def _verify(
     if signed:
         wrong = _open(signed, given, intake, resolver)
     for place in given.keys() - intake.signatures.keys() - wrong.keys():
-        if given[place][1:2] and given[place][1] & _SEALED:
+        if given[place][1:2] and given[place][1] & ENCRYPTED_BIT:
             if (error := _sealed_error(given[place])) is not None:
                 wrong[place] = error
     plain = [
         place
         for place, blob in given.items()
-        if place not in wrong and not (blob[1:2] and blob[1] & _SEALED)
+        if place not in wrong and not (blob[1:2] and blob[1] & ENCRYPTED_BIT)
     ]
     # The core reads a signed blob as if its bit were not set; without an envelope it refuses it.
     checked = [bare(given[p]) if p in intake.signatures else given[p] for p in plain]
@@ -231,7 +231,7 @@ def _sealed_error(blob: bytes) -> OmsError | None:
         _core.header(blob)
     except OmsError as error:
         return error
-    if blob[1] & _SIGNED:
+    if blob[1] & SIGNED_BIT:
         return SignedMismatchError("the signed bit is set, but there is no envelope", offset=1)
     return None
 
@@ -255,7 +255,7 @@ def superseding(blobs: list[bytes], *, views_only: bool = False) -> dict[int, Sc
     found = {}
     for index in marks.find(blobs):  # nearly every batch has none
         blob = blobs[index]
-        if blob and not blob[1] & _SEALED:
+        if blob and not blob[1] & ENCRYPTED_BIT:
             fields = _core.decode(bare(blob))
             if any(name in fields for name in _VIEW):
                 found[index] = SchemaError(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from omsgrain.analytics.columns import EXTRA, Column, Kind, arrow, columns, schema
 from omsgrain.grain import _json_bytes
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.state import PAST, State
 
 __all__ = ["ROWS", "Row", "batches"]
@@ -19,7 +20,6 @@ ROWS = 16_384
 """Rows of a batch at the most."""
 BYTES = 16 << 20
 """Bytes of the blobs of a batch, about; a batch of large grains has fewer rows."""
-_SEALED = 2  # bit of the second header byte
 _TYPE = "type"
 
 Fields = Mapping[str, Any]
@@ -197,7 +197,7 @@ _STORED: dict[str, Callable[[Any], Sequence[Any]]] = {
     "blob": lambda all: all.blob,
     "envelopes": lambda all: [found or None for found in all.envelopes],
     "seq": lambda all: all.seq,
-    "sealed": lambda all: [blob[1] & _SEALED != 0 for blob in all.blob],
+    "sealed": lambda all: [blob[1] & ENCRYPTED_BIT != 0 for blob in all.blob],
     "current": lambda all: [not state.bits & PAST for state in all.state],
     "superseded_by": lambda all: [state.superseded_by for state in all.state],
     "system_valid_to": lambda all: [state.system_valid_to for state in all.state],

@@ -19,11 +19,10 @@ from omsgrain.errors import (
     UnknownTypeError,
 )
 from omsgrain.grain import Grain
-from omsgrain.header import as_bytes
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT, as_bytes
 
 Item = bytes | bytearray | memoryview | Grain
 
-_SIGNED, _ENCRYPTED = 1, 2
 #: First byte of a COSE_Sign1 envelope. A blob begins with its version, 1.
 ENVELOPE = b"\xd2"
 
@@ -106,11 +105,11 @@ def check_grain(grain: bytes) -> bytes:
     blob, length = _core.envelope_blob(grain), _core.extent(grain)
     if length != len(grain):
         raise CorruptError("bytes follow the envelope", offset=length)
-    if len(blob) > 1 and not blob[1] & _SIGNED:
+    if len(blob) > 1 and not blob[1] & SIGNED_BIT:
         raise SignedMismatchError("an envelope around an unsigned blob", offset=grain.find(blob))
     try:
         # The bit says only that there is an envelope; the rest is checked as if there were none.
-        flags = bytes(flag & ~_SIGNED for flag in blob[1:2])
+        flags = bytes(flag & ~SIGNED_BIT for flag in blob[1:2])
         _check_blob(blob[:1] + flags + blob[2:])
     except OmsError as error:
         error.offset = grain.find(blob) + (error.offset or 0)
@@ -120,9 +119,9 @@ def check_grain(grain: bytes) -> bytes:
 
 def _check_blob(blob: bytes) -> None:
     _, flags, type_byte, _, _ = _core.header(blob)
-    if flags & _SIGNED:
+    if flags & SIGNED_BIT:
         raise SignedMismatchError("the signed bit is set, but there is no envelope", offset=1)
-    if not flags & _ENCRYPTED:
+    if not flags & ENCRYPTED_BIT:
         _core.verify(blob)
     elif not type_byte:
         raise UnknownTypeError("type byte 0 means nothing", expected="1 to 255", offset=2)

@@ -24,9 +24,8 @@ from omsgrain.errors import (
     SignedMismatchError,
 )
 from omsgrain.grain import Grain
-from omsgrain.header import as_bytes, read_header
+from omsgrain.header import SIGNED_BIT, as_bytes, read_header
 
-_SIGNED = 1
 _MAX_TIME = 2**63 - 1
 
 
@@ -165,7 +164,7 @@ def prove(envelope: bytes, *, resolver: Resolver | None = None) -> tuple[bytes, 
         OmsError: as for `verify_signed`.
     """
     envelope = as_bytes(envelope)
-    if envelope[:1] == b"\x01" and len(envelope) > 1 and envelope[1] & _SIGNED:
+    if envelope[:1] == b"\x01" and len(envelope) > 1 and envelope[1] & SIGNED_BIT:
         raise SignedMismatchError("the signed bit is set, but there is no envelope", offset=1)
     message = cose.read(envelope)
     blob = message.payload
@@ -195,7 +194,7 @@ def _same_address(blob: bytes, address: str) -> None:
 
 def _flagged(blob: bytes, at: int) -> Grain:
     """A grain with the signed bit set, read and checked as if the bit were not there."""
-    bare = blob[:1] + bytes((blob[1] & ~_SIGNED,)) + blob[2:]
+    bare = blob[:1] + bytes((blob[1] & ~SIGNED_BIT,)) + blob[2:]
     try:
         (version, flags, *rest), name, notes = _core.check(bare)
         fields = _core.decode(bare)
@@ -203,7 +202,7 @@ def _flagged(blob: bytes, at: int) -> Grain:
         if error.offset is not None:
             error.offset += at
         raise
-    blob = blob[:1] + bytes((blob[1] | _SIGNED,)) + blob[2:]
+    blob = blob[:1] + bytes((blob[1] | SIGNED_BIT,)) + blob[2:]
     type_byte, ns_hash, created_at = rest
-    header = (version, flags | _SIGNED, type_byte, ns_hash, created_at)
+    header = (version, flags | SIGNED_BIT, type_byte, ns_hash, created_at)
     return Grain._of(blob, header, name, notes, fields)

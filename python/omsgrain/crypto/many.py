@@ -16,9 +16,7 @@ from omsgrain.crypto.did import Resolver
 from omsgrain.crypto.envelope import Proof, Signed, prove
 from omsgrain.errors import OmsError, SchemaError, SignatureError
 from omsgrain.grain import Grain, bare
-from omsgrain.header import as_bytes
-
-_SIGNED = 1
+from omsgrain.header import SIGNED_BIT, as_bytes
 
 #: What the core reads of a blob: name of the type, warnings, fields.
 _Parts = tuple[str | None, Sequence[str], Mapping[str, Any]]
@@ -128,7 +126,7 @@ def _opened(
         return parts
     name, notes, fields = parts
     version, flags, type_byte, ns_hash, created_at = _core.header(blob)
-    header = (version, flags | _SIGNED, type_byte, ns_hash, created_at)
+    header = (version, flags | SIGNED_BIT, type_byte, ns_hash, created_at)
     grain = Grain._of(blob, header, name, notes, fields)
     author = grain.get("author_did")
     matches = None if author is None else author == proof.signer

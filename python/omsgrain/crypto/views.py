@@ -11,11 +11,10 @@ from omsgrain import _core, registry
 from omsgrain.crypto.elided import ELIDED, ORIGINAL, PREFIX
 from omsgrain.errors import KeyMissingError
 from omsgrain.grain import Grain, bare, options
-from omsgrain.header import Header, as_bytes, read_header
+from omsgrain.header import SIGNED_BIT, Header, as_bytes, read_header
 
 _NS_HASH = 3  # offset in the header
 _NO_NAMESPACE = (b"", b"shared")  # what other writers hash where there is no namespace
-_SIGNED = 1
 
 
 def whole_grain(grain: Grain | bytes) -> Grain:
@@ -73,4 +72,4 @@ def variants(grain: Grain) -> Iterator[bytes]:
             blobs.append(grain.blob[:_NS_HASH] + ns_hash + grain.blob[_NS_HASH + 2 :])
     for blob in blobs:
         yield blob
-        yield blob[:1] + bytes((blob[1] | _SIGNED,)) + blob[2:]
+        yield blob[:1] + bytes((blob[1] | SIGNED_BIT,)) + blob[2:]

@@ -20,6 +20,7 @@ from omsgrain.engine.placing import known, place
 from omsgrain.engine.world import StoreWorld, address_of, seq_of
 from omsgrain.errors import KeyMissingError, NotFoundError, SchemaError, SignatureError
 from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.index import policy
 from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Unsealing, Writer
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["delete", "restrict", "set_verification", "state", "supersede"]
 
 _WALK = 4_096  # grains looked at for a circle
-_SEALED = 2  # bit of the second header byte
 
 
 def state(reader: Reader, seq: int) -> State:
@@ -198,7 +198,7 @@ def _there(writer: Writer, given: Incoming) -> bytes | None:
 def _is_sealed(reader: Reader, given: Incoming, there: bytes | None) -> bool:
     """Whether the new grain is stored sealed, by now or by what is done now."""
     blob = None if there is None else reader.get(there)
-    return bool(given.sealed) or (blob is not None and bool(blob[1] & _SEALED))
+    return bool(given.sealed) or (blob is not None and bool(blob[1] & ENCRYPTED_BIT))
 
 
 def _at(reader: Reader, digest: bytes) -> Grain:
@@ -257,7 +257,7 @@ def _about_sealed(reader: Reader, act: policy.Act) -> bool:
     if act.new is not None:
         digests.append(bytes.fromhex(act.new.address))
     blobs = [reader.get(digest) for digest in digests]
-    return any(blob is not None and blob[1] & _SEALED for blob in blobs)
+    return any(blob is not None and blob[1] & ENCRYPTED_BIT for blob in blobs)
 
 
 def _set(writer: Writer, seq: int, before: State, after: State) -> None:
@@ -281,7 +281,7 @@ def _refuse_destroyed(reader: Reader, seq: int) -> None:
         ErasedError: the key that sealed the grain was destroyed.
     """
     blob = reader.blob_at(seq)
-    if blob is not None and blob[1] & _SEALED and isinstance(reader, Unsealing):
+    if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
         with suppress(KeyMissingError):
             reader.keys_of(seq)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError
 from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.intake import Intake, Pair
 from omsgrain.store import sealing
 from omsgrain.store.base import stored
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Incoming", "KeysMovedError", "Sealed", "incoming", "seal"]
 
-_SEALED = 2  # bit of the second header byte
 _CONSENT = 10  # type byte
 _ENVELOPE = b"\xd2"
 _TRIED = 1_000  # keys that are tried on a grain that comes sealed, 2 us each
@@ -198,7 +198,7 @@ def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incomin
     A sealed blob does not say whose key it is: keys are tried, the last that opened one first.
     The signature of a grain that was sealed in its envelope is found in there.
     """
-    sealed = [i for i, (_, blob) in enumerate(given.pairs) if blob[1] & _SEALED]
+    sealed = [i for i, (_, blob) in enumerate(given.pairs) if blob[1] & ENCRYPTED_BIT]
     if not sealed:
         return given
     from omsgrain.crypto.seal import Sealer, open_plain
@@ -229,7 +229,7 @@ def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:
     """Under whose key each is sealed, by position."""
     owners: dict[int, str] = {}
     for i, user_id in enumerate(_core.user_ids(list(blobs))):
-        if blobs[i][1] & _SEALED:
+        if blobs[i][1] & ENCRYPTED_BIT:
             continue
         if user_id is not None:
             owners[i] = user_id

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
+from omsgrain.header import SIGNED_BIT
 from omsgrain.store import due
 from omsgrain.store.base import Entry, Reader, Store, pages
 from omsgrain.store.state import State
@@ -32,7 +33,6 @@ _UNDER_CONSENT = "mif1"
 """The namespace of the grains that can have it."""
 
 _PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
-_SIGNED = 1
 
 
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def _block(reader: Reader, after: int, last: int) -> tuple[Block, int] | None:
         return None
     rows, end = rows_of(after, _PAGE)
     packed = _core.pack_rows(rows, MARK) if rows and end <= last else None
-    if packed is None or packed[3] & _SIGNED:
+    if packed is None or packed[3] & SIGNED_BIT:
         return None
     sizes = array("I", packed[1])
     if min(sizes) < MIN_GRAIN or max(sizes) > MAX_GRAIN:

@@ -18,6 +18,7 @@ from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
+from omsgrain.header import SIGNED_BIT
 from omsgrain.store import signatures
 from omsgrain.store.base import Entry, Reader, Writer, damaged, pages
 from omsgrain.store.state import RESTRICTED
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Moving", "in_envelopes"]
 
 _PAGE = 1_000
-_SIGNED = 1
 _ENVELOPE = b"\xd2"
 _RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
 
@@ -286,7 +286,7 @@ def _sound(entries: list[Entry]) -> list[Numbered]:
 
 def in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
     """A grain as it stands in a file: its blob, or an envelope of it for each of its signers."""
-    if not blob[1] & _SIGNED:
+    if not blob[1] & SIGNED_BIT:
         return [blob]
     found = signatures.signatures(reader, seq)
     first = signatures.by_signer(found)

@@ -22,6 +22,7 @@ from typing import Final
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.source import KEY, Source
+from omsgrain.header import COMPRESSED_BIT
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer, stored
 
@@ -32,7 +33,6 @@ TEXT: Final = "text"
 
 _NAMESPACE = slice(3, 5)  # its hash in the header
 _MARK = KEY.encode()
-_COMPRESSED = 4  # bit of the second header byte
 _GRAIN = "grain"
 _DIGITS = 32  # of an address, by which a grain is named in a document
 _ADDRESS = re.compile(f"[0-9a-f]{{{_DIGITS}}}")
@@ -96,7 +96,7 @@ def lift(writer: Writer, blobs: Iterable[bytes]) -> None:
 def _of_blob(blob: bytes) -> tuple[str, ...]:
     """By what a record is remembered; nothing if it was none."""
     # Nearly no grain was a record, and a search in its bytes tells so.
-    if _MARK not in blob and not blob[1] & _COMPRESSED:
+    if _MARK not in blob and not blob[1] & COMPRESSED_BIT:
         return ()
     try:
         grain = stored(blob)

@@ -14,6 +14,7 @@ from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import IntegrityError, NotFoundError, OmsError
 from omsgrain.grain import Grain, bare
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import (
     PAGE_GRAINS,
     Entry,
@@ -40,7 +41,6 @@ from omsgrain.store.tables import (
 
 __all__ = ["Change", "Reading"]
 
-_SEALED = 2  # bit of the second header byte
 _NOTHING = b""
 
 _KINDS = {
@@ -139,7 +139,7 @@ class Reading(Base):
     def __iter__(self) -> Iterator[Grain]:
         """All grains in order of arrival; those that arrive meanwhile are left out."""
         for entry in entries(self._store):
-            if not entry.blob[1] & _SEALED:
+            if not entry.blob[1] & ENCRYPTED_BIT:
                 yield stored(entry.blob)
                 continue
             with self._store.read() as reader:
@@ -206,7 +206,7 @@ class Reading(Base):
         """What is wrong with grains, by position; sealed ones as far as they can be opened."""
         blobs = [bare(entry.blob) for entry in page]
         for i, entry in enumerate(page):
-            if entry.blob[1] & _SEALED:
+            if entry.blob[1] & ENCRYPTED_BIT:
                 with self._store.read() as reader:
                     grain = reader.grain(entry.seq)
                 blobs[i] = _NOTHING if grain is None or grain.sealed else bare(grain.blob)
@@ -223,6 +223,6 @@ def _read(reader: Reader, digest: bytes) -> Grain:
     address = digest.hex()
     if grain._address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain._blob[1] & _SEALED and isinstance(reader, Unsealing):
+    if grain._blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
         reader.keys_of(seq_of(reader, digest))  # says why it was not opened
     return grain

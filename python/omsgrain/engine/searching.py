@@ -14,6 +14,7 @@ from omsgrain import _core
 from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
 from omsgrain.index.holds import holds, state_holds
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Searching", "sealer_of"]
 
-_SEALED = 2  # bit of the second header byte
 _FEW = 5_000  # grains that filters leave: these are looked at, and not what has the words
 _LIMIT = 1_000
 _DEEP = 100  # results of each kind that a common ranking is made of, at least
@@ -262,7 +262,7 @@ class Searching(Base):
 def sealer_of(reader: Reader, seq: int) -> Sealer | None:
     """What seals and opens the vectors of a grain; None if it is not sealed, or without keys."""
     blob = reader.blob_at(seq)
-    if blob is None or not blob[1] & _SEALED or not isinstance(reader, Unsealing):
+    if blob is None or not blob[1] & ENCRYPTED_BIT or not isinstance(reader, Unsealing):
         return None
     from omsgrain.crypto.seal import Sealer
 

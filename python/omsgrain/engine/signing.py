@@ -14,6 +14,7 @@ from omsgrain.engine.incoming import Incoming, KeysMovedError, seal
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import IntegrityError, KeyMissingError, NotFoundError, SchemaError
 from omsgrain.grain import Grain, make
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader, Unsealing, Writer
 from omsgrain.store.signatures import Signature
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring import UserKeys
 
 __all__ = ["Signing"]
-
-_SIGNED, _SEALED = 1, 2
 
 
 class Signing(Bringing):
@@ -69,7 +68,7 @@ class Signing(Bringing):
         digest = _core.parse_address(address)
         with self._store.read() as reader:
             old = _read(reader, seq_of(reader, digest))
-        if old.blob[1] & _SIGNED:
+        if old.blob[1] & SIGNED_BIT:
             return self._sign_again(old, signer, iat)
         new = _successor(old.grain, justification)
         for _ in range(TRIES):
@@ -177,11 +176,11 @@ def _read(reader: Reader, seq: int) -> _Stored:
     if blob is None or reader.find([sha256(blob).digest()])[0] != seq:
         raise IntegrityError("the stored bytes are damaged")
     grain = reader.grain(seq)
-    if grain is None or (grain.sealed and not blob[1] & _SIGNED):
+    if grain is None or (grain.sealed and not blob[1] & SIGNED_BIT):
         if isinstance(reader, Unsealing):
             reader.keys_of(seq)  # says why it is not open
         raise KeyMissingError("the grain is sealed: who signs it must be able to read it")
-    if not blob[1] & (_SIGNED | _SEALED) or blob[1] & _SIGNED:
+    if not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) or blob[1] & SIGNED_BIT:
         return _Stored(grain, blob, None)
     keys = reader.keys_of(seq) if isinstance(reader, Unsealing) else None
     return _Stored(grain, grain.blob, keys)

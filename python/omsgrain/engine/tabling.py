@@ -13,6 +13,7 @@ from omsgrain import _core
 from omsgrain.batch import OnError, decode_many
 from omsgrain.engine.moving import Moving, Numbered
 from omsgrain.grain import bare
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader
 from omsgrain.store.state import State, unpack
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Tabling"]
 
-_SIGNED, _SEALED = 1, 2  # bits of the second header byte
 _SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states than to look them up
 _UNTOUCHED = State()
 
@@ -186,16 +186,16 @@ def _looked_at(reader: Reader, page: list[Numbered], look: _Look) -> list[Row]:
 
     seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
     states = _states(reader, seqs, look.counts)
-    envelopes = [_envelopes(reader, *one) if one[1][1] & _SIGNED else () for one in page]
+    envelopes = [_envelopes(reader, *one) if one[1][1] & SIGNED_BIT else () for one in page]
     types: list[str | None] = [None] * len(page)
     fields: list[Mapping[str, Any] | None] = [None] * len(page)
     if look.fields:
-        plain = [i for i, blob in enumerate(blobs) if not blob[1] & _SEALED]
+        plain = [i for i, blob in enumerate(blobs) if not blob[1] & ENCRYPTED_BIT]
         for i, grain in zip(plain, decode_many([bare(blobs[i]) for i in plain]), strict=True):
             types[i], fields[i] = grain.type, grain.fields
         if look.unsealed and len(plain) < len(page):
             for i, (seq, blob) in enumerate(page):
-                if blob[1] & _SEALED and (opened := reader.grain(seq)) and not opened.sealed:
+                if blob[1] & ENCRYPTED_BIT and (opened := reader.grain(seq)) and not opened.sealed:
                     types[i], fields[i] = opened.type, opened.fields
     addresses = _core.address_many(blobs)
     return list(map(Row, seqs, addresses, blobs, envelopes, states, types, fields))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
+from omsgrain.header import SIGNED_BIT
 from omsgrain.ops.bundles import is_bundle, signed_text_of
 from omsgrain.ops.opening import writable
 from omsgrain.ops.writing import write_new
@@ -99,7 +100,7 @@ def sign(
             data = sign_file(file, signer, iat=now)
     else:
         target = target or file.with_name(file.name + ENVELOPE)
-        if len(blob) > 1 and blob[1] & 1:
+        if len(blob) > 1 and blob[1] & SIGNED_BIT:
             text = "the signed bit is set, but there is no envelope"
             raise SignedMismatchError(text, offset=1)
         data = crypto.sign(blob, signer, iat=now)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from omsgrain import _core
 from omsgrain.grain import bare
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search.database import transaction
 from omsgrain.store.base import Reader
 from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE
@@ -51,7 +52,6 @@ Words: TypeAlias = tuple[int, str, str, str]
 """The number of a grain, and the text of each of ``COLUMNS``, as ``for_index`` gives it."""
 
 _TOGETHER = 128  # grains decoded at a time: unpacked, each can have a megabyte
-_ENCRYPTED = 0b10
 
 _POSTINGS = "SELECT term, col, offset, doc FROM temp.postings"  # by term, and then by grain
 _SIZES = "SELECT '', sz, id FROM words_docsize ORDER BY id"
@@ -236,7 +236,7 @@ def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[Words]:
     """The words of each grain; those that cannot be read are sealed or damaged, and have none."""
     found = _core.decode_many([bare(blob) for _, blob in blobs])[0]
     for (seq, blob), fields in zip(blobs, found, strict=True):
-        if fields is not None and not blob[1] & _ENCRYPTED:
+        if fields is not None and not blob[1] & ENCRYPTED_BIT:
             yield (seq, *columns(fields))
 
 

@@ -25,6 +25,7 @@ from omsgrain.errors import (
     SchemaError,
     StoreError,
 )
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import EMBEDDED, MODELS, SEQUENCE, VECTORS, VEILED
 
@@ -50,7 +51,6 @@ Vector: TypeAlias = Sequence[float] | bytes | bytearray | memoryview | Any
 Seal: TypeAlias = Callable[[bytes, bytes], bytes]
 """Seals or opens a vector: its bytes, and the key of its row."""
 
-_SEALED = 2  # bit of the second header byte
 _NAME = 200  # bytes; LMDB's keys end at 511
 _MODELS = 1_000
 _FLOAT = 4
@@ -232,7 +232,7 @@ def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None 
     blob = writer.blob_at(seq)
     if blob is None:
         raise NotFoundError("no such grain")
-    if blob[1] & _SEALED and seal is None:
+    if blob[1] & ENCRYPTED_BIT and seal is None:
         raise KeyMissingError("the grain is sealed, and its key is not here to seal its vector")
     known = _known(writer, model, len(data) // _FLOAT)
     if seal is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Problem
 from omsgrain.store.examined import Examined
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN
@@ -23,7 +24,6 @@ from omsgrain.store.tables import (
 
 __all__ = ["sealed_problems"]
 
-_ENCRYPTED = 2
 _FLAGS = MARK + 1  # where the flags of a blob stand in a row of blobs-0
 _MODEL = 4
 
@@ -34,7 +34,7 @@ def sealed_problems(reader: Examined) -> Iterator[Problem]:
     keyed = 0
     for key, number in reader.rows(SEALED):
         row = reader.row(BLOBS, key) if len(key) == SEQUENCE.size else None
-        if row is None or len(number) != NUMBER or not row[_FLAGS] & _ENCRYPTED:
+        if row is None or len(number) != NUMBER or not row[_FLAGS] & ENCRYPTED_BIT:
             yield _problem(SEALED, key, "a row is damaged, or not about a sealed grain")
             continue
         numbers[key[-4:]] = number

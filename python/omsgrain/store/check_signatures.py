@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omsgrain.errors import IntegrityError, OmsError
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store.base import PAGE_BYTES, Problem
 from omsgrain.store.examined import Examined
 from omsgrain.store.signatures import SEALED, examine_many, read_row
@@ -13,7 +14,6 @@ from omsgrain.store.tables import SEQUENCE, SIGNATURES
 
 __all__ = ["signature_problems"]
 
-_SIGNED, _ENCRYPTED = 1, 2
 _KEY = SEQUENCE.size + 16
 
 
@@ -34,7 +34,7 @@ def signature_problems(reader: Examined) -> Iterator[Problem]:
         if blob is None:
             yield _problem(seq, "it is over a grain that is not there")
             continue
-        if row[:1] == SEALED and blob[1] & _ENCRYPTED:
+        if row[:1] == SEALED and blob[1] & ENCRYPTED_BIT:
             continue  # only its key can tell
         try:
             envelope = read_row(blob, key, row).envelope
@@ -63,7 +63,7 @@ def _unsigned(reader: Examined) -> Iterator[Problem]:
         after = page[-1][0]
         for seq, blob in page:
             # Where a key was destroyed, the signatures over what it sealed went too.
-            signed = len(blob) > 1 and blob[1] & (_SIGNED | _ENCRYPTED) == _SIGNED
+            signed = len(blob) > 1 and blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) == SIGNED_BIT
             if signed and next(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)), None) is None:
                 yield _problem(seq, "the grain says that it is signed, and has no signature")
 

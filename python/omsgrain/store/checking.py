@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.grain import bare
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.audit import verify
 from omsgrain.store.base import CheckReport, Problem
 from omsgrain.store.check_sealed import sealed_problems
@@ -21,7 +22,6 @@ from omsgrain.store.tables import EVENTS, SEQUENCE
 __all__ = ["Hashed", "Pass", "examine"]
 
 _MOST = 1_000  # problems that are told one by one
-_ENCRYPTED = 2  # bit of the second header byte
 
 Hashed = tuple[int, bytes, bytes | None]
 """A number, a blob, and its address; no address for a damaged blob."""
@@ -55,7 +55,7 @@ class Pass(Generic[R]):
         yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
         # Of a sealed one only its address can be told; signatures are looked at elsewhere.
         good = [(seq, blob) for seq, blob, digest in page if digest is not None]
-        plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & _ENCRYPTED]
+        plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:
             yield Problem("blob", plain[index][0], str(error))
 

@@ -31,6 +31,7 @@ from omsgrain.errors import (
     RangeError,
     SignedMismatchError,
 )
+from omsgrain.header import SIGNED_BIT
 from omsgrain.store.base import Unsealing
 from omsgrain.store.tables import SEQUENCE, SIGNATURES
 
@@ -63,7 +64,6 @@ SEALED = b"\2"
 """What the value of a sealed signature begins with."""
 
 _HEAD = struct.Struct(">BH")
-_SIGNED = 1
 _SIGNER = 16
 
 
@@ -180,7 +180,7 @@ def add(writer: Writer, seq: int, blob: bytes, signature: Signature) -> bool:
 
 
 def _row(blob: bytes, signature: Signature) -> bytes:
-    if not blob[1] & _SIGNED:
+    if not blob[1] & SIGNED_BIT:
         raise SignedMismatchError("an envelope around an unsigned blob", offset=1)
     if not over(signature, blob):
         raise IntegrityError("the envelope is around another grain")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store import sealing
 from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, placed, stored
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN, WORD
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SealedReader", "SealedWriter"]
 
-_ENCRYPTED = 2
 _COUNTED = 4_096  # rows of a blind list that are counted; more is many
 _KEY = NUMBER + TOKEN
 
@@ -134,7 +134,7 @@ class SealedReader:
         blob = self.inner.blob_at(seq)
         if blob is None:
             return None
-        if not blob[1] & _ENCRYPTED:
+        if not blob[1] & ENCRYPTED_BIT:
             return stored(blob)
         address = _core.address(blob)
         try:

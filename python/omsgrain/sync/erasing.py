@@ -22,6 +22,7 @@ from omsgrain.engine import acts
 from omsgrain.engine.rights import keeping, removal
 from omsgrain.engine.rights.orders import RELEASE, SCRUB, Order
 from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store import due, sealing, tombstones
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import DUE, HOLDS, KEYED, MARK, SEQUENCE, TOMBSTONES
@@ -35,7 +36,6 @@ __all__ = ["erase_marked", "erase_released", "sweep_destroyed", "take_tombstones
 
 _PAGE = 500  # grains a transaction
 _LOOKED_AT = 10_000  # grains a snapshot
-_SEALED = 2  # bit of the second header byte
 _HEAD, _HINT = 5, 2  # bytes of the header up to the hash of the namespace; of that
 _LUMP = 1 << 18  # bytes
 _REASON = "sync"
@@ -165,7 +165,7 @@ def _passed_over(reader: Reader, after: int, hints: frozenset[bytes] | None) -> 
 
 def _may_be(head: bytes, hints: frozenset[bytes]) -> bool:
     """Whether a grain may be of a namespace, by the beginning of its header."""
-    return head[3:_HEAD] in hints or bool(head[1] & _SEALED)
+    return head[3:_HEAD] in hints or bool(head[1] & ENCRYPTED_BIT)
 
 
 def _addresses(
@@ -177,7 +177,7 @@ def _addresses(
     digests = _core.address_many([blob for _, blob in page])
     for (seq, blob), address in zip(page, digests, strict=True):
         yield seq, bytes.fromhex(address)
-        if blob[1] & _SEALED:
+        if blob[1] & ENCRYPTED_BIT:
             names = removal.names_of(reader, seq)
             if names is not None and names.plain is not None:
                 yield seq, names.plain

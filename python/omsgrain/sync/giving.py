@@ -17,6 +17,7 @@ from omsgrain.engine import leaving
 from omsgrain.engine.moving import in_envelopes
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.grain import Grain
+from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store.base import PAGE_GRAINS, Reader
 from omsgrain.store.tables import (
     DELETED,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["changes", "give"]
 
-_SIGNED, _SEALED, _COMPRESSED = 1, 2, 4  # bits of the second header byte
 _PROFILE: Final = b"profile:"
 _SHARING: Final = leaving.SHARING.encode()
 _HOUSE: Final = ("move", "access")
@@ -230,7 +230,7 @@ class _Packing:
     def _again(self, seq: int) -> None:
         """Add a grain that others have, for its signatures; those inside a seal stay there."""
         blob = self._reader.blob_at(seq) or b""
-        if blob and blob[1] & _SIGNED:
+        if blob and blob[1] & SIGNED_BIT:
             self.grain(seq, blob)
 
     def state(self, seq: int) -> None:
@@ -283,7 +283,7 @@ class _Packing:
             return "restricted"
         if seq in self._over and not (held and self._purpose in _HOUSE):
             return "retention"
-        if self._settings.preset is None and not blob[1] & (_SEALED | _COMPRESSED):
+        if self._settings.preset is None and not blob[1] & (ENCRYPTED_BIT | COMPRESSED_BIT):
             if _PROFILE not in blob and _SHARING not in blob:
                 return None  # no rule can be about it
         grain = self._open(seq)

@@ -10,11 +10,11 @@ from hashlib import sha256
 from omsgrain import _core
 from omsgrain.errors import OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Reader, Unsealing
 
 __all__ = ["Scope"]
 
-_SEALED = 2  # bit of the second header byte
 _FAMILY = ":*"
 _WORTH = 4
 """Times as many grains that must have come, for the index to be asked."""
@@ -79,7 +79,7 @@ class Scope:
         if self.namespaces is None:
             return True
         grain: Grain | None
-        if blob[1] & _SEALED:
+        if blob[1] & ENCRYPTED_BIT:
             try:
                 grain = reader.grain(seq)
             except StoreError:

@@ -24,6 +24,7 @@ import msgpack
 
 from omsgrain.engine import lineage, origins
 from omsgrain.errors import IntegrityError, OmsError, StoreError
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store import due, tombstones
 from omsgrain.store.base import Reader, Store, Writer
 from omsgrain.store.sealing import key_of
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remember", "remove_grains"]
 
-_ENCRYPTED = 2  # bit of the second header byte
 _DIGEST = 32
 _NAMESPACE = slice(3, 5)  # its hash in the header
 _ROWS = 20_000  # events or states a page
@@ -86,7 +86,7 @@ def names_of(reader: Reader, seq: int) -> Names | None:
     if blob is None:
         return None
     stored = sha256(blob).digest()
-    if not blob[1] & _ENCRYPTED:
+    if not blob[1] & ENCRYPTED_BIT:
         return Names(stored, stored, blob)
     try:
         grain = reader.grain(seq)

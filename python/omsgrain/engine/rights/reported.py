@@ -15,6 +15,7 @@ from omsgrain.engine.holding import Hold
 from omsgrain.engine.rights import consent as consents
 from omsgrain.engine.rights.selector import OWN, Identities, fields_of
 from omsgrain.grain import Grain
+from omsgrain.header import SIGNED_BIT
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader
 from omsgrain.store.signatures import Signature
@@ -23,7 +24,6 @@ from omsgrain.store.tables import SEALED, SEQUENCE
 
 __all__ = ["Reported", "reported", "rfc3339", "told_hold"]
 
-_SIGNED = 1  # bit of the second header byte
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMES = tuple(field.name for field in registry.FIELDS if field.kind == "datetime")
 
@@ -90,7 +90,7 @@ class Reported:
     def as_bytes(self) -> tuple[bytes, ...]:
         """The grain as it stands in a file: its blob, or an envelope for each of its signers."""
         blob = self.grain.blob
-        if blob[1] & _SIGNED:
+        if blob[1] & SIGNED_BIT:
             return tuple(one.envelope for one in self.signatures)
         return (blob,)
 

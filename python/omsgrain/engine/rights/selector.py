@@ -16,6 +16,7 @@ from typing import Any
 from omsgrain import _core
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
+from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.sealing import NUMBER
 from omsgrain.store.tables import KEYED, SEALED, SEQUENCE
@@ -55,7 +56,7 @@ OWN = frozenset(name for name in FIELDS if name == "user_id" or name.endswith(("
 MOST = 1_000
 """Names of one person."""
 
-_OPAQUE = 0x02 | 0x04  # bits of the second header byte: sealed, compressed
+_OPAQUE = ENCRYPTED_BIT | COMPRESSED_BIT
 
 
 class Identities:

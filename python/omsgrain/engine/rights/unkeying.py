@@ -14,6 +14,7 @@ from omsgrain.engine.rights.removal import Names
 from omsgrain.engine.rights.selector import Identities
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import (
     BLIND,
@@ -47,7 +48,6 @@ TABLES = (BLIND, PLAIN, KEPT)
 
 _NUMBER = 8
 _MODEL = 4  # bytes of a model's number in the keys of vectors
-_ENCRYPTED = 2  # bit of the second header byte
 
 
 class Unkeyed:
@@ -162,7 +162,7 @@ def opened(reader: Reader, seq: int, keys: UserKeys | None) -> tuple[Names, Grai
     if blob is None:
         return None
     stored = sha256(blob).digest()
-    if keys is None or not blob[1] & _ENCRYPTED:
+    if keys is None or not blob[1] & ENCRYPTED_BIT:
         return Names(stored, None), None
     try:
         plain = open_plain(Sealer(keys.content).unseal(blob))
