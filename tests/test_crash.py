@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 import omsgrain as og
+from omsgrain.errors import StoreError
 from omsgrain.store.lmdb import LmdbStore
 from store_contract import contents, pair, put
 
@@ -175,6 +176,25 @@ def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
     assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
     assert path.is_dir()
     with og.open(path) as store:
+        store.put(og.Belief(subject="store", relation="is", object="whole"))
+        assert store.verify().verified == 1
+
+
+@pytest.mark.parametrize("size", [1, 4_096, 8_191])
+def test_killed_in_its_first_write(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "memory.omsg"
+    with og.open(path) as store:
+        address = store.put(og.Belief(subject="store", relation="is", object="whole"))
+    with (path / "data.mdb").open("rb+") as file:
+        file.truncate(size)
+    with pytest.raises(StoreError):  # it was more than begun, as the file beside it says
+        og.open(path)
+    assert (path / "data.mdb").stat().st_size == size
+    (path / "head").unlink()
+    with pytest.raises(StoreError):
+        og.open(path, readonly=True)
+    with og.open(path) as store:
+        assert not store.exists(address)
         store.put(og.Belief(subject="store", relation="is", object="whole"))
         assert store.verify().verified == 1
 

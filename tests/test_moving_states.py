@@ -47,7 +47,7 @@ Stores = tuple[og.GrainStore, og.GrainStore]
 def test_what_is_removed_while_it_is_exported_stays_out(
     stores: Stores, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, target = stores
+    source, _ = stores
     doomed = source.put(belief("0"))
     new = source.supersede(doomed, belief("1", 1))
     odd = source.put(belief("odd"))

@@ -68,8 +68,7 @@ def points(asked: int | list[int] | None, changes: int, kind: Kind) -> list[int]
     every = range(1, changes + 1)
     if asked is None or asked >= changes:
         return list(every)
-    random = Random(f"{kind} {changes}")
-    return sorted({*random.sample(every, asked - 1), changes})
+    return sorted(Random(f"{kind.name} {changes}").sample(every, asked))
 
 
 def counted(shim: Shim, scenario: Scenario, first: Path, here: Path) -> int:
@@ -153,7 +152,7 @@ def restarts(room: Path, rounds: int, seed: int) -> dict[str, int]:
     shim, random = Shim(), Random(seed)
     store, noted, died = room / "memory.omsg", room / "noted", 0
     for number in range(rounds):
-        at = random.choice((0, 0, random.randrange(1, 60)))
+        at = random.choice((0, random.randrange(1, 25)))
 
         def work(say: Callable[..., None], number: int = number, at: int = at) -> None:
             shim.arm(Kind.KILL if at else Kind.COUNT, at, store)

@@ -75,18 +75,18 @@ def _make_ring(folder: Path) -> None:
 
 def _use_keys(folder: Path, step: Steps) -> None:
     signer = Ed25519Signer.generate()
-    step("signer.pem", lambda: signer.save(folder / "signer.pem") or True)
-    step("signer.jwk", lambda: signer.save(folder / "signer.jwk", "jwk") or True)
-    step("new ring", lambda: KeyRing.create(folder / "new.keys", master=MASTER).close() or True)
+    step("signer.pem", lambda: signer.save(folder / "signer.pem"))
+    step("signer.jwk", lambda: signer.save(folder / "signer.jwk", "jwk"))
+    step("new ring", lambda: KeyRing.create(folder / "new.keys", master=MASTER).close())
     ring = step("open", lambda: KeyRing.open(folder / "people.keys", master=MASTER))
     if ring is None:
         return
     with ring:
-        step("ensure", lambda: ring.ensure(["hedy"]) or True)
+        step("ensure", lambda: ring.ensure(["hedy"]))
         step("erase", lambda: ring.erase(["grace"]) == 1)
-        step("backup", lambda: ring.backup(folder / "copy.keys") or True)
-        step("rewrap", lambda: ring.rewrap(MASTER) or True)
-        step("rekey", lambda: ring.rekey(OTHER) or True)
+        step("backup", lambda: ring.backup(folder / "copy.keys"))
+        step("rewrap", lambda: ring.rewrap(MASTER))
+        step("rekey", lambda: ring.rekey(OTHER))
 
 
 def _look_at_keys(folder: Path, said: Said) -> None:
@@ -145,7 +145,7 @@ def _bring(folder: Path, step: Steps) -> None:
     if b is not None:
         if (folder / "new.mg").exists():
             step("take", lambda: take_bundle(folder / "new.mg", LocalPeer(b)))
-        step("close", lambda: b.close() or True)
+        step("close", lambda: b.close())
 
 
 def _look_at_brought(folder: Path, said: Said) -> None:

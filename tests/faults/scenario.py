@@ -30,6 +30,10 @@ class Said:
     ended: bool = False
 
 
+def _done(_: Any) -> bool:
+    return True
+
+
 class Steps:
     """Does the steps of the work, and says what became of each as soon as it is known.
 
@@ -41,7 +45,7 @@ class Steps:
         self._say = say
 
     def __call__(
-        self, name: str, call: Callable[[], T], tell: Callable[[T], Any] = bool
+        self, name: str, call: Callable[[], T], tell: Callable[[T], Any] = _done
     ) -> T | None:
         """Do a step; None if it was refused, with an error that is declared."""
         try:

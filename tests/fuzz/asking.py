@@ -62,7 +62,8 @@ def _query(room: Path) -> Iterator[Run]:
 _ASKED: Final = (
     "type", "namespace", "subject", "relation", "object", "user_id", "session_id", "run_id", "tag",
     "origin", "created_after", "created_before", "valid_at", "known_at", "current",
-    "min_confidence", "verification_status", "words", "order", "limit", "cursor", "count", "explain", "scan",
+    "min_confidence", "verification_status", "words", "order", "limit", "cursor", "count",
+    "explain", "scan",
 )  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def _ask(served: Site, tokens: dict[str, str], data: bytes) -> None:
     try:
         request = served.client.build_request(
             method or "GET", "/" + path.lstrip("/"), content=body,
-            headers=[(n.strip() or "x", v.strip().encode("latin-1")) for n, v in headers],  # type: ignore[misc]
+            headers=[(name.strip() or "x", value.strip()) for name, value in headers],
         )  # fmt: skip
     except Exception:  # the client refuses to make such a request
         return
@@ -164,7 +165,7 @@ def _mcp(room: Path) -> Iterator[Run]:
                 return
             if not isinstance(asked, dict):
                 return
-            told = TOOLS.get(asked.get("name") if isinstance(asked.get("name"), str) else "")  # type: ignore[arg-type]
+            told = TOOLS.get(asked.get("name") if isinstance(asked.get("name"), str) else "")
             given = asked.get("arguments")
             if told is None or not (given is None or isinstance(given, dict)):
                 return

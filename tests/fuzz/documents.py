@@ -40,7 +40,7 @@ def _document(format: str) -> Callable[[Path], Any]:
         def run(data: bytes) -> None:
             found = formats.load(data, format=format, **options)
             if not found.problems and format != "aimem":
-                extra = {"local": True} if format == "mif-ld" else {}
+                extra: dict[str, Any] = {"local": True} if format == "mif-ld" else {}
                 written = formats.dump(found, format=format, exact=True, **extra)
                 assert written.data == data
             elif not found.problems:
@@ -95,9 +95,10 @@ def _sealed(room: Path) -> Iterator[Run]:
     """The envelope of MIF 1.0: under a key, and under a passphrase that costs little."""
 
     def run(data: bytes) -> None:
-        for given in ({"passphrase": "tea"}, {"key": _KEY}):
+        ways: list[dict[str, Any]] = [{"passphrase": "tea"}, {"key": _KEY}]
+        for given in ways:
             try:
-                envelope.open_document(data, limits=_CHEAP, **given)  # type: ignore[arg-type]
+                envelope.open_document(data, limits=_CHEAP, **given)
             except OmsError:
                 continue
         formats.load(data, format="mif1", key=_KEY, limits=_CHEAP)

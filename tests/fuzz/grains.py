@@ -10,6 +10,7 @@ from pathlib import Path
 import omsgrain as og
 from fuzz import seeds
 from fuzz.target import Run, Target
+from omsgrain import _core
 from omsgrain.crypto import did
 from omsgrain.errors import OmsError
 from omsgrain.formats import times
@@ -60,7 +61,7 @@ def _texts(room: Path) -> Iterator[Run]:
             instant = times.parse(text, floating=floating)
             assert instant is None or times.of_grain(instant) >= 0
         try:
-            og.parse_address(text) if hasattr(og, "parse_address") else og.address(data)
+            assert len(_core.parse_address(text)) == 32
         except OmsError:
             pass
         found = did.parse(text)
@@ -73,7 +74,8 @@ def _texts(room: Path) -> Iterator[Run]:
 def _said() -> list[bytes]:
     said = [
         "2026-01-01T00:00:00Z", "2026-12-31T23:59:60.123456+14:00", "0001-01-01",
-        "2024-02-29 10:00", "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK", "did:web:example.org:a%3A1",
+        "2024-02-29 10:00", "did:web:example.org:a%3A1",
+        "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK",
         "did:web:robot.example%3A8443:x", "f" * 64,
         "did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169",
     ]  # fmt: skip

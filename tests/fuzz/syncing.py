@@ -15,6 +15,7 @@ from containers import reclosed
 from fuzz.target import Run, Target
 from omsgrain import container
 from omsgrain.container.packed import pack_stream
+from omsgrain.exchange import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.grain import encode
 from omsgrain.sync import LocalPeer, bundle_file, message, take_bundle, wire, write_bundle
 from sync_stores import TIME, belief, memory
@@ -93,8 +94,9 @@ def _files() -> list[bytes]:
     found = []
     with TemporaryDirectory() as room, _store() as store:
         path = Path(room) / "out.mg"
-        for options in ({}, {"share_keys": True}, {"namespaces": ["hall"]}):
-            write_bundle(LocalPeer(store), path, clock=lambda: TIME, **options)  # type: ignore[arg-type]
+        every: list[dict[str, Any]] = [{}, {"share_keys": True}, {"namespaces": ["hall"]}]
+        for options in every:
+            write_bundle(LocalPeer(store), path, clock=lambda: TIME, **options)
             found.append(path.read_bytes())
     return found
 
@@ -123,8 +125,8 @@ def _records(room: Path) -> Iterator[Run]:
 def _record(one: Any) -> bytes:
     kind, value, part, of, grains = (*one, 0, 1, 0)[:5] if isinstance(one, list) else (one,) * 5
     fields = {"record": kind, "value": msgpack.packb(value), "part": part, "of": of}
-    return encode({"type": bundle_file.SYNC_TYPE, "created_at": TIME, "grains": grains, **fields},
-                  type_byte=bundle_file.SYNC_BYTE)  # fmt: skip
+    return encode({"type": SYNC_TYPE, "created_at": TIME, "grains": grains, **fields},
+                  type_byte=SYNC_BYTE)  # fmt: skip
 
 
 def _record_trees() -> list[bytes]:
@@ -132,7 +134,7 @@ def _record_trees() -> list[bytes]:
     for data in _files():
         tree: list[Any] = []
         for grain in _grains_of(data):
-            if not bundle_file.is_sync_record(grain):
+            if not is_sync_record(grain):
                 tree.append(grain)
                 continue
             fields = og.decode(grain).fields

@@ -24,7 +24,7 @@ from rings import MASTER, all_of, keys_of
 from signing import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
 
 _DATA = b"what was signed"
-_SHOWN = ("subject", "object", "confidence")
+_FORMATS: tuple[keyfile.Format, ...] = ("pem", "jwk", "cose")
 
 
 @contextmanager
@@ -118,8 +118,8 @@ def _key_file(room: Path) -> Iterator[Run]:
             (again,) = publicfile.loads(publicfile.dumps(one.key))
             assert again.key == one.key
         key = keyfile.loads(data)
-        for format in ("pem", "jwk", "cose"):
-            assert keyfile.loads(keyfile.dumps(key, format)).public_key() == key.public_key()  # type: ignore[arg-type]
+        for format in _FORMATS:
+            assert keyfile.loads(keyfile.dumps(key, format)).public_key() == key.public_key()
         assert key.public_key() in [one.key for one in named]
 
     yield run
@@ -128,7 +128,7 @@ def _key_file(room: Path) -> Iterator[Run]:
 def _key_files() -> list[bytes]:
     found: list[bytes] = [b"did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK\n"]
     for signer in (ALICE, BOB):
-        found += [keyfile.dumps(signer._key, form) for form in ("pem", "jwk", "cose")]  # type: ignore[arg-type]
+        found += [keyfile.dumps(signer._key, form) for form in _FORMATS]
         found.append(publicfile.dumps(signer.public_key))
     return found
 

@@ -2,9 +2,9 @@
 """What bounds a single input: memory, and time. Who passes them dies, and leaves the input.
 
 The input under work stands in a mapped file, so that whoever started the process can read it
-after any death. Time is bounded by an alarm that kills, since nothing in Python runs while the core
-is at work: of the processor's time, so that a busy machine is not at fault. Memory is bounded by a
-limit of the process, on what it had when it was ready.
+after any death. Time is bounded by an alarm that kills, since nothing in Python runs while the
+core is at work: of the processor's time, so that a busy machine is not at fault. Memory is bounded
+by a limit of the process, on what it had when it was ready.
 """
 
 from __future__ import annotations

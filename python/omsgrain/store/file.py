@@ -14,7 +14,7 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.store.door import clean, passing
 from omsgrain.store.layout import only_free_pages_from
-from omsgrain.store.opening import DATA_FILE, LOCK_FILE, open_tables
+from omsgrain.store.opening import DATA_FILE, HEAD_FILE, LOCK_FILE, open_tables
 from omsgrain.store.tables import HEAD, HEAD_RECORD, META
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = ["MAX_TABLES", "DataFile", "extend"]
 
 MAX_READERS = 1_024
 MAX_TABLES = 64
+_FIRST = 2 * 4_096  # bytes of the two pages that a file begins with, in the smallest pages
 _TRIES = 8  # each beside a writer that has committed twice meanwhile
 _LOCK_BYTES = 64 * (MAX_READERS + 8)  # a slot a reader, and what LMDB has before them
 
@@ -75,6 +76,7 @@ class DataFile:
         with passing(path, patience):
             if not readonly:
                 clean(path)
+                _empty_begun(path)
             _allocate(path / LOCK_FILE)
             env = lmdb.open(
                 str(path),
@@ -135,6 +137,16 @@ class DataFile:
         with self.env.begin() as txn:
             record = txn.get(HEAD_RECORD, db=self.tables[META])
         return (0, 0) if record is None else HEAD.unpack(record)[:2]
+
+
+def _empty_begun(path: Path) -> None:
+    """Empty a file that was cut off in its first write: LMDB would refuse it, and make no other.
+
+    Nothing was ever committed to it. A store to which there was has the file ``head``.
+    """
+    data = path / DATA_FILE
+    if data.exists() and 0 < data.stat().st_size < _FIRST and not (path / HEAD_FILE).exists():
+        os.truncate(data, 0)
 
 
 def _allocate(lock_file: Path) -> None:
