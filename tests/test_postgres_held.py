@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ from omsgrain.store.tables import BLIND, HOLDS, META, NOTES, Table
 
 if TYPE_CHECKING:
     from servers.postgres import Postgres
+
+
+def first(rows: list[tuple[bytes, bytes]], most: int) -> list[tuple[bytes, bytes]]:
+    return rows[:most]
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.Monkey
     rows = {table: [(bytes([n]), b"x") for n in range(n)] for n, table in ((2, NOTES), (3, HOLDS))}
     for table, answers in ((NOTES, [None, 2, 2]), (HOLDS, [None, None, None])):
         for answer in answers:
-            found = known.table(table, lambda most, table=table: rows[table][:most])
+            found = known.table(table, partial(first, rows[table]))
             assert (None if found is None else len(found)) == answer
     assert not known.set(NOTES, b"none", None)
     assert known.set(NOTES, b"\0", None) and known.set(HOLDS, b"none", None)
