@@ -37,7 +37,8 @@ wire         a connection: many statements in one round trip
 pool         connections;  database: how transactions begin and end
 statements   everything that the database is asked, as SQL
 reading      a snapshot;  ahead: what is read of many grains at once
-writing      a write transaction: what waits;  held: what it need not ask twice;  indexing: what is sent, and index rows
+writing      a write transaction: what waits;  indexing: what is sent, and index rows
+held         what a write transaction need not ask twice
 arrays       columns as the server takes them
 adding       grains and index rows on their way in, by COPY or INSERT
 counting     how many grains have a term, for terms that many have
