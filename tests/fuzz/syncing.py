@@ -123,7 +123,8 @@ def _records(room: Path) -> Iterator[Run]:
 
 
 def _record(one: Any) -> bytes:
-    kind, value, part, of, grains = (*one, 0, 1, 0)[:5] if isinstance(one, list) else (one,) * 5
+    given = [*(one if isinstance(one, list) else [one]), *[None] * 5]
+    kind, value, part, of, grains = given[:5]
     fields = {"record": kind, "value": msgpack.packb(value), "part": part, "of": of}
     return encode({"type": SYNC_TYPE, "created_at": TIME, "grains": grains, **fields},
                   type_byte=SYNC_BYTE)  # fmt: skip
