@@ -12,6 +12,7 @@ import pytest
 import omsgrain as og
 from aimem_imports import holdings
 from mif_imports import MAKERS, NOW, TIME, USER, Maker, contents, current, fates, opened
+from omsgrain.crypto import Ed25519Signer
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
@@ -199,6 +200,18 @@ def test_layouts(store: og.GrainStore, layout: str) -> None:
 
 
 # -- rules ----------------------------------------------------------------------------------------
+
+
+@makers
+def test_what_is_signed_leaves_too(store: og.GrainStore, maker: Maker) -> None:
+    """Imported or not, the document says what the grain says."""
+    maker.take(store, maker.memory(1, "lamp on"))
+    own = store.put({"type": "event", "content": "lamp off", "user_id": USER, "created_at": TIME})
+    signer = Ed25519Signer.generate()
+    for address in (own, current(store, maker.id(1)).address):
+        store.sign(address, signer)
+    said = [memory["content"] for memory in exported(store, maker)["memories"]]
+    assert sorted(said) == ["lamp off", "lamp on"]
 
 
 def test_a_consent_that_forbids_sharing(store: og.GrainStore, tmp_path: Any) -> None:

@@ -323,6 +323,15 @@ class Grain(Mapping[str, Any]):
         return f"<{self.type} {self.address[:12]} {' '.join(shown)}>".replace(" >", ">")
 
 
+def as_put(grain: Grain) -> Grain:
+    """The grain of a store by the address of its own blob, which it may not be stored under.
+
+    A sealed grain that was opened stands there under another. A signed one stays as it is; its
+    envelope lies beside it in the store.
+    """
+    return Grain._stored(grain.blob, _core.address(grain.blob))
+
+
 def bare(blob: bytes) -> bytes:
     """A blob as if it were not signed: the form in which the core reads it."""
     return blob[:1] + bytes((blob[1] & ~SIGNED_BIT,)) + blob[2:] if blob[1] & SIGNED_BIT else blob

@@ -15,7 +15,7 @@ from omsgrain.formats.raw import is_beside
 from omsgrain.formats.source import Source
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.mif.foreign import Foreign, is_manifest
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, as_put
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -106,12 +106,12 @@ def choose(
             return
         chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
         # A sealed grain stands under an address of its own; it leaves as what it says.
-        plain = Grain(grain.blob)
+        plain = as_put(grain)
         chosen.grains[plain.address] = plain
         own = source is not None and source.format == wanted.format
         if source is not None:
             for address in source.parts:
-                part = Grain(page.get(address).blob)
+                part = as_put(page.get(address))
                 chosen.grains[part.address] = part
             if own:
                 chosen.own[plain.address] = source.kind

@@ -28,7 +28,7 @@ from omsgrain.gateways.memory import Memory, Page
 from omsgrain.gateways.mif.linked import FORMAT
 from omsgrain.gateways.mif.versions import NAMES, Version, version
 from omsgrain.gateways.mif.written import spell
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, as_put
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -167,7 +167,7 @@ class _Reading:
         if restricted:
             raise NotFoundError("something of the document is restricted")
         self.rules.update(leaving.check(self._settings, found, held, self._purpose))
-        return Grain(found.blob)
+        return as_put(found)
 
     def texts(self) -> dict[str, Any] | None:
         """The document with its records as texts; None if it cannot be made so."""
@@ -199,7 +199,7 @@ class _Reading:
         return found
 
     def _all(self, page: Page, seq: int, whole: Grain) -> list[Grain]:
-        grains = {whole.address: Grain(whole.blob)}
+        grains = {whole.address: as_put(whole)}
 
         def get(address: str) -> Grain:
             if address not in grains:
