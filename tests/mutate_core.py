@@ -81,7 +81,7 @@ MUTATIONS = (
     Mutation(
         "order-not-checked", "codec/read.rs",
         "None | Some(Ordering::Less) => Ok(key),",
-        "None | Some(Ordering::Less | Ordering::Greater) if last != Some(\"\") => Ok(key),",
+        "None | Some(Ordering::Less | Ordering::Greater) => Ok(key),",
         ("oms.msgpack.keys.sorted", "oms.cbor.keys"),
     ),
     Mutation(
