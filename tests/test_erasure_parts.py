@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_tombstones_hold_a_mark_and_no_more() -> None:
     other.write(lambda writer: tombstones.import_keys(writer, records))
     for wrong in (bytes(32), b"short"):
         with pytest.raises(err.StoreError):
-            other.write(lambda w, wrong=wrong: tombstones.import_keys(w, (wrong, b"", b"")))
+            other.write(partial(tombstones.import_keys, records=(wrong, b"", b"")))
     for what, value in (("address", b"short"), ("address", "x" * 32), ("urn", b"x")):
         with pytest.raises(err.SchemaError):
             tombstones.mark(shared, what, value)  # type: ignore[arg-type]

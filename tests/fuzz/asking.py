@@ -165,7 +165,8 @@ def _mcp(room: Path) -> Iterator[Run]:
                 return
             if not isinstance(asked, dict):
                 return
-            told = TOOLS.get(asked.get("name") if isinstance(asked.get("name"), str) else "")
+            name = asked.get("name")
+            told = TOOLS.get(name) if isinstance(name, str) else None
             given = asked.get("arguments")
             if told is None or not (given is None or isinstance(given, dict)):
                 return

@@ -12,7 +12,7 @@ from containers import pool, reclosed
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import container
-from omsgrain.container.packed import pack_stream, unpack_stream
+from omsgrain.container.packed import Unpacked, pack_stream
 from omsgrain.errors import OmsError
 
 _MOST = 4 << 20  # bytes that a packed stream may unpack to
@@ -60,8 +60,8 @@ def _stream(room: Path) -> Iterator[Run]:
 @contextmanager
 def _packed(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
-        grains = list(unpack_stream(data, limit=_MOST))
-        assert list(unpack_stream(b"".join(pack_stream(grains)), limit=_MOST)) == grains
+        grains = list(Unpacked(data, _MOST).grains())
+        assert list(Unpacked(b"".join(pack_stream(grains)), _MOST).grains()) == grains
 
     yield run
 
