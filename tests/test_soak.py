@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benches import soak
+from benches.soak_work import ROLES
 
 
 def test_a_soak_of_seconds(tmp_path: Path, long: bool) -> None:
@@ -13,7 +14,7 @@ def test_a_soak_of_seconds(tmp_path: Path, long: bool) -> None:
     assert not found.problems
     assert (found.lost, found.left) == (0, 0)
     assert found.grains and found.people[0] > 2
-    assert {*found.operations} == {*soak.ROLES}
+    assert {*found.operations} == {*ROLES}
     assert found.operations["writer 1"]["put"] and found.operations["reader 1"]["query"]
     assert str(found.grains) in soak.told(found)
 

@@ -165,8 +165,8 @@ def _mcp(room: Path) -> Iterator[Run]:
                 return
             if not isinstance(asked, dict):
                 return
-            told = TOOLS.get(asked.get("name") if isinstance(asked.get("name"), str) else "")
-            given = asked.get("arguments")
+            name, given = asked.get("name"), asked.get("arguments")
+            told = TOOLS.get(name) if isinstance(name, str) else None
             if told is None or not (given is None or isinstance(given, dict)):
                 return
 
