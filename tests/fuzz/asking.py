@@ -165,9 +165,8 @@ def _mcp(room: Path) -> Iterator[Run]:
                 return
             if not isinstance(asked, dict):
                 return
-            name = asked.get("name")
+            name, given = asked.get("name"), asked.get("arguments")
             told = TOOLS.get(name) if isinstance(name, str) else None
-            given = asked.get("arguments")
             if told is None or not (given is None or isinstance(given, dict)):
                 return
 
