@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -128,7 +128,7 @@ class Fragile:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a transaction, which may come to nothing."""
 
         def run(writer: Writer) -> T:
@@ -138,7 +138,7 @@ class Fragile:
                 raise Lost
             return done
 
-        return self._inner.write(run)
+        return self._inner.write(run, expecting=expecting)
 
 
 class Robot:

@@ -47,7 +47,12 @@ Vectors of another; a server, with a token of a tenant made for this:
     type=click.Choice(["oms", "aimem", "mif2", "mif1", "mif-ld"]),
     help="Rules of one specification.",
 )
-@click.option("--level", type=click.IntRange(1, 3), help="Rules up to a level of conformance.")
+@click.option(
+    "--level",
+    type=click.IntRange(1, 3),
+    metavar="N",
+    help="Rules up to a level of conformance.",
+)
 @click.option(
     "--rule", "rules", multiple=True, metavar="ID", help="One rule, or all that begin so; again."
 )

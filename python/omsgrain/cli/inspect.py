@@ -15,7 +15,7 @@ from omsgrain.cli.store import StoreParam, Where
 EXAMPLES = """
 A store; and the newest thousand grains of a file, each taken apart:
     omsgrain inspect memory.omsg -o memory.html
-    omsgrain inspect mission.mg -o mission.html --grains 1000
+    omsgrain inspect robot.mg -o robot.html --grains 1000
 """
 
 

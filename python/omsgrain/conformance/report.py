@@ -25,11 +25,12 @@ _INTRO: Final = """\
 
 What the formats ask for, rule by rule, and whether this build does it. Each rule is tried with
 what is good and with what is not; what must come of it is written beside it, or was made by an
-encoder that shares nothing with this one. Run it yourself:
+encoder that shares nothing with this one. `omsgrain conformance` runs all of it; options choose:
 
-    omsgrain conformance
-    omsgrain conformance --spec aimem --level 2
-    omsgrain conformance --rule oms.header --format json --output report.json
+```sh
+omsgrain conformance --spec mif1
+omsgrain conformance --rule oms.header --format json --output report.json
+```
 
 The exit code is 1 if a rule fails. A rule that is *recommended* is one that its specification
 advises, or leaves open and omsgrain settles. Rules of MIF 2.0 and MIF 1.0 have no levels. What is

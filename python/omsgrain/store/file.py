@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,11 @@ __all__ = ["MAX_TABLES", "DataFile", "extend"]
 MAX_READERS = 1_024
 MAX_TABLES = 64
 _FIRST = 2 * 4_096  # bytes of the two pages that a file begins with, in the smallest pages
+#: What LMDB's first page begins with: its number, that it is a meta page, the magic number.
+_BEGINS = b"".join(
+    part.to_bytes(size, sys.byteorder)
+    for part, size in ((0, 8), (0, 2), (8, 2), (0, 4), (0xBEEFC0DE, 4))
+)
 _TRIES = 8  # each beside a writer that has committed twice meanwhile
 _LOCK_BYTES = 64 * (MAX_READERS + 8)  # a slot a reader, and what LMDB has before them
 
@@ -142,10 +148,15 @@ class DataFile:
 def _empty_begun(path: Path) -> None:
     """Empty a file that was cut off in its first write: LMDB would refuse it, and make no other.
 
-    Nothing was ever committed to it. A store to which there was has the file ``head``.
+    Nothing was ever committed to it. A store to which there was has the file ``head``; and what
+    does not begin as LMDB does is somebody's, and stays.
     """
     data = path / DATA_FILE
-    if data.exists() and 0 < data.stat().st_size < _FIRST and not (path / HEAD_FILE).exists():
+    if not data.exists() or not 0 < data.stat().st_size < _FIRST or (path / HEAD_FILE).exists():
+        return
+    with data.open("rb") as file:
+        begins = file.read(len(_BEGINS))
+    if _BEGINS.startswith(begins):
         os.truncate(data, 0)
 
 
