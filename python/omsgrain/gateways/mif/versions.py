@@ -42,10 +42,6 @@ class Version:
     renamed: frozenset[str]
     single: frozenset[str] = frozenset()
 
-    def pointer_of(self, kind: str) -> str:
-        """Where records of a kind stand."""
-        return next((at for at, one in self.arrays.items() if one == kind), f"/{kind}")
-
     def place_of(self, pointer: str) -> tuple[str, int | None]:
         """The array and the number of the record that a pointer leads to, or into."""
         for array in self.arrays:
