@@ -44,7 +44,7 @@ def shown(
     """A grain, its header and its fields with their places, as JSON-ready values.
 
     Args:
-        source: the grain; or a blob, which may be one that strict reading refuses.
+        source: the grain; or a blob that strict reading refuses.
         state: what became of it in its store.
         signers: who signed it.
 
@@ -56,8 +56,6 @@ def shown(
     for part in values["fields"]:
         part["value"] = _clipped(part["value"], _DEEP)
     grain = source if isinstance(source, og.Grain) else None
-    if grain is None and it.error is None:
-        grain = og.decode(source)  # type: ignore[arg-type]  # bytes, as it is no grain
     header = og.read_header(it.blob)
     return {
         **values,
