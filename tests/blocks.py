@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -42,15 +44,16 @@ NOT_RUN: Final = {
         "analytics.md",
         "python examples/fleet",
     ): "test_examples.py runs it, with a stand-in for Dask",
-    ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_bridge_services.py",
-    ("bridge.md", "nats stream add"): "a broker: test_bridge_services.py",
+    ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_docs_hosts.py",
+    ("bridge.md", ">>> import asyncio, nats"): "a broker: test_docs_hosts.py",
+    ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",
     ("dependencies.md", "pip install --require"): "a network: `make sbom` does the same",
     ("operations.md", "omsgrain bench"): "it takes its time: test_bench.py",
-    ("scale.md", "createdb fleet"): "a database: test_postgres_open.py",
-    ("scale.md", ">>> import omsgrain"): "a database: test_postgres_open.py",
-    ("scale.md", "export PGPASSFILE"): "a database: test_postgres_serve.py",
-    ("small.md", "rustup target add"): "a compiler for another processor; nobody has run it yet",
-    ("sync.md", "omsgrain token add"): "a host of another name, with TLS: test_sync_http.py",
+    ("scale.md", "createdb fleet"): "a database: test_docs_hosts.py",
+    ("scale.md", '>>> with og.open("postgresql:'): "a database: test_docs_hosts.py",
+    ("scale.md", "export PGPASSFILE"): "a database: test_docs_hosts.py",
+    ("small.md", "rust/nostd/run.sh"): "`make test` runs it",
+    ("sync.md", "omsgrain token add"): "a host of another name, with TLS: test_docs_hosts.py",
 }
 #: Where the pages' servers listen, and lines that have nothing of the shell but a redirection.
 SERVED: Final = "http://127.0.0.1:8080"
@@ -99,7 +102,7 @@ class Reader:
         """Try one."""
         match kind(self._page, block), block.language:
             case "run", "python":
-                self._python(block)
+                self.python(block)
             case "run", "console":
                 console(block)
             case "run", _:
@@ -133,7 +136,8 @@ class Reader:
             self._shell = self._shell or Shell(self._place)
             self._shell.run(line)
 
-    def _python(self, block: Fence) -> None:
+    def python(self, block: Fence) -> None:
+        """Run a block of Python, with what it shows if it is a session."""
         page, names = self._page, self._names
         if ">>> " not in block.text:
             code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
@@ -230,9 +234,9 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=place,
+            start_new_session=True,
         )
         self.run(f"set -e; PATH={shlex.quote(str(programs))}:$PATH")
-        self.run("trap 'kill $(jobs -p) 2>/dev/null' EXIT")
 
     def run(self, line: str) -> str:
         """Run a line; what it says.
@@ -258,6 +262,7 @@ class Shell:
 
     def close(self) -> None:
         """End it, and what it started."""
+        os.killpg(self._sh.pid, signal.SIGTERM)
         self._sh.communicate(timeout=30)
 
 

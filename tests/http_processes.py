@@ -45,12 +45,14 @@ class Served(Command):
         return [json.loads(line) for line in self.log.splitlines()]
 
 
-def certified(directory: Path) -> tuple[Path, Path]:
-    """Files of a certificate for this machine, and of its key."""
+def certified(directory: Path, *names: str) -> tuple[Path, Path]:
+    """Files of a certificate for this machine and these names of it, and of its key."""
     certificate, key = directory / "c.pem", directory / "k.pem"
     secret = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    here = x509.SubjectAlternativeName(
+        [x509.IPAddress(ip_address("127.0.0.1")), *map(x509.DNSName, names)]
+    )
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
     made = (
         x509.CertificateBuilder()

@@ -23,7 +23,7 @@ __all__ = ["Postgres"]
 _USER = "postgres"  # the server refuses to run as root
 _ACCESS = """\
 local all all trust
-host all guarded 127.0.0.1/32 scram-sha-256
+host all guarded,memory 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust
 """
 
@@ -39,12 +39,15 @@ class Postgres:
         durable: whether it waits for the disk; only tests that kill nothing do without.
         settings: more of its own settings.
 
+    Attributes:
+        programs: the directory of its commands.
+
     Raises:
         Unavailable: there is no PostgreSQL here.
     """
 
     def __init__(self, *, durable: bool = False, **settings: object) -> None:
-        self._programs = needed("postgresql", "initdb", _PLACES).resolve().parent
+        self.programs = needed("postgresql", "initdb", _PLACES).resolve().parent
         memory = Path("/dev/shm")  # what waits for no disk needs none
         place = memory if not durable and os.access(memory, os.W_OK) else None
         self._home = Path(tempfile.mkdtemp(prefix="omsgrain-postgres-", dir=place))
@@ -57,7 +60,7 @@ class Postgres:
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
         self.port = free_port()
         make = ["initdb", "-D", str(self._data), "-U", _USER, "-A", "trust", "-E", "UTF8", "-N"]
-        make[0] = str(self._programs / make[0])
+        make[0] = str(self.programs / make[0])
         subprocess.run(make, cwd="/", check=True, stdout=subprocess.DEVNULL, **self._as)
         options = {
             "listen_addresses": "127.0.0.1",
@@ -83,12 +86,12 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        command = [str(self._programs / "postgres"), "-D", str(self._data)]
+        command = [str(self.programs / "postgres"), "-D", str(self._data)]
         with (self._home / "log").open("ab") as log:
             self._main = subprocess.Popen(
                 command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as
             )
-        ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        ready = [str(self.programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         while subprocess.run(ready).returncode != 0:
             assert self._main.poll() is None, (self._home / "log").read_text("utf-8")[-2_000:]
             time.sleep(0.02)
