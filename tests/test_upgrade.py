@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import subprocess
@@ -181,6 +182,35 @@ def test_restore(path: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         og.restore(copy, new)  # there is something
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("store_mode", "file_mode", "found"),
+    [
+        (0o755, 0o644, (0o755, 0o644)),
+        (0o700, 0o600, (0o700, 0o600)),
+        (0o555, 0o444, (0o755, 0o644)),
+    ],
+)
+def test_who_may_not_read_the_store_may_not_read_its_backup(
+    path: Path, tmp_path: Path, store_mode: int, file_mode: int, found: tuple[int, int]
+) -> None:
+    """Whatever the directory lets that the backup goes to; but its owner may restore it."""
+    before = os.umask(0o022)
+    try:
+        store = make(path)
+        (path / "data.mdb").chmod(file_mode)
+        path.chmod(store_mode)
+        public = tmp_path / "public"
+        public.mkdir()
+        public.chmod(0o777)
+        store.backup(public / "copy.omsg")
+        store.close()
+        made = public / "copy.omsg"
+        assert made.stat().st_mode & 0o777 == found[0]
+        assert {entry.stat().st_mode & 0o777 for entry in made.iterdir()} == {found[1]}
+    finally:
+        os.umask(before)
 
 
 def test_a_backup_that_is_damaged_or_none(path: Path, tmp_path: Path) -> None:

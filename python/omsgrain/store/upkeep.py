@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 import lmdb
 
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.store.base import RebuildReport, Writer
 from omsgrain.store.environment import Environment
-from omsgrain.store.opening import HEAD_FILE, failure, sync_names
+from omsgrain.store.opening import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.store.recent import RUN, Recent
 from omsgrain.store.side import SideFile
 from omsgrain.store.state import unpack
@@ -33,7 +34,10 @@ from omsgrain.store.tables import (
 )
 from omsgrain.store.writing import LmdbWriter
 
-__all__ = ["copy", "lead_back", "must_be_new", "rebuild"]
+__all__ = ["appearing", "copy", "lead_back", "must_be_new", "rebuild"]
+
+_ALL = 0o777
+_OWNER = 0o700
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
@@ -115,29 +119,51 @@ def must_be_new(path: Path) -> None:
         raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
 
 
-def copy(env: Environment, path: Path) -> None:
-    """Copy a store as it is now to a directory that is not there yet.
+@contextmanager
+def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
+    """A directory that gets its name when the block ends well, and is gone when it does not.
 
-    The copy appears whole or not at all.
+    Args:
+        path: what it is to be called; there must be nothing yet.
+        like: a directory; whom its permissions keep out is kept out of the new one too.
 
     Raises:
         StoreError: there is something at the path, or it cannot be written.
     """
     must_be_new(path)
+    made = path.with_name(f".{path.name}.{token_hex(4)}")
     try:
-        made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise failure(path, "make the backup", error) from error
-    try:
-        env.copy(made)
-        _finish(made)
-        os.chmod(made, path.parent.stat().st_mode & 0o777)
+        made.mkdir()
+        mode = _no_wider(made, like or made) | _OWNER
+        made.chmod(_OWNER)  # until it is whole
+        yield made
+        made.chmod(mode)
         os.rename(made, path)
         sync_names(path)
     except (lmdb.Error, OSError) as error:
         raise failure(path, "make the backup", error) from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _no_wider(path: Path, like: Path) -> int:
+    """The permissions that both files give."""
+    return path.stat().st_mode & like.stat().st_mode & _ALL
+
+
+def copy(env: Environment, path: Path) -> None:
+    """Copy a store as it is now to a directory that is not there yet.
+
+    The copy appears whole or not at all, and nobody may read it who may not read the store.
+
+    Raises:
+        StoreError: there is something at the path, or it cannot be written.
+    """
+    with appearing(path, env.path) as made:
+        env.copy(made)
+        _finish(made)
+        for file in made.iterdir():
+            file.chmod(_no_wider(file, env.path / DATA_FILE) | 0o600)
 
 
 def _finish(made: Path) -> None:
