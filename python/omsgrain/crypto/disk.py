@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from omsgrain.durable import sync_directory
 from omsgrain.errors import KeyMissingError
 
 try:
@@ -31,7 +32,6 @@ __all__ = [
     "refuse_others",
     "remove",
     "sync",
-    "sync_names",
     "write_at",
     "write_new",
     "zero",
@@ -74,7 +74,7 @@ def appear(handle: int, path: Path) -> None:
             os.link(_OPEN_FILES / str(handle), path.name, dst_dir_fd=directory)
         finally:
             os.close(directory)
-    sync_names(path.parent)
+    sync_directory(path.parent)
 
 
 def discard(handle: int, path: Path) -> None:
@@ -174,17 +174,6 @@ def sync(handle: int) -> None:
         except OSError:  # a file system without it
             pass
     os.fsync(handle)
-
-
-def sync_names(directory: Path) -> None:
-    """Bring the names of files to the medium."""
-    if os.name != "posix":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove(path: Path) -> None:
