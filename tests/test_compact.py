@@ -221,7 +221,7 @@ OTHER = """
 import sys
 from hashlib import sha256
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.base import pages
+from omsgrain.store.pages import pages
 store = LmdbStore(sys.argv[1], readonly=sys.argv[2] == "r")
 snapshot = store.read()
 snapshot.__enter__()

@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store import turns
+from omsgrain.store import writer_lock
 from omsgrain.store.lmdb import LmdbStore
 from processes import Process
 from store_contract import Pair, contents, make_pairs, put
@@ -161,9 +161,9 @@ def test_closing_while_writers_wait(path: Path) -> None:
 BUSY = """
 import sys
 from pathlib import Path
-from omsgrain.store import turns
-turns._LOOK = 0.0
-lock = turns.WriterLock(Path(sys.argv[1]), 20)
+from omsgrain.store import writer_lock
+writer_lock._LOOK = 0.0
+lock = writer_lock.WriterLock(Path(sys.argv[1]), 20)
 lock.__enter__()
 print("inside", flush=True)
 sys.stdin.readline()
@@ -182,10 +182,10 @@ with lock:
 def test_who_waits_long_goes_before_a_busy_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "_LONG", 0.0)
+    monkeypatch.setattr(writer_lock, "_LONG", 0.0)
     first, end = threading.Event(), threading.Event()
 
-    class Telling(turns.WriterLock):
+    class Telling(writer_lock.WriterLock):
         __slots__ = ()
 
         def _goes_first(self) -> bool:
