@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 
 import lmdb
 
@@ -34,10 +34,14 @@ from omsgrain.store.tables import (
 )
 from omsgrain.store.writing import LmdbWriter
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["appearing", "copy", "lead_back", "must_be_new", "rebuild"]
 
-_ALL = 0o777
-_OWNER = 0o700
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
@@ -123,32 +127,61 @@ def must_be_new(path: Path) -> None:
 def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
     """A directory that gets its name when the block ends well, and is gone when it does not.
 
+    Until then it is in ``.NAME.part`` beside, where nobody else may read. What a process that was
+    killed left there goes first: it has all that is in a store.
+
     Args:
         path: what it is to be called; there must be nothing yet.
         like: a directory; whom its permissions keep out is kept out of the new one too.
 
     Raises:
-        StoreError: there is something at the path, or it cannot be written.
+        StoreError: there is something at the path, or somebody is making it, or it cannot be
+            written.
     """
     must_be_new(path)
-    made = path.with_name(f".{path.name}.{token_hex(4)}")
+    part = path.with_name(f".{path.name}.part")
+    made = part / path.name
     try:
-        made.mkdir()
-        mode = _no_wider(made, like or made) | _OWNER
-        made.chmod(_OWNER)  # until it is whole
-        yield made
-        made.chmod(mode)
-        os.rename(made, path)
-        sync_names(path)
+        with _own(part, path.name):
+            made.mkdir()
+            yield made
+            made.chmod(_no_wider(made, like or made) | 0o700)
+            os.rename(made, path)
+            sync_names(path)
     except (lmdb.Error, OSError) as error:
         raise failure(path, "make the backup", error) from error
+
+
+@contextmanager
+def _own(part: Path, name: str) -> Iterator[None]:
+    """Have a directory for oneself, and remove it in the end."""
+    with suppress(FileExistsError):
+        part.mkdir(mode=0o700)
+    held = os.open(part, _DIRECTORY) if fcntl is not None else None
+    try:
+        if held is not None:
+            if os.fstat(held).st_uid != os.geteuid():  # where all may write, say
+                raise FileExistsError(errno.EEXIST, "there is a directory of somebody else")
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(f"somebody is making {str(part)!r} just now") from None
+        for left in part.iterdir():
+            if left.name != name:
+                raise FileExistsError(errno.EEXIST, "there is a directory with something else")
+            shutil.rmtree(left)
+        try:
+            yield
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        if held is not None:
+            os.close(held)
 
 
 def _no_wider(path: Path, like: Path) -> int:
     """The permissions that both files give."""
-    return path.stat().st_mode & like.stat().st_mode & _ALL
+    return path.stat().st_mode & like.stat().st_mode & 0o777
 
 
 def copy(env: Environment, path: Path) -> None:
