@@ -27,7 +27,8 @@ from facts import (
 )
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Store, Writer, pages
+from omsgrain.store.base import Store, Writer
+from omsgrain.store.pages import pages
 from omsgrain.store.state import CONTESTED, RESTRICTED, RETRACTED, VERIFIED, State, pack, unpack
 from omsgrain.store.tables import (
     COUNTERS,

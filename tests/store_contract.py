@@ -21,7 +21,8 @@ from random import Random
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Entry, Store, Writer, pages
+from omsgrain.store.base import Store, Writer
+from omsgrain.store.pages import Entry, pages
 from state_contract import StateContract
 
 Pair = tuple[bytes, bytes]

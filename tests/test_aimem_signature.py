@@ -19,7 +19,7 @@ from pycose.keys.cosekey import CoseKey
 from pycose.messages.sign1message import Sign1Message
 
 from aimem_bundles import TENANT, documents
-from omsgrain.crypto import ES256Signer, KeySigner, keyfile, publicfile
+from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner, keyfile, publicfile
 from omsgrain.errors import DidError, KeyMissingError, SignatureError
 from omsgrain.formats.aimem import bundle, signature, stream
 from omsgrain.formats.aimem.checksum import of_document
@@ -202,6 +202,21 @@ def test_files_of_public_keys(signer: KeySigner, kind: str, tmp_path: Path) -> N
     known = Trust.load([path])
     assert known.keys[0].did == signer.did
     assert rule(signature.sign_bundle(TEXT, signer), TEXT, known) is None
+
+
+@pytest.mark.parametrize("kind", ["did", "set"])
+def test_a_file_of_more_keys_than_are_looked_at_is_refused(kind: str) -> None:
+    """The last of them would not be found among those who are trusted, and nobody told why."""
+    signers = [Ed25519Signer.generate() for _ in range(65)]
+    keys = [cbor2.loads(publicfile.dumps(one.public_key)) for one in signers]
+
+    def file(count: int) -> bytes:
+        dids = "\n".join(one.did for one in signers[:count]).encode()
+        return dids if kind == "did" else cbor2.dumps(keys[:count])
+
+    assert [one.did for one in publicfile.loads(file(64))] == [one.did for one in signers[:64]]
+    with pytest.raises(KeyMissingError):
+        publicfile.loads(file(65))
 
 
 def test_a_point_of_which_half_is_given() -> None:

@@ -106,6 +106,23 @@ def test_the_same_rows_in_a_smaller_file(path: Path, store: LmdbStore) -> None:
     again.close()
 
 
+def test_nobody_else_may_read_the_new_file_while_it_is_written(
+    path: Path, store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, *blobs(10))
+    (path / "data.mdb").chmod(0o600)
+    found: list[int] = []
+
+    class Telling(compact._Copy):
+        def end(self) -> None:
+            found.append((path / "data.part" / "data.mdb").stat().st_mode & 0o777)
+            super().end()
+
+    monkeypatch.setattr(compact, "_Copy", Telling)
+    store.compact()
+    assert found == [0o600]
+
+
 def test_no_byte_of_what_was_removed(path: Path, store: LmdbStore) -> None:
     pairs = blobs(100)
     secrets = [
@@ -221,7 +238,7 @@ OTHER = """
 import sys
 from hashlib import sha256
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.base import pages
+from omsgrain.store.pages import pages
 store = LmdbStore(sys.argv[1], readonly=sys.argv[2] == "r")
 snapshot = store.read()
 snapshot.__enter__()

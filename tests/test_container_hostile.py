@@ -18,13 +18,16 @@ from containers import (
     make,
     pool,
     reclosed,
+    saved,
     sealed,
     signed,
     zstd_frame,
 )
-from omsgrain import container
+from omsgrain import _core, container
 from omsgrain.container.layout import MAX_GRAIN
+from omsgrain.errors import CorruptError
 from problems import problems
+from test_container_files import peak
 
 TWO = [blob(1), blob(2)]
 BASE = 16 + 8
@@ -235,6 +238,39 @@ def test_hostile(tmp_path: Path, name: str) -> None:
     found = problems(tmp_path, data)
     first = found[0]  # others may follow from it
     assert (first.part, first.number, first.error.code) == (part, number, code)
+
+
+def test_entries_that_go_back_and_forth_cost_no_memory(tmp_path: Path) -> None:
+    """A file of some kilobytes, packed: the end of a block is looked for among its entries."""
+    size, count = 1 << 20, 65
+    offsets = [n * size for n in range(count)]
+    offsets[count // 2 + 1] = 0
+    frames = _core.pack_frame(1, bytes(size)) * count
+    data = make([blob(1)] * count, codec=1, offsets=offsets, region=frames)
+    assert len(data) < 20_000
+
+    def read() -> None:
+        with container.read(saved(tmp_path, data)) as opened, pytest.raises(CorruptError):
+            sum(map(len, opened))
+
+    assert peak(read) < 12 << 20  # some frames are kept
+
+
+def test_tiny_frames_are_not_looked_for_in_large_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grains = [sealed(n) for n in range(3_000)]
+    looked: list[int] = []
+
+    def measure(codec: int, data: bytes) -> tuple[int, int] | None:
+        looked.append(len(data))
+        return measured(codec, data)
+
+    measured = _core.measure_frame
+    monkeypatch.setattr(_core, "measure_frame", measure)
+    data = make(grains, codec=1, region=b"".join(zstd_frame(grain) for grain in grains))
+    assert container.verify(saved(tmp_path, data)).ok
+    assert sum(looked) < 100 * len(data)
 
 
 def test_noise(tmp_path: Path, scale: Scale) -> None:

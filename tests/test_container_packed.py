@@ -52,6 +52,21 @@ def test_grains_are_packed_as_they_come() -> None:
     assert len(list(islice(pack_stream(endless()), 3))) == 3  # type: ignore[arg-type]
 
 
+def test_tiny_frames_are_not_looked_for_in_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def measure(codec: int, data: bytes) -> tuple[int, int] | None:
+        looked.append(len(data))
+        return measured(codec, data)
+
+    measured = _core.measure_frame
+    monkeypatch.setattr(_core, "measure_frame", measure)
+    data = b"".join(frame(framed(sealed(n))) for n in range(3_000)) + frame(framed(b""))
+    found, code = came(data)
+    assert (len(found), code) == (3_000, None)
+    assert sum(looked) < 100 * len(data)
+
+
 def test_a_cut_stream_gives_what_came_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_FRAME", 700)
     frames = list(pack_stream(GRAINS))

@@ -52,6 +52,10 @@ def test_what_a_url_says(text: str, shown: str, secret: str, tenant: str | None)
         ("https://hub/memory", UnsupportedError),
         ("postgresql://hub/memory?tenant=", SchemaError),
         ("postgresql://hub/memory?tenant=%ff", SchemaError),
+        ("postgresql://hub/memory?tenant=%00", SchemaError),
+        ("postgresql://hub/memory?tenant=\udcff", SchemaError),
+        ("postgresql://\udcff@hub/memory", SchemaError),
+        ("postgresql://hub/mem\0ory", SchemaError),
         ("postgresql://hub/memory?tenant=a&tenant=b", SchemaError),
     ],
 )

@@ -60,6 +60,7 @@ def test_what_is_none(below: Store, secret: str) -> None:
         ("a b", ADA, ["export"]),
         ("a" * 65, ADA, ["export"]),
         ("laptop", "", ["export"]),
+        ("laptop", "ad\udce4", ["export"]),  # Latin-1 on the command line
         ("laptop", ADA, []),
         ("laptop", ADA, ["export", "root"]),
         ("taken", ADA, ["export"]),
@@ -91,6 +92,7 @@ def test_for_syncing(below: Store) -> None:
         (ADA, ["sync:read"], []),
         (ADA, ["sync:read", "export"], []),
         (None, ["sync:read"], [""]),
+        (None, ["sync:read"], ["\udce4"]),
         (None, ["sync:read"], ["a" * 257]),
         (None, ["sync:read"], [str(n) for n in range(65)]),
     ):

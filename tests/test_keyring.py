@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import hashlib
 import hmac
 import os
@@ -14,12 +15,13 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.keyring import ring as rings_module
-from omsgrain.errors import ErasedError, KeyMissingError, RangeError
+from omsgrain.errors import ErasedError, KeyMissingError, RangeError, StoreError
 from rings import MASTER, NAMES, OTHER, all_of, body, is_erased, keys_of, number_of, secrets_of
 
 
@@ -266,6 +268,38 @@ def test_a_closed_ring(ring: KeyRing) -> None:
         with pytest.raises(KeyMissingError):
             call()
     assert not hasattr(ring, "_records") and not ring._secret and not ring._cache
+
+
+@pytest.mark.parametrize("reason", [errno.EROFS, errno.EACCES])
+def test_a_file_that_can_only_be_read(
+    path: Path, ring: KeyRing, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    """Of a medium that is read-only: what is sealed can be read, and nothing be changed."""
+    ring.ensure(["ada"])
+    number = number_of(ring, "ada")
+    ring.close()
+    before = path.read_bytes()
+    opens = os.open
+
+    def refuse(name: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if name == path and flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(reason, os.strerror(reason))
+        return opens(name, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with KeyRing.open(path, master=MASTER) as found:
+        assert number_of(found, "ada") == number
+        assert found.user_id_of(number) == "ada"
+        assert found.stats().live == 1
+        found.ensure(["ada"])  # there is nothing to do
+        for change in (
+            lambda: found.ensure(["bob"]),
+            lambda: found.erase(["ada"]),
+            lambda: found.rewrap(bytes(32)),
+        ):
+            with pytest.raises(StoreError):
+                change()
+    assert path.read_bytes() == before
 
 
 def test_a_backup_opens(path: Path, ring: KeyRing, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 
 from facts import facts, put, retract, split
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Writer, pages
+from omsgrain.store.base import Writer
+from omsgrain.store.pages import pages
 from omsgrain.store.postgres import PostgresStore, turns
 from omsgrain.store.postgres.writing import PostgresWriter
 from store_contract import put as put_pairs

@@ -11,6 +11,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
+from omsgrain.store import writer_lock
 from omsgrain.store.lmdb import LmdbStore
 from processes import Process
 from store_contract import Pair, contents, make_pairs, put
@@ -154,6 +155,61 @@ def test_closing_while_writers_wait(path: Path) -> None:
         assert [type(error) for error in said] == [StoreError] * 4
         holder.say()
         assert holder.hear() == "done"
+
+
+# Lets go of its turn when a line comes in, and tries at once to have it again.
+BUSY = """
+import sys
+from pathlib import Path
+from omsgrain.store import writer_lock
+writer_lock._LOOK = 0.0
+lock = writer_lock.WriterLock(Path(sys.argv[1]), 20)
+lock.__enter__()
+print("inside", flush=True)
+sys.stdin.readline()
+lock.__exit__()
+try:
+    lock._try()
+except BlockingIOError:
+    print("barred", flush=True)
+else:
+    print("again", flush=True)
+with lock:
+    print("last", flush=True)
+"""
+
+
+def test_who_waits_long_goes_before_a_busy_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_lock, "_LONG", 0.0)
+    first, end = threading.Event(), threading.Event()
+
+    class Telling(writer_lock.WriterLock):
+        __slots__ = ()
+
+        def _goes_first(self) -> bool:
+            if super()._goes_first():
+                first.set()
+            return first.is_set()
+
+    lock = Telling(tmp_path / "writer.lock", LONG)
+
+    def wait() -> None:
+        with lock:
+            end.wait(LONG)
+
+    with Process(BUSY, tmp_path / "writer.lock") as busy:
+        assert busy.hear() == "inside"
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert first.wait(LONG)
+        busy.say()
+        assert busy.hear() == "barred"
+        end.set()
+        assert busy.hear() == "last"  # and lets others by when its turn has come
+        waiting.join(LONG)
+    lock.close()
 
 
 def test_two_processes_write(path: Path) -> None:

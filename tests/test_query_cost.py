@@ -18,7 +18,9 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.index.hits import Page
 from omsgrain.index.query import Terms, match
-from omsgrain.store.base import Reader, Which, entries, placed
+from omsgrain.store.base import Reader, Which
+from omsgrain.store.pages import entries
+from omsgrain.store.simply import placed
 from omsgrain.store.tables import Table
 from queries import (
     KINDS,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store import sharing
+from omsgrain.store import sharing, upkeep
 from omsgrain.store.check import check_in_child
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.side import SideFile
@@ -180,6 +181,100 @@ def test_restore(path: Path, tmp_path: Path) -> None:
     assert store.check().ok
     with pytest.raises(StoreError):
         og.restore(copy, new)  # there is something
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("store_mode", "file_mode", "found"),
+    [
+        (0o755, 0o644, (0o755, 0o644)),
+        (0o700, 0o600, (0o700, 0o600)),
+        (0o555, 0o444, (0o755, 0o644)),
+    ],
+)
+def test_who_may_not_read_the_store_may_not_read_its_backup(
+    path: Path, tmp_path: Path, store_mode: int, file_mode: int, found: tuple[int, int]
+) -> None:
+    """Whatever the directory lets that the backup goes to; but its owner may restore it."""
+    before = os.umask(0o022)
+    try:
+        store = make(path)
+        (path / "data.mdb").chmod(file_mode)
+        path.chmod(store_mode)
+        public = tmp_path / "public"
+        public.mkdir()
+        public.chmod(0o777)
+        store.backup(public / "copy.omsg")
+        store.close()
+        made = public / "copy.omsg"
+        assert made.stat().st_mode & 0o777 == found[0]
+        assert {entry.stat().st_mode & 0o777 for entry in made.iterdir()} == {found[1]}
+    finally:
+        os.umask(before)
+
+
+KILLED = """
+import os, signal, sys
+import omsgrain as og
+from omsgrain.store import upkeep
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+upkeep._finish = kill
+path, copy, how = sys.argv[1:]
+if how == "backup":
+    og.open(path, readonly=True).backup(copy)
+else:
+    og.restore(path, copy)
+"""
+
+
+@pytest.mark.parametrize("how", ["backup", "restore"])
+def test_what_a_kill_left_of_a_copy_is_removed_by_the_next(
+    path: Path, tmp_path: Path, how: str
+) -> None:
+    make(path).close()
+    new = tmp_path / "new.omsg"
+    killed = subprocess.run([sys.executable, "-c", KILLED, path, new, how], check=False)
+    assert killed.returncode == -9
+    (left,) = (entry for entry in tmp_path.iterdir() if entry != path)
+    assert left.stat().st_mode & 0o077 == 0
+    if how == "backup":
+        with og.open(path, readonly=True) as store:
+            store.backup(new)
+    else:
+        og.restore(path, new)
+    assert {entry.name for entry in tmp_path.iterdir()} == {path.name, new.name}
+    assert LmdbStore(new).check().ok
+
+
+@pytest.mark.parametrize("kind", ["link", "other", "file"])
+def test_what_is_not_ours_stays(path: Path, tmp_path: Path, kind: str) -> None:
+    """Where all may write, somebody could have put it there."""
+    store = make(path)
+    part, theirs = tmp_path / ".copy.omsg.part", tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "copy.omsg").mkdir()
+    if kind == "link":
+        part.symlink_to(theirs)
+    elif kind == "other":
+        part.mkdir()
+        (part / "letter").write_text("dear")
+    else:
+        part.write_text("dear")
+    with pytest.raises(StoreError):
+        store.backup(tmp_path / "copy.omsg")
+    assert (theirs / "copy.omsg").exists() and part.exists()
+    assert kind != "other" or (part / "letter").exists()
+    store.close()
+
+
+def test_two_backups_to_one_place(path: Path, tmp_path: Path) -> None:
+    store = make(path)
+    with upkeep.appearing(tmp_path / "copy.omsg") as made:
+        with pytest.raises(StoreError):
+            store.backup(tmp_path / "copy.omsg")
+        (made / "note").write_text("still here")
+    assert [entry.name for entry in (tmp_path / "copy.omsg").iterdir()] == ["note"]
     store.close()
 
 

@@ -73,6 +73,7 @@ def test_urls(text: str, url: str) -> None:
         "a..example",
         "example.com%3A0",
         "example.com%3A123456",
+        "example.com%3A65536",
         "example.com%2Fpath",
         "user%40example.com",
         "example.com:..",
@@ -228,6 +229,7 @@ class Net:
         self.options: dict[str, Any] = {}
         self.status, self.body = 200, document(method())
         self.down: set[str] = set()
+        self.trickles: socket.socket | None = None  # its head, and so slowly that it never comes
         monkeypatch.setattr(socket, "getaddrinfo", self.getaddrinfo)
         monkeypatch.setitem(sys.modules, "httpx", self)
 
@@ -246,6 +248,16 @@ class Net:
         self.asked.append((url, request))
         if any(address in url for address in self.down):
             raise self.ConnectError
+        if self.trickles is not None:
+            stream = SimpleNamespace(get_extra_info={"socket": self.trickles}.get)
+            request["extensions"]["trace"](
+                "connection.start_tls.complete", {"return_value": stream}
+            )
+            try:
+                self.trickles.recv(1)
+            except TimeoutError:
+                pytest.fail("nobody cut it")
+            raise self.HTTPError
         chunks = [self.body[i : i + 1000] for i in range(0, len(self.body), 1000)]
         yield SimpleNamespace(status_code=self.status, iter_raw=lambda: chunks)
 
@@ -256,7 +268,7 @@ def test_the_address_that_was_checked_is_asked(monkeypatch: pytest.MonkeyPatch) 
     ((url, request),) = net.asked
     assert url == "https://93.184.215.14:443/.well-known/did.json"
     assert request["headers"]["Host"] == "example.com"
-    assert request["extensions"] == {"sni_hostname": "example.com"}
+    assert request["extensions"]["sni_hostname"] == "example.com"
     assert net.options["follow_redirects"] is net.options["trust_env"] is False
     net.down = {"93.184.215.14"}
     assert web.WebResolver()(NAME) == ALICE.public_key
@@ -292,6 +304,16 @@ def test_answers_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     net.body = document(method())
     with pytest.raises(DidError):
         web.fetch_https("https://example.com/did.json", deadline=-1)
+
+
+def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, "93.184.215.14")
+    net.trickles, other = socket.socketpair()
+    net.trickles.settimeout(20)  # by itself it would begin anew with each byte
+    with net.trickles, other, pytest.raises(DidError):
+        web.fetch_https("https://example.com/did.json", deadline=0.02)
+    net.trickles = None
+    assert web.WebResolver()(NAME) == ALICE.public_key
 
 
 def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,19 @@ from mmap import mmap
 from omsgrain import _core
 from omsgrain.errors import CorruptError, TooLargeError
 
-__all__ = ["measure"]
+__all__ = ["likely_after", "measure"]
 
 #: None that may be unpacked, to 8 MiB, takes more.
 _LONGEST = 9 << 20
+_LEAST = 4 << 10
+
+
+def likely_after(length: int, most: int) -> int:
+    """How many bytes to look at for a frame that follows one of some length.
+
+    Frames are mostly alike; and of many tiny ones each would else cost as much as a large one.
+    """
+    return min(max(2 * length, _LEAST), most)
 
 
 def measure(

@@ -201,8 +201,13 @@ class Inside:
         lengths = list(map(sub, offsets[1:], offsets))
         end = self._region.find(offsets[-1] - 1)
         if min(lengths) < MIN_GRAIN or max(lengths) > MAX_GRAIN or offsets[-1] > end:
-            good = 0
-            while MIN_GRAIN <= lengths[good] <= MAX_GRAIN and offsets[good + 1] <= end:
+            # Where entries go back and forth, the search for the end of a block goes astray.
+            good, stop = 0, self._region.stop(base)
+            while (
+                offsets[good] < stop
+                and MIN_GRAIN <= lengths[good] <= MAX_GRAIN
+                and offsets[good + 1] <= end
+            ):
                 good += 1
             if not good:
                 raise _misplaced(first)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
 from omsgrain import _core
-from omsgrain.container.frame import measure
+from omsgrain.container.frame import likely_after, measure
 from omsgrain.container.layout import MAX_GRAIN
 from omsgrain.container.stream import END, read_stream
 from omsgrain.errors import CorruptError, TooLargeError
@@ -61,6 +61,7 @@ class Unpacked:
         self._at = 0
         self._left = limit
         self._limit = limit
+        self._likely = _LIKELY
         self._frame = memoryview(b"")
 
     def grains(self) -> Iterator[bytes]:
@@ -107,14 +108,14 @@ class Unpacked:
         if size > self._left:
             expected = f"at most {self._limit} bytes"
             raise TooLargeError("the stream unpacks to more than is taken", expected=expected)
-        end = self._at + length
+        end, self._likely = self._at + length, likely_after(length, _LIKELY)
         self._frame = memoryview(_core.unpack_frame(_ZSTD, self._data[self._at : end]))
         self._at, self._left = end, self._left - size
 
     def _measured(self) -> tuple[int, int]:
         """The length of the next frame, and of what it unpacks to."""
         try:
-            found = measure(_ZSTD, self._data, self._at, len(self._data), likely=_LIKELY)
+            found = measure(_ZSTD, self._data, self._at, len(self._data), likely=self._likely)
         except TooLargeError as error:
             raise TooLargeError(error.message, offset=self._at) from None
         except CorruptError:

@@ -10,7 +10,7 @@ from mmap import mmap
 from threading import Lock
 
 from omsgrain import _core
-from omsgrain.container.frame import measure
+from omsgrain.container.frame import likely_after, measure
 from omsgrain.container.layout import BATCH, MAX_BYTES, MAX_GRAIN
 from omsgrain.container.manifest import MAP_HEADS
 from omsgrain.container.problem import Broken, problem
@@ -68,6 +68,7 @@ class Frames:
         self._places = array("Q", [start])  # of each frame in the file, and of what follows
         self._starts = array("Q", [0])  # of each frame in the unpacked grains, and their end
         self._complete = False
+        self._likely = _LIKELY
         self._lock = Lock()
         # On this object, so that closing one container does not empty the cache of another.
         self._unpack = lru_cache(_KEPT)(self._unpack_frame)
@@ -90,7 +91,7 @@ class Frames:
     def _measure_next(self) -> None:
         number, place = len(self._starts) - 1, self._places[-1]
         try:
-            found = measure(self._codec, self._file, place, self._end, likely=_LIKELY)
+            found = measure(self._codec, self._file, place, self._end, likely=self._likely)
             if found is None:
                 self._check_rest(place)
                 self._complete = True
@@ -102,6 +103,7 @@ class Frames:
                 raise TooLargeError("the frames unpack to more than offsets can reach")
         except OmsError as error:
             raise Broken(problem("frame", number, error, start=place)) from None
+        self._likely = likely_after(length, _LIKELY)
         self._places.append(place + length)
         self._starts.append(self._starts[-1] + size)
 

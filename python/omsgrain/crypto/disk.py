@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from omsgrain.durable import sync_directory
 from omsgrain.errors import KeyMissingError
 
 try:
@@ -31,7 +32,6 @@ __all__ = [
     "refuse_others",
     "remove",
     "sync",
-    "sync_names",
     "write_at",
     "write_new",
     "zero",
@@ -40,6 +40,7 @@ __all__ = [
 _OTHERS = 0o077  # what group and others may do
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
+_NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _PIECE = 1 << 20
 #: By it a file is reached that has no name.
 _OPEN_FILES = Path("/proc/self/fd")
@@ -74,7 +75,7 @@ def appear(handle: int, path: Path) -> None:
             os.link(_OPEN_FILES / str(handle), path.name, dst_dir_fd=directory)
         finally:
             os.close(directory)
-    sync_names(path.parent)
+    sync_directory(path.parent)
 
 
 def discard(handle: int, path: Path) -> None:
@@ -111,20 +112,29 @@ def write_new(path: Path, data: bytes) -> None:
         write_at(handle, data, 0)
 
 
-def open_private(path: Path) -> int:
-    """Open a file to read and write that only its owner may read.
+def open_private(path: Path) -> tuple[int, bool]:
+    """Open a file that only its owner may read; to write too, if that is let.
+
+    Returns:
+        Its descriptor, and whether it can only be read: of a read-only medium, say.
 
     Raises:
         KeyMissingError: others may read it (Windows is not asked).
         OSError: it cannot be opened.
     """
-    handle = os.open(path, os.O_RDWR | _FLAGS)
+    readonly = False
+    try:
+        handle = os.open(path, os.O_RDWR | _FLAGS)
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        handle, readonly = os.open(path, os.O_RDONLY | _FLAGS), True
     try:
         refuse_others(handle)
     except BaseException:
         os.close(handle)
         raise
-    return handle
+    return handle, readonly
 
 
 def refuse_others(handle: int) -> None:
@@ -174,17 +184,6 @@ def sync(handle: int) -> None:
         except OSError:  # a file system without it
             pass
     os.fsync(handle)
-
-
-def sync_names(directory: Path) -> None:
-    """Bring the names of files to the medium."""
-    if os.name != "posix":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove(path: Path) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +45,6 @@ PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 Format = Literal["pem", "jwk", "cose"]
 
 _LIMIT = 64 << 10  # bytes; a key takes a few hundred
-_OTHERS = 0o077  # what group and others may do
 _SIZE = 32  # bytes of a private key, and of a coordinate
 
 
@@ -62,11 +60,7 @@ def load(path: str | Path) -> PrivateKey:
         OSError: it cannot be read.
     """
     with open(path, "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if os.name == "posix" and mode & _OTHERS:
-            raise KeyMissingError(
-                "a key file that others may use", expected="mode 0600", found=f"{mode & 0o777:04o}"
-            )
+        disk.refuse_others(file.fileno())
         data = file.read(_LIMIT + 1)
     if len(data) > _LIMIT:
         raise KeyMissingError("not a key file", expected=f"at most {_LIMIT} bytes")

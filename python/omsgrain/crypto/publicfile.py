@@ -67,7 +67,7 @@ def load(path: str | Path, resolver: Resolver | None = None) -> list[NamedKey]:
         resolver: finds the key of a DID that is no did:key.
 
     Raises:
-        KeyMissingError: no public key that we know is in it.
+        KeyMissingError: no public key that we know is in it, or more than 64 are.
         DidError: no key was found for one of its DIDs.
         OSError: it cannot be read.
     """
@@ -81,14 +81,24 @@ def load(path: str | Path, resolver: Resolver | None = None) -> list[NamedKey]:
 def loads(data: bytes, resolver: Resolver | None = None) -> list[NamedKey]:
     """Read public keys from the bytes of a file; arguments and errors are those of `load`."""
     if data.lstrip().startswith(b"did:"):
-        names = data.decode("ascii", "replace").split()[:_MOST]
+        names = data.decode("ascii", "replace").split()
+        _refuse_many(len(names))
         return [_named(resolve(name, resolver), did=name) for name in names]
     found = _parse(data)
     if not found:
         raise KeyMissingError(
             "no public key of ours", expected="Ed25519 or P-256: COSE_Key, JWK, PEM, did:key"
         )
+    _refuse_many(len(found))
     return found
+
+
+def _refuse_many(count: int) -> None:
+    """Who verifies with a part of the keys would find that somebody has not signed."""
+    if count > _MOST:
+        raise KeyMissingError(
+            "too many public keys in a file", expected=f"at most {_MOST}", found=str(count)
+        )
 
 
 def dumps(key: PublicKey, kid: str | None = None) -> bytes:
@@ -127,7 +137,7 @@ def _parse(data: bytes) -> list[NamedKey]:
             more = (kid.encode(),) if isinstance(kid, str) else ()
             return [] if public is None else [_named(public, *more)]
         values = cbor2.loads(data)
-        many = values[:_MOST] if isinstance(values, list | tuple) else [values]
+        many = values if isinstance(values, list | tuple) else [values]
         return [one for value in many if (one := _of_cose(value)) is not None]
     except _BROKEN:
         return []

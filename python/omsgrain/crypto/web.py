@@ -19,6 +19,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_DOCUMENT = 64 << 10
 _REMEMBERED = 1024
 _TRIES = 3  # addresses of a host
+_PORTS = (1 << 16) - 1
 _HOST = re.compile(
     r"(?=.{4,253}(?:%3A|$))((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9])"
     r"(?:%3A([1-9][0-9]{0,4}))?",
@@ -103,6 +105,8 @@ def document_url(did: Did) -> str:
     match = _HOST.fullmatch(host)
     if did.method != "web" or match is None or not all(map(_SEGMENT.fullmatch, path)):
         raise DidError("not a did:web that can be looked up", expected="the name of a host")
+    if match[2] and int(match[2]) > _PORTS:
+        raise DidError("not a did:web that can be looked up", expected=f"a port up to {_PORTS}")
     port = f":{match[2]}" if match[2] else ""
     where = "/".join(path) if path else ".well-known"
     return f"https://{match[1]}{port}/{where}/did.json"
@@ -169,7 +173,7 @@ def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes
     Args:
         url: of the document.
         timeout: seconds for each step.
-        deadline: seconds after which no more is read.
+        deadline: seconds after which the connection is cut.
 
     Raises:
         DidError: no such host, a private one, or no document.
@@ -183,36 +187,77 @@ def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes
     host, port = parts.hostname or "", parts.port or 443
     # The connection goes to an address that was checked: a name can change its mind in between.
     # Certificate and Host are those of the name.
+    cut = _Cut(deadline)
     request = {
         "headers": {"Host": parts.netloc, "Accept-Encoding": "identity"},
-        "extensions": {"sni_hostname": host},
+        "extensions": {"sni_hostname": host, "trace": cut.trace},
     }
-    end = time.monotonic() + deadline
     failure: Exception | None = None
-    for address in public_addresses(host, port)[:_TRIES]:
-        where = f"https://{f'[{address}]' if address.version == 6 else address}:{port}{parts.path}"
-        try:
-            with (
-                httpx.Client(trust_env=False, follow_redirects=False, timeout=timeout) as client,
-                client.stream("GET", where, **request) as answer,
-            ):
-                return _body(answer, end)
-        except httpx.ConnectError as error:
-            failure = error
-        except (httpx.HTTPError, OSError) as error:
-            failure = error
-            break
+    with cut:
+        for address in public_addresses(host, port)[:_TRIES]:
+            at = f"[{address}]" if address.version == 6 else str(address)
+            try:
+                with (
+                    httpx.Client(
+                        trust_env=False, follow_redirects=False, timeout=timeout
+                    ) as client,
+                    client.stream("GET", f"https://{at}:{port}{parts.path}", **request) as answer,
+                ):
+                    return _body(answer, cut)
+            except httpx.ConnectError as error:
+                failure = error
+            except (httpx.HTTPError, OSError) as error:
+                failure = error
+                break
+            if cut.over:
+                break
     found = type(failure).__name__
     raise DidError("the DID's host did not answer", found=found) from failure
 
 
-def _body(answer: Any, end: float) -> bytes:
+class _Cut:
+    """Cuts a connection when its time is over.
+
+    The time-outs of a connection begin anew with each byte, and its head can trickle for hours.
+
+    Attributes:
+        over: the time is over.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.over = seconds <= 0
+        self._stream: Any = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of a connection that was made; httpx calls this at each step."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._stream = info["return_value"]
+            if self.over:
+                self._end()
+
+    def _end(self) -> None:
+        self.over = True
+        found = None if self._stream is None else self._stream.get_extra_info("socket")
+        if found is not None:
+            with suppress(OSError):
+                found.shutdown(socket.SHUT_RDWR)
+
+
+def _body(answer: Any, cut: _Cut) -> bytes:
     if answer.status_code != 200:
         raise DidError("no document of the DID", found=f"status {answer.status_code}")
     data = b""
     for chunk in answer.iter_raw():
         data += chunk
-        if len(data) > MAX_DOCUMENT or time.monotonic() > end:
+        if len(data) > MAX_DOCUMENT or cut.over:
             raise DidError("the DID's document is too large or too slow")
     return data
 

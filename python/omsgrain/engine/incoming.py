@@ -20,8 +20,8 @@ from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.intake import Intake, Pair
 from omsgrain.store import sealing
-from omsgrain.store.base import stored
 from omsgrain.store.sealing import Veil
+from omsgrain.store.simply import stored
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver

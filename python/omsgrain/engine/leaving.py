@@ -12,7 +12,8 @@ from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
 from omsgrain.store import due
-from omsgrain.store.base import Entry, Reader, Store, pages
+from omsgrain.store.base import Reader, Store
+from omsgrain.store.pages import Entry, pages
 from omsgrain.store.state import State
 from omsgrain.store.tables import MARK
 

@@ -20,7 +20,8 @@ from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
 from omsgrain.store import signatures
-from omsgrain.store.base import Entry, Reader, Writer, damaged, pages
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.pages import Entry, damaged, pages
 from omsgrain.store.state import RESTRICTED
 from omsgrain.store.tables import HOLDS, SEQUENCE, STATES
 

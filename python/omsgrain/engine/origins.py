@@ -24,7 +24,8 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.source import KEY, Source
 from omsgrain.header import COMPRESSED_BIT
 from omsgrain.store import tombstones
-from omsgrain.store.base import Reader, Writer, stored
+from omsgrain.store.base import Reader, Writer
+from omsgrain.store.simply import stored
 
 __all__ = ["TEXT", "erased", "lift", "refused", "remember"]
 

@@ -15,16 +15,9 @@ from omsgrain.engine.world import seq_of
 from omsgrain.errors import IntegrityError, NotFoundError, OmsError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.store.base import (
-    PAGE_GRAINS,
-    Entry,
-    Reader,
-    Unsealing,
-    damaged,
-    entries,
-    pages,
-    stored,
-)
+from omsgrain.store.base import PAGE_GRAINS, Reader, Unsealing
+from omsgrain.store.pages import Entry, damaged, entries, pages
+from omsgrain.store.simply import stored
 from omsgrain.store.tables import (
     DELETED,
     EMBEDDED,

@@ -19,7 +19,8 @@ from omsgrain import _core
 from omsgrain.grain import Grain
 from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
 from omsgrain.index.holds import States, equal, state_holds, tests_hold
-from omsgrain.store.base import Which, misplaced
+from omsgrain.store.base import Which
+from omsgrain.store.simply import misplaced
 
 __all__ = ["Opened", "Terms", "Walk", "is_opened"]
 

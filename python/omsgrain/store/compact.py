@@ -53,7 +53,7 @@ def compact(env: Environment) -> CompactReport:
         with env.reading():
             before, head, model = env.file_size(), env.file.head(), os.fstat(env.file.fd)
         try:
-            _copy(env)
+            _copy(env, model.st_mode & 0o777)
             take_after(env.path / PART_DIRECTORY / DATA_FILE, model)
             after = os.stat(env.path / PART_DIRECTORY / DATA_FILE).st_size
             env.must_be_in_place()
@@ -67,8 +67,8 @@ def compact(env: Environment) -> CompactReport:
     return CompactReport(before, after)
 
 
-def _copy(env: Environment) -> None:
-    """Write all rows to a file in ``data.part``, and to the disk."""
+def _copy(env: Environment, mode: int) -> None:
+    """Write all rows to a file in ``data.part``, which nobody else may read, and to the disk."""
     clean(env.path)
     part = env.path / PART_DIRECTORY
     part.mkdir()
@@ -78,6 +78,7 @@ def _copy(env: Environment) -> None:
         lock=False,  # nobody else has it
         map_size=max(env.map_size(), 2 * env.file_size()),
         sync=False,
+        mode=mode,
         max_dbs=MAX_TABLES,
     )
     try:

@@ -30,7 +30,7 @@ from omsgrain.store.opening import (
 )
 from omsgrain.store.recent import Recent
 from omsgrain.store.side import SideFile, compare
-from omsgrain.store.turns import WriterLock
+from omsgrain.store.writer_lock import WriterLock
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database

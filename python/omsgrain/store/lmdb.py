@@ -21,8 +21,9 @@ from omsgrain.store.recent import RUN, Recent, run_in
 from omsgrain.store.sharing import acquire, release
 from omsgrain.store.side import compare
 from omsgrain.store.tables import FORMAT
-from omsgrain.store.turns import PATIENCE, Session
+from omsgrain.store.turns import Session
 from omsgrain.store.upkeep import copy, rebuild
+from omsgrain.store.writer_lock import PATIENCE
 from omsgrain.store.writing import LmdbWriter
 
 if TYPE_CHECKING:

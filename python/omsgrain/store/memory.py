@@ -26,12 +26,10 @@ from omsgrain.store.base import (
     StoreStats,
     Which,
     Writer,
-    dropped,
-    pages,
-    placed,
-    stored,
 )
+from omsgrain.store.pages import pages
 from omsgrain.store.recent import Recent
+from omsgrain.store.simply import dropped, placed, stored
 from omsgrain.store.state import PAST, forget
 from omsgrain.store.tables import (
     ADDRESSES,

@@ -13,10 +13,11 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.grain import Grain
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, misplaced
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import failure
 from omsgrain.store.recent import Recent
+from omsgrain.store.simply import misplaced
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import (
     ADDRESSES,

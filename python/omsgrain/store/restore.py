@@ -15,8 +15,8 @@ from omsgrain.store.base import CheckReport
 from omsgrain.store.check import check_in_child
 from omsgrain.store.opening import failure
 from omsgrain.store.sharing import acquire, release
-from omsgrain.store.turns import PATIENCE
 from omsgrain.store.upkeep import copy, must_be_new
+from omsgrain.store.writer_lock import PATIENCE
 
 __all__ = ["staged"]
 

@@ -43,6 +43,7 @@ PREFIX: Final = "omg_"
 _BYTES = 32
 _TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONE = re.compile("[\ud800-\udfff]")  # what a byte that is no UTF-8 becomes in an argument
 _MOST_TENANT = 1_024
 _MOST_NAMESPACE = 256
 _MOST_NAMESPACES = 64
@@ -237,16 +238,20 @@ def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -
     if syncs and tenant is not None:
         expected = "namespaces, or the whole store"
         raise SchemaError("stores do not sync a tenant", field="/tenant", expected=expected)
-    if not syncs and (tenant is None or not 1 <= len(tenant) <= _MOST_TENANT):
+    if not syncs and (tenant is None or not _is_name(tenant, _MOST_TENANT)):
         raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
     if not syncs and namespaces:
         expected = " or ".join(sorted(SYNC))
         raise SchemaError("namespaces are for syncing", field="/namespaces", expected=expected)
     if len(namespaces) > _MOST_NAMESPACES or not all(
-        1 <= len(name) <= _MOST_NAMESPACE for name in namespaces
+        _is_name(name, _MOST_NAMESPACE) for name in namespaces
     ):
         expected = f"at most {_MOST_NAMESPACES}, each of 1 to {_MOST_NAMESPACE} letters"
         raise SchemaError("not namespaces", field="/namespaces", expected=expected)
+
+
+def _is_name(text: str, most: int) -> bool:
+    return 1 <= len(text) <= most and _LONE.search(text) is None
 
 
 def _key(secret: str) -> bytes:

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers take turns: the processes by a file lock with a time-out, the threads of one by a queue.
+"""The writers of one process take turns, by a queue.
 
-LMDB has a lock of its own for writers, but waits for it without end. And a commit costs a sync of
-the disk whatever it holds: threads that wait for one another share a commit. If the work of one
-fails, all is taken back, and begun again with each work in a nested transaction, so that the one
-takes nothing along.
+A commit costs a sync of the disk whatever it holds: threads that wait for one another share a
+commit. If the work of one fails, all is taken back, and begun again with each work in a nested
+transaction, so that the one takes nothing along.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.errors import StoreError
@@ -23,18 +19,9 @@ from omsgrain.errors import StoreError
 if TYPE_CHECKING:
     from omsgrain.store.recent import Appended, Recent
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: LMDB's own lock has to do
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["PATIENCE", "Member", "Session", "Turns", "WorkFailedError", "WriterLock"]
-
-PATIENCE = 30.0
-"""Seconds to wait for another process that writes."""
+__all__ = ["Member", "Session", "Turns", "WorkFailedError"]
 
 _TOGETHER = 128  # works that share a commit at the most
-_PAUSE = 0.0005, 0.004  # seconds between two tries for the lock: a busy writer lets go but briefly
 
 
 class Session:
@@ -211,97 +198,3 @@ class Turns:
                 yield
             finally:
                 self._leader = None
-
-
-class WriterLock:
-    """The writers' turn: a lock on a file, which dead processes let go of.
-
-    One thread of a process has it at a time, and may take it again inside.
-    """
-
-    __slots__ = ("_closed", "_depth", "_fd", "_guard", "_path", "_thread", "patience")
-
-    def __init__(self, path: Path, patience: float) -> None:
-        self._path = path
-        self._fd: int | None = None
-        self._closed = False
-        self._guard = threading.Lock()  # one thread may close while another tries
-        self._thread = threading.RLock()
-        self._depth = 0
-        self.patience = patience
-
-    def __enter__(self) -> None:
-        """Take the turn.
-
-        Raises:
-            StoreError: another process or thread had it for ``patience`` seconds, or the file
-                cannot be opened, or this was closed.
-        """
-        until = time.monotonic() + self.patience
-        if not self._thread.acquire(timeout=self.patience):
-            raise self._late("thread")
-        try:
-            if not self._depth:
-                self._lock_file(until)
-            self._depth += 1
-        except BaseException:
-            self._thread.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        """Give it up."""
-        self._depth -= 1
-        if not self._depth:
-            with self._guard:
-                if self._fd is not None and fcntl is not None:
-                    fcntl.flock(self._fd, fcntl.LOCK_UN)
-        self._thread.release()
-
-    def _lock_file(self, until: float) -> None:
-        if fcntl is None:
-            return
-        pause, longest = _PAUSE
-        while True:
-            try:
-                self._try()
-                return
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise self._late("process") from None
-            except OSError as error:
-                raise StoreError(
-                    "could not lock the store for writing", found=error.strerror
-                ) from error
-            time.sleep(pause)
-            pause = min(2 * pause, longest)
-
-    def _late(self, who: str) -> StoreError:
-        return StoreError(
-            f"another {who} is writing to the store",
-            expected=f"its turn to end within {self.patience:g} s",
-        )
-
-    def _try(self) -> None:
-        with self._guard:
-            if self._closed:
-                raise StoreError("the store is closed")
-            if self._fd is None:
-                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def close(self) -> None:
-        """Close the file, and so let go."""
-        with self._guard:
-            self._closed = True
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
-
-    def after_fork(self) -> None:
-        """In the child: close the file, which would hold the lock when the parent is killed."""
-        self._guard = threading.Lock()  # a thread that stayed in the parent may hold the old one
-        if self._thread.acquire(blocking=False):
-            self._thread.release()
-        else:
-            self._thread, self._depth = threading.RLock(), 0
-        self.close()

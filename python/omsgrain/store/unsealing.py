@@ -14,8 +14,9 @@ from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsErr
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store import sealing
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer, placed, stored
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, Writer
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN, WORD
+from omsgrain.store.simply import placed, stored
 from omsgrain.store.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lmdb
@@ -14,7 +15,7 @@ import lmdb
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.store.base import RebuildReport, Writer
 from omsgrain.store.environment import Environment
-from omsgrain.store.opening import HEAD_FILE, failure, sync_names
+from omsgrain.store.opening import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.store.recent import RUN, Recent
 from omsgrain.store.side import SideFile
 from omsgrain.store.state import unpack
@@ -33,7 +34,14 @@ from omsgrain.store.tables import (
 )
 from omsgrain.store.writing import LmdbWriter
 
-__all__ = ["copy", "lead_back", "must_be_new", "rebuild"]
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["appearing", "copy", "lead_back", "must_be_new", "rebuild"]
+
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
@@ -115,29 +123,80 @@ def must_be_new(path: Path) -> None:
         raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
 
 
+@contextmanager
+def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
+    """A directory that gets its name when the block ends well, and is gone when it does not.
+
+    Until then it is in ``.NAME.part`` beside, where nobody else may read. What a process that was
+    killed left there goes first: it has all that is in a store.
+
+    Args:
+        path: what it is to be called; there must be nothing yet.
+        like: a directory; whom its permissions keep out is kept out of the new one too.
+
+    Raises:
+        StoreError: there is something at the path, or somebody is making it, or it cannot be
+            written.
+    """
+    must_be_new(path)
+    part = path.with_name(f".{path.name}.part")
+    made = part / path.name
+    try:
+        with _own(part, path.name):
+            made.mkdir()
+            yield made
+            made.chmod(_no_wider(made, like or made) | 0o700)
+            os.rename(made, path)
+            sync_names(path)
+    except (lmdb.Error, OSError) as error:
+        raise failure(path, "make the backup", error) from error
+
+
+@contextmanager
+def _own(part: Path, name: str) -> Iterator[None]:
+    """Have a directory for oneself, and remove it in the end."""
+    with suppress(FileExistsError):
+        part.mkdir(mode=0o700)
+    held = os.open(part, _DIRECTORY) if fcntl is not None else None
+    try:
+        if held is not None:
+            if os.fstat(held).st_uid != os.geteuid():  # where all may write, say
+                raise FileExistsError(errno.EEXIST, "there is a directory of somebody else")
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(f"somebody is making {str(part)!r} just now") from None
+        for left in part.iterdir():
+            if left.name != name:
+                raise FileExistsError(errno.EEXIST, "there is a directory with something else")
+            shutil.rmtree(left)
+        try:
+            yield
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _no_wider(path: Path, like: Path) -> int:
+    """The permissions that both files give."""
+    return path.stat().st_mode & like.stat().st_mode & 0o777
+
+
 def copy(env: Environment, path: Path) -> None:
     """Copy a store as it is now to a directory that is not there yet.
 
-    The copy appears whole or not at all.
+    The copy appears whole or not at all, and nobody may read it who may not read the store.
 
     Raises:
         StoreError: there is something at the path, or it cannot be written.
     """
-    must_be_new(path)
-    try:
-        made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise failure(path, "make the backup", error) from error
-    try:
+    with appearing(path, env.path) as made:
         env.copy(made)
         _finish(made)
-        os.chmod(made, path.parent.stat().st_mode & 0o777)
-        os.rename(made, path)
-        sync_names(path)
-    except (lmdb.Error, OSError) as error:
-        raise failure(path, "make the backup", error) from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        for file in made.iterdir():
+            file.chmod(_no_wider(file, env.path / DATA_FILE) | 0o600)
 
 
 def _finish(made: Path) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from omsgrain.errors import SchemaError, UnsupportedError
 
-__all__ = ["StoreUrl", "is_url", "is_whole"]
+__all__ = ["StoreUrl", "can_be_sent", "is_url", "is_whole"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMES = ("postgresql", "postgres")
@@ -30,6 +30,7 @@ def is_url(where: object) -> bool:
 
 _WRITTEN = "user, password, hosts and database with @ : / ? written as %40 %3A %2F %3F"
 _HOST = r"(?:\[[^]@/?]*\]|[^]@/?:,[]*)(?::\d*)?"
+_UNSENT = re.compile("[\0\ud800-\udfff]")
 _REST = re.compile(
     rf"(?:[^@/?]*@)?{_HOST}(?:,{_HOST})*(?:/[^@/?]*)?(?:\?(?:[^=&]+=[^&]*(?:&|$))*)?"
 )
@@ -66,7 +67,7 @@ class StoreUrl:
             raise UnsupportedError(
                 "no store is opened by such a URL", expected=_EXPECTED, found=f"{scheme}://"
             )
-        if not is_whole(text[found.end() :]):
+        if not (is_whole(text[found.end() :]) and can_be_sent(text)):
             raise SchemaError("not a URL that can be read", expected=_WRITTEN)
         rest, _, query = text[found.end() :].partition("?")
         authority, slash, database = rest.partition("/")
@@ -98,6 +99,11 @@ def is_whole(rest: str) -> bool:
     return _REST.fullmatch(rest) is not None
 
 
+def can_be_sent(text: str) -> bool:
+    """Tell whether a database takes a text: without NUL, and Unicode."""
+    return _UNSENT.search(text) is None
+
+
 def _name(option: str) -> str:
     return unquote(option.partition("=")[0])
 
@@ -107,6 +113,6 @@ def _decoded(value: str) -> str:
         tenant = unquote(value, errors="strict")
     except UnicodeDecodeError:
         tenant = ""
-    if not tenant:
+    if not (tenant and can_be_sent(tenant)):
         raise SchemaError("not a tenant", field="/tenant", expected="a name in UTF-8")
     return tenant

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.store.base import dropped
 from omsgrain.store.environment import Environment
 from omsgrain.store.reading import Head, LmdbReader
 from omsgrain.store.recent import Appended, Recent
+from omsgrain.store.simply import dropped
 from omsgrain.store.state import forget
 from omsgrain.store.tables import (
     ADDRESSES,

@@ -80,15 +80,27 @@ class RingFile:
         head: what its slots said when we last looked.
         settled: both slots said the same, and that nothing is left to do.
         doubt: a sync failed, so that the disk may have less than we read.
+        readonly: it cannot be written.
     """
 
-    __slots__ = ("_lock", "_raw", "_second", "doubt", "handle", "head", "path", "settled")
+    __slots__ = (
+        "_lock",
+        "_raw",
+        "_second",
+        "doubt",
+        "handle",
+        "head",
+        "path",
+        "readonly",
+        "settled",
+    )
 
     head: Head
 
-    def __init__(self, path: Path, handle: int) -> None:
+    def __init__(self, path: Path, handle: int, *, readonly: bool = False) -> None:
         self.path = path
         self.handle = handle
+        self.readonly = readonly
         self.settled = False
         self.doubt = False
         self._raw = b""
@@ -133,9 +145,10 @@ class RingFile:
             OSError: it cannot be opened.
         """
         try:
-            file = cls(path, disk.open_private(path))
+            handle, readonly = disk.open_private(path)
         except FileNotFoundError:
             raise KeyMissingError("the key file is missing") from None
+        file = cls(path, handle, readonly=readonly)
         try:
             file._check_first()
             file.look()

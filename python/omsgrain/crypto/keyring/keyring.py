@@ -57,7 +57,8 @@ class KeyRing(Ring):
 
     A ring is not for use after a fork; the child opens it again. Every method may raise
     `KeyMissingError` (the file is damaged or gone, or the ring is closed) and `OSError`; those
-    that change the file `StoreError`, when others are changing it for half a minute.
+    that change the file `StoreError`, when others are changing it for half a minute, or when it
+    can only be read.
     """
 
     __slots__ = ()

@@ -19,6 +19,7 @@ from omsgrain.crypto import disk
 from omsgrain.crypto.keyring.file import START, RingFile
 from omsgrain.crypto.keyring.lock import lock
 from omsgrain.crypto.keyring.record import Record
+from omsgrain.durable import sync_directory
 from omsgrain.errors import KeyMissingError
 
 __all__ = ["bury", "has_leftovers", "rewrite", "steady", "swap", "tidy", "write_copy"]
@@ -129,7 +130,7 @@ def swap(file: RingFile, fresh: RingFile) -> None:
         disk.remove(fresh.path)
         raise
     fresh.path = path
-    disk.sync_names(path.parent)
+    sync_directory(path.parent)
 
 
 def bury(file: RingFile) -> None:

@@ -17,7 +17,7 @@ from omsgrain.crypto.keyring.index import Index
 from omsgrain.crypto.keyring.lock import Turn, lock, unlock
 from omsgrain.crypto.keyring.record import Record, Records, State
 from omsgrain.crypto.master import MasterKey, load_master, unwrap
-from omsgrain.errors import ErasedError, KeyMissingError
+from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 
 __all__ = ["Ring"]
 
@@ -129,7 +129,7 @@ class Ring:
             with self._turn:
                 if self._file is file:
                     self._reopen()
-        elif self._turn.attempt():
+        elif not file.readonly and self._turn.attempt():
             try:
                 self._finish()
             finally:
@@ -184,10 +184,11 @@ class Ring:
         """Have the turn, with the file as it is now.
 
         Raises:
-            StoreError: others have it for too long.
+            StoreError: others have it for too long, or the file can only be read.
         """
         with self._turn:
-            self._check()
+            if self._check().readonly:
+                raise StoreError("the key file can only be read", expected="one that is writable")
             self._take()
             try:
                 with self._guard:

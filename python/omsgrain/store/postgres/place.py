@@ -53,7 +53,7 @@ class Place:
             raise StoreError("not the URL of a database", expected="postgresql://...")
         try:
             said = conninfo_to_dict(url) if is_whole(url.partition("://")[2]) else None
-        except psycopg.Error:
+        except (psycopg.Error, UnicodeError):
             said = None  # the driver's own words repeat the URL, with its password
         if said is None:
             raise StoreError(

@@ -11,7 +11,7 @@ import psycopg
 from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which, misplaced, stored
+from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.store.postgres import arrays
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.ahead import Ahead, Along, Named
@@ -19,6 +19,7 @@ from omsgrain.store.postgres.arrays import Array, byteas
 from omsgrain.store.postgres.database import Database, Head
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.wire import Row, Statement, Wire
+from omsgrain.store.simply import misplaced, stored
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import SEQUENCE, STATES, Table
 

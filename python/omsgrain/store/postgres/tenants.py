@@ -22,6 +22,7 @@ from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.schema import SCHEMA
 from omsgrain.store.tables import FORMAT
+from omsgrain.store.url import can_be_sent
 
 __all__ = ["DEFAULT", "admit", "store_of"]
 
@@ -53,7 +54,7 @@ def store_of(database: Database, tenant: str, *, readonly: bool) -> int:
         StoreError: there is none, and none may be made; or it is not for this role; or its rows
             have a newer format.
     """
-    if not 0 < len(tenant.encode()) <= _LONGEST or "\0" in tenant:
+    if not (can_be_sent(tenant) and 0 < len(tenant.encode()) <= _LONGEST):
         raise StoreError("not the name of a tenant", expected=f"1 to {_LONGEST} bytes")
     connection = database.connect()
     try:

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -17,8 +14,6 @@ import psycopg
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.store.base import CompactReport, RebuildReport
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.opening import failure as disk_failure
-from omsgrain.store.opening import sync_names
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import byteas, numbers
@@ -31,7 +26,7 @@ from omsgrain.store.postgres.schema import KEYED_TABLES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import FORMAT_RECORD, HEAD_RECORD, META, SEQUENCE, STATES, Table
-from omsgrain.store.upkeep import lead_back, must_be_new
+from omsgrain.store.upkeep import appearing, lead_back
 from omsgrain.store.writing import LmdbWriter
 
 if TYPE_CHECKING:
@@ -149,27 +144,14 @@ def copy(store: PostgresStore, path: Path) -> None:
     Raises:
         StoreError: there is something at the path, or it cannot be written.
     """
-    must_be_new(path)
-    try:
-        made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise disk_failure(path, "make the backup", error) from error
-    try:
-        with store.read() as reader:
-            target = LmdbStore(made)
-            try:
-                _copy_grains(reader, target)
-                _copy_rows(reader, target)
-                target.write(lambda writer: writer.advance(reader.last_seq()))
-            finally:
-                target.close()
-        os.chmod(made, path.parent.stat().st_mode & 0o777)
-        os.rename(made, path)
-        sync_names(path)
-    except OSError as error:
-        raise disk_failure(path, "make the backup", error) from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    with appearing(path) as made, store.read() as reader:
+        target = LmdbStore(made)
+        try:
+            _copy_grains(reader, target)
+            _copy_rows(reader, target)
+            target.write(lambda writer: writer.advance(reader.last_seq()))
+        finally:
+            target.close()
 
 
 def _copy_grains(reader: PostgresReader, target: LmdbStore) -> None:

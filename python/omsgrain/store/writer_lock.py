@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes that write to a store take turns, by a lock on a file.
+
+LMDB has a lock of its own for writers, but waits for it without end.
+
+A process that writes without a pause lets go of the lock for an instant only, which one that tries
+now and then would miss for seconds. So who has waited for a while goes first: it locks the first
+byte of the file too, and everybody looks at that now and then before he takes the lock.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from omsgrain.errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: LMDB's own lock has to do
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["PATIENCE", "WriterLock"]
+
+PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+
+_PAUSE = 0.0005, 0.004  # seconds between two tries for the lock: a busy writer lets go but briefly
+_FIRST = 0.0005, 0.001  # the same, where all others wait for us to take it
+_LONG = 0.1  # seconds after which a process that waits goes first
+_LOOK = 0.005  # seconds after which a process looks again whether one goes first
+# Elsewhere the two kinds of locks are one, or there is only one.
+_CAN_GO_FIRST = sys.platform == "linux"
+
+
+class WriterLock:
+    """The writers' turn: a lock on a file, which dead processes let go of.
+
+    One thread of a process has it at a time, and may take it again inside.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_depth",
+        "_fd",
+        "_first",
+        "_guard",
+        "_looked",
+        "_path",
+        "_thread",
+        "patience",
+    )
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._closed = False
+        self._guard = threading.Lock()  # one thread may close while another tries
+        self._thread = threading.RLock()
+        self._depth = 0
+        self._first = False  # we have waited long, and all others let us by
+        self._looked = 0.0  # when nobody else was first
+        self.patience = patience
+
+    def __enter__(self) -> None:
+        """Take the turn.
+
+        Raises:
+            StoreError: another process or thread had it for ``patience`` seconds, or the file
+                cannot be opened, or this was closed.
+        """
+        began = time.monotonic()
+        if not self._thread.acquire(timeout=self.patience):
+            raise self._late("thread")
+        try:
+            if not self._depth:
+                self._lock_file(began)
+            self._depth += 1
+        except BaseException:
+            self._thread.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Give it up."""
+        self._depth -= 1
+        if not self._depth:
+            with self._guard:
+                if self._fd is not None and fcntl is not None:
+                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self._thread.release()
+
+    def _lock_file(self, began: float) -> None:
+        if fcntl is None:
+            return
+        pause, longest = _PAUSE
+        try:
+            while not self._has_taken():
+                now = time.monotonic()
+                if now - began >= self.patience:
+                    raise self._late("process")
+                if now - began >= _LONG and not self._first and self._goes_first():
+                    pause, longest = _FIRST
+                time.sleep(pause)
+                pause = min(2 * pause, longest)
+        except OSError as error:
+            raise StoreError(
+                "could not lock the store for writing", found=error.strerror
+            ) from error
+        finally:
+            if self._first:
+                self._lets_by()
+
+    def _has_taken(self) -> bool:
+        try:
+            self._try()
+        except BlockingIOError:
+            return False
+        return True
+
+    def _late(self, who: str) -> StoreError:
+        return StoreError(
+            f"another {who} is writing to the store",
+            expected=f"its turn to end within {self.patience:g} s",
+        )
+
+    def _try(self) -> None:
+        with self._guard:
+            if self._closed:
+                raise StoreError("the store is closed")
+            if self._fd is None:
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if _CAN_GO_FIRST and not self._first:
+                now = time.monotonic()
+                if now - self._looked >= _LOOK:  # not each time: it costs two calls of the system
+                    fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+                    fcntl.lockf(self._fd, fcntl.LOCK_UN, 1)
+                    self._looked = now
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _goes_first(self) -> bool:
+        """Go before all other processes, unless another one does already."""
+        with self._guard:
+            if _CAN_GO_FIRST and self._fd is not None:
+                with suppress(BlockingIOError):
+                    fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+                    self._first = True
+        return self._first
+
+    def _lets_by(self) -> None:
+        with self._guard:
+            self._first = False
+            if self._fd is not None:
+                fcntl.lockf(self._fd, fcntl.LOCK_UN, 1)
+
+    def close(self) -> None:
+        """Close the file, and so let go."""
+        with self._guard:
+            self._closed = True
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def after_fork(self) -> None:
+        """In the child: close the file, which would hold the lock when the parent is killed."""
+        self._guard = threading.Lock()  # a thread that stayed in the parent may hold the old one
+        if self._thread.acquire(blocking=False):
+            self._thread.release()
+        else:
+            self._thread, self._depth = threading.RLock(), 0
+        self._first = False  # that lock is the parent's
+        self.close()
