@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import cbor2
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
     SECP256R1,
     EllipticCurvePrivateKey,
@@ -44,6 +44,15 @@ from omsgrain.errors import KeyMissingError, UnsupportedError
 PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 Format = Literal["pem", "jwk", "cose"]
 
+#: What the parsers of keys raise; OpenSSL's errors come as InternalError.
+BROKEN = (
+    ValueError,
+    TypeError,
+    RecursionError,
+    UnsupportedAlgorithm,
+    InternalError,
+    cbor2.CBORDecodeError,
+)
 _LIMIT = 64 << 10  # bytes; a key takes a few hundred
 _SIZE = 32  # bytes of a private key, and of a coordinate
 
@@ -158,7 +167,7 @@ def _parse(data: bytes) -> PrivateKey | None:
         read = _from_jwk
     try:
         return read(data)
-    except (ValueError, TypeError, RecursionError, UnsupportedAlgorithm, cbor2.CBORDecodeError):
+    except BROKEN:
         return None
 
 
@@ -179,7 +188,11 @@ def _from_jwk(data: bytes) -> PrivateKey | None:
 
 
 def _from_cose(data: bytes) -> PrivateKey | None:
-    values = cbor2.loads(data)
+    return from_cose(cbor2.loads(data))
+
+
+def from_cose(values: object) -> PrivateKey | None:
+    """The private key in a COSE_Key; None if it is no key of ours. Spec: RFC 9052 §7."""
     if not isinstance(values, Mapping):
         return None
     kind, secret = (values.get(1), values.get(-1)), values.get(-4)

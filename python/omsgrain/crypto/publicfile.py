@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import cbor2
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -33,14 +32,7 @@ MEDIA_TYPE: Final = "application/cose-key"
 _LIMIT = 64 << 10  # bytes; a key takes a few hundred
 _MOST = 64  # keys of a file
 _SIZE = 32  # bytes of a coordinate
-_BROKEN = (
-    OmsError,
-    ValueError,
-    TypeError,
-    RecursionError,
-    UnsupportedAlgorithm,
-    cbor2.CBORDecodeError,
-)
+_BROKEN = (OmsError, *keyfile.BROKEN)
 _KTY, _KID, _ALG, _CRV, _X, _Y = 1, 2, 3, -1, -2, -3
 
 
@@ -146,11 +138,14 @@ def _parse(data: bytes) -> list[NamedKey]:
 def _of_cose(value: Any) -> NamedKey | None:
     if not isinstance(value, Mapping):
         return None
-    kind, x, y, kid = (value.get(_KTY), value.get(_CRV)), value.get(_X), value.get(_Y), None
-    if not isinstance(x, bytes) or len(x) != _SIZE:
-        return None
+    kind, x, y = (value.get(_KTY), value.get(_CRV)), value.get(_X), value.get(_Y)
+    private = None if _X in value else keyfile.from_cose(value)  # it may stand without its half
     key: PublicKey
-    if kind == (1, 6):
+    if private is not None:
+        key = private.public_key()
+    elif not isinstance(x, bytes) or len(x) != _SIZE:
+        return None
+    elif kind == (1, 6):
         key = Ed25519PublicKey.from_public_bytes(x)
     elif kind == (2, 1) and isinstance(y, bool):  # the lowest bit of y
         key = EllipticCurvePublicKey.from_encoded_point(SECP256R1(), bytes((2 | y,)) + x)
