@@ -238,7 +238,9 @@ def test_what_stands_in_itself_many_times_is_too_large(encoding: str) -> None:
         fields = {**STANDARD, name: {"all": some}}
         assert general(fields, encoding)[0] == "ERR_TOO_LARGE"
         batch = og.encode_many([STANDARD, fields, STANDARD], errors="collect", encoding=encoding)
-        assert [(error.index, error.error.code) for error in batch.errors] == [(1, "ERR_TOO_LARGE")]
+        assert [(error.index, error.error.code) for error in batch.errors] == [
+            (1, "ERR_TOO_LARGE")
+        ]
 
 
 def test_references_are_given_back() -> None:
