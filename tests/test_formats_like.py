@@ -54,3 +54,13 @@ def test_what_a_grain_says_otherwise() -> None:
     batch = _core.encode_many(changed, options(), False)
     assert batch.indices() == [0, 1, 3]
     assert batch.is_like(changed, True) == [False, False, True]
+
+
+def test_an_object_of_very_many_names() -> None:
+    names = {f"x_{i:06}"[::-1]: i for i in range(60_000)}
+    many = {**names, "type": "event", "created_at": 7, "content": "tea"}
+    inside = {"type": "event", "created_at": 7, "content": "tea", "x_map": names}
+    batch = _core.encode_many([many, inside], options(), False)
+    assert batch.is_like([many, inside], False) == [True, True]
+    changed = {**names, "999950_x": -1}
+    assert batch.is_like([{**many, **changed}, {**inside, "x_map": changed}], False) == [False] * 2

@@ -177,3 +177,12 @@ def test_shapes_that_are_none() -> None:
         _core.Outline([("one", [("id", "text", None, None, (), None, None, False, True)])])
     with pytest.raises(ValueError, match="shape"):
         _core.Outline([("one", ROWS)], [("two", [])])
+
+
+def test_an_object_that_holds_itself_is_not_sure() -> None:
+    row = ("more", "array", "one", None, (), None, None, False, False)
+    outline = _core.Outline([("one", [row])])
+    round: dict[str, Any] = {}
+    round["more"] = [round]
+    assert outline.fits("one", {"more": [{}, {"more": []}]})
+    assert not outline.fits("one", round)

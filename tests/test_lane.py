@@ -205,6 +205,44 @@ def test_a_datetime_that_changes_the_dict() -> None:
     assert batch.blobs[0] == batch.blobs[-1] == oracle.encode(before)
 
 
+def test_an_int_that_changes_the_dict_it_stands_in() -> None:
+    class Whole:
+        def __index__(self) -> int:
+            other = "minimum_retention_years"
+            policy.pop(other)  # of another name at its end, and so without end
+            policy[other] = self
+            return 5
+
+    policy: dict[str, Any] = {"regulation": "x", "minimum_retention_years": Whole()}
+    fields = {**STANDARD, "retention_policy": policy}
+    batch = og.encode_many([STANDARD, fields, STANDARD], errors="collect")
+    assert [(error.index, error.error.code) for error in batch.errors] == [(1, "ERR_SCHEMA")]
+    assert batch.indices == [0, 2]
+
+
+def test_an_interrupt_in_a_number_is_raised() -> None:
+    class Whole:
+        def __index__(self) -> int:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        og.encode_many([STANDARD, {**STANDARD, "access": Whole()}, STANDARD], errors="collect")
+
+
+@pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
+def test_what_stands_in_itself_many_times_is_too_large(encoding: str) -> None:
+    some: Any = ["x"]
+    for _ in range(24):
+        some = [some] * 10 if len(some) == 1 else {str(i): some for i in range(10)}
+    for name in ("lab:own", "object"):
+        fields = {**STANDARD, name: {"all": some}}
+        assert general(fields, encoding)[0] == "ERR_TOO_LARGE"
+        batch = og.encode_many([STANDARD, fields, STANDARD], errors="collect", encoding=encoding)
+        assert [(error.index, error.error.code) for error in batch.errors] == [
+            (1, "ERR_TOO_LARGE")
+        ]
+
+
 def test_references_are_given_back() -> None:
     key, value = "lab:" + "".join(["o", "wn"]), "".join(["some", " text"])
     fields = {**STANDARD, key: value, "structural_tags": [value]}

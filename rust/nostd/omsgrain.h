@@ -12,7 +12,8 @@ struct omsgrain_belief {
     int32_t cbor;       // 0 for MessagePack
 };
 
-// Writes the grain to out. Its length; or 0, and the error's code in error.
+// Writes the grain to out. Its length; or 0, and the error's code in error: ERR_TOO_LARGE for more
+// than room, or more than the 512 bytes of a lightweight grain (all texts together count as given).
 size_t omsgrain_belief(const struct omsgrain_belief *belief, uint8_t *out, size_t room, char error[32]);
 
 // The content address of a blob, ended by a zero byte.

@@ -24,3 +24,7 @@ for path in sorted(VECTORS.rglob("*.json")):
     expected = [code, "-"] if code else [vector["stages"]["blob_hex"], vector["address"]]
     row = [int(options.get("encoding") == "cbor"), *texts, fields["confidence"]]
     print(*row, fields["created_at"], *expected, sep="\t")
+
+# More than the heap could hold, at once and together.
+for texts in (["x" * 20_000, "r", "o", "-"], ["x" * 200, "r" * 200, "o" * 200, "n"]):
+    print(0, *texts, 0.5, 0, "ERR_TOO_LARGE", "-", sep="\t")

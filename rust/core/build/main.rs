@@ -8,6 +8,7 @@ mod letters;
 #[path = "../src/perfect.rs"]
 mod perfect;
 mod registry;
+mod rows;
 
 const REGISTRY: &str = "registry.toml";
 

@@ -1,120 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Turns registry.toml into static tables with perfect hashes, and into JSON for Python.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use serde::Deserialize;
+use toml::Table;
 
 use crate::perfect;
-
-#[derive(Deserialize)]
-struct Registry {
-    related_to_relation_types: Vec<String>,
-    mg_relations: Vec<String>,
-    phi_tags: Vec<String>,
-    invalidation_modes: Vec<String>,
-    lightweight: Vec<String>,
-    open_licenses: Vec<String>,
-    r#type: Vec<GrainType>,
-    phase: Vec<Phase>,
-    fields: All<Field>,
-    nested: BTreeMap<String, Vec<Field>>,
-    aliases: All<Alias>,
-    profile: Vec<Profile>,
-}
-
-#[derive(Deserialize)]
-struct All<T> {
-    all: Vec<T>,
-}
-
-#[derive(Deserialize)]
-struct GrainType {
-    byte: u8,
-    name: String,
-    #[serde(default)]
-    legacy: Vec<String>,
-    #[serde(default)]
-    later: Vec<String>,
-    required: Vec<String>,
-    #[serde(default)]
-    non_empty: Vec<String>,
-    #[serde(default)]
-    required_any: Vec<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct Phase {
-    name: String,
-    execution_mode: Option<String>,
-    required: Vec<String>,
-    #[serde(default)]
-    required_any: Vec<Vec<String>>,
-    #[serde(default)]
-    forbidden: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Field {
-    name: String,
-    #[serde(default)]
-    short: String,
-    r#type: String,
-    #[serde(default)]
-    scope: String,
-    min: Option<f64>,
-    max: Option<f64>,
-    #[serde(default)]
-    r#enum: Vec<String>,
-    #[serde(default)]
-    enum_int: Vec<i64>,
-    #[serde(default)]
-    open_enum: Vec<String>,
-    #[serde(default)]
-    keys: BTreeMap<String, String>,
-    #[serde(default)]
-    required: bool,
-    #[serde(default)]
-    index_layer: bool,
-    #[serde(default)]
-    supersede_only: bool,
-    #[serde(default = "yes")]
-    elidable: bool,
-    nested: Option<String>,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[derive(Deserialize)]
-struct Alias {
-    old: Vec<String>,
-    name: String,
-    r#type: String,
-    #[serde(default)]
-    negate: bool,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    name: String,
-    prefix: String,
-    fields: Vec<Field>,
-}
+use crate::rows::{Field, Registry, registry};
 
 /// What the library includes: static tables, and the registry as JSON.
 pub fn read(path: &str) -> (String, String) {
     let text = fs::read_to_string(path).expect("registry.toml");
-    let mut registry: Registry = toml::from_str(&text).expect("registry.toml is not the table we know");
-    for field in registry.nested.get_mut("related_to").into_iter().flatten() {
+    let whole: Table = text.parse().expect("registry.toml");
+    let mut registry = registry(&whole);
+    for field in
+        registry.nested.iter_mut().filter(|(name, _)| name == "related_to").flat_map(|(_, rows)| rows)
+    {
         if field.name == "relation_type" {
-            field.r#enum.clone_from(&registry.related_to_relation_types);
+            field.one_of.clone_from(&registry.related_to_relation_types);
         }
     }
-    let whole: toml::Table = toml::from_str(&text).expect("registry.toml");
     (tables(&registry), serde_json::to_string(&whole).expect("registry as JSON"))
 }
 
@@ -178,12 +84,12 @@ fn field(f: &Field) -> String {
          listed: {}, keys: &[{}], required: {}, index_layer: {}, supersede_only: {}, elidable: {}, nested: {} }}",
         f.name,
         f.short,
-        kind(&f.r#type),
+        kind(&f.kind),
         f.min,
         f.max,
-        strings(&f.r#enum),
-        f.enum_int,
-        strings(&f.open_enum),
+        strings(&f.one_of),
+        f.one_of_int,
+        strings(&f.listed),
         keys.join(", "),
         f.required,
         f.index_layer,
@@ -211,11 +117,10 @@ fn tables(r: &Registry) -> String {
         ids(&r.lightweight)
     );
     let _ = writeln!(w, "/// The place of each field in `FIELDS`.\n#[allow(missing_docs)]\npub mod id {{");
-    for (i, f) in r.fields.all.iter().enumerate() {
+    for (i, f) in r.fields.iter().enumerate() {
         let _ = writeln!(w, "pub const {}: u8 = {i};", ident(f));
     }
-    let _ =
-        writeln!(w, "}}\n/// How many fields there are.\npub const COUNT: usize = {};", r.fields.all.len());
+    let _ = writeln!(w, "}}\n/// How many fields there are.\npub const COUNT: usize = {};", r.fields.len());
     for (name, fields) in &r.nested {
         let rows: Vec<String> = fields.iter().map(field).collect();
         let _ = writeln!(
@@ -225,14 +130,14 @@ fn tables(r: &Registry) -> String {
             rows.join(",\n")
         );
     }
-    let rows: Vec<String> = r.fields.all.iter().map(field).collect();
+    let rows: Vec<String> = r.fields.iter().map(field).collect();
     let _ = writeln!(w, "/// Every field.\npub static FIELDS: [Field; COUNT] = [\n{}];", rows.join(",\n"));
     let _ = writeln!(
         w,
         "/// The ten grain types, by their byte less one.\npub static TYPES: [GrainType; {}] = [",
-        r.r#type.len()
+        r.types.len()
     );
-    for (i, t) in r.r#type.iter().enumerate() {
+    for (i, t) in r.types.iter().enumerate() {
         assert_eq!(usize::from(t.byte), i + 1, "types stand in the order of their bytes");
         let _ = writeln!(
             w,
@@ -249,24 +154,23 @@ fn tables(r: &Registry) -> String {
     let _ = writeln!(
         w,
         "];\n/// What an action needs, by phase.\npub static PHASES: [Phase; {}] = [",
-        r.phase.len()
+        r.phases.len()
     );
-    for p in &r.phase {
+    for p in &r.phases {
         let _ = writeln!(
             w,
             "Phase {{ name: {:?}, execution_mode: {:?}, required: {}, required_any: {}, forbidden: {} }},",
             p.name,
-            p.execution_mode.as_deref().unwrap_or(""),
+            p.execution_mode,
             of_action(ids(&p.required)),
             of_action(groups(&p.required_any)),
             of_action(ids(&p.forbidden))
         );
     }
     let _ = writeln!(w, "];\n/// 1.1 field names.\npub static ALIASES: &[Alias] = &[");
-    for a in &r.aliases.all {
-        let byte = r.r#type.iter().find(|t| t.name == a.r#type).expect("alias type").byte;
-        let target =
-            r.fields.all.iter().find(|f| f.name == a.name && (f.name != "content" || f.scope == a.r#type));
+    for a in &r.aliases {
+        let byte = r.types.iter().find(|t| t.name == a.of).expect("alias type").byte;
+        let target = r.fields.iter().find(|f| f.name == a.name && (f.name != "content" || f.scope == a.of));
         let target = ident(target.expect("alias target"));
         let _ = writeln!(
             w,
@@ -276,7 +180,7 @@ fn tables(r: &Registry) -> String {
         );
     }
     let _ = writeln!(w, "];\n/// The domain profiles.\npub static PROFILES: &[Profile] = &[");
-    for p in &r.profile {
+    for p in &r.profiles {
         let rows: Vec<String> = p.fields.iter().map(field).collect();
         let _ = writeln!(
             w,
@@ -289,7 +193,7 @@ fn tables(r: &Registry) -> String {
     let _ = writeln!(w, "];");
     // `content` of an action is found by its type, not by the hash.
     let plain: Vec<(usize, &Field)> =
-        r.fields.all.iter().enumerate().filter(|(_, f)| ident(f) != "CONTENT_ACTION").collect();
+        r.fields.iter().enumerate().filter(|(_, f)| ident(f) != "CONTENT_ACTION").collect();
     for (name, keys) in [
         ("FULL", plain.iter().map(|(i, f)| (*i, f.name.as_str())).collect::<Vec<_>>()),
         ("SHORT", plain.iter().map(|(i, f)| (*i, f.short.as_str())).collect()),

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::batch::{PARALLEL_FROM, pool, total};
+use crate::batch::{PARALLEL_FROM, pool_if, total};
 use crate::decode::{self, Grain, Opened};
 use crate::lane::Reader;
 
@@ -33,7 +33,7 @@ pub fn read_each<'p, T: Default + Send, E>(
     free: impl Fn(&(dyn Fn() + Sync)),
     mut take: impl FnMut(usize, crate::Result<Grain<'_>>, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    let pool = (total(blobs) >= PARALLEL_FROM && blobs.len() > PART).then(pool).flatten();
+    let pool = pool_if(total(blobs) >= PARALLEL_FROM && blobs.len() > PART);
     let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads());
     let readers: Vec<Mutex<Reader<'p>>> = (0..threads).map(|_| Mutex::default()).collect();
     for (i, blobs) in blobs.chunks(AHEAD).enumerate() {
@@ -54,7 +54,9 @@ pub fn read_each<'p, T: Default + Send, E>(
                 if wave.lock()[part].is_none() {
                     free(&|| wave.until(part, &readers[0]));
                 }
-                for (one, ready) in wave.lock()[part].take().unwrap_or_default() {
+                // Not in the head of the loop, which would hold the lock to its end.
+                let read = wave.lock()[part].take().unwrap_or_default();
+                for (one, ready) in read {
                     take(at, one, ready)?;
                     at += 1;
                 }

@@ -2,7 +2,7 @@
 //! Many grains at once, on all cores, in the order they came. A bad one is reported by its
 //! position and takes nothing along.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -169,9 +169,7 @@ fn digests_on_all_cores<'m>(
     count: usize,
     message: impl Fn(usize) -> &'m [u8] + Sync,
 ) -> Vec<Digest> {
-    // The pool is not asked for if it is not needed: that takes as long as ten short messages.
-    let many = bytes >= PARALLEL_FROM && count > PART;
-    match many.then(pool).flatten() {
+    match pool_if(bytes >= PARALLEL_FROM && count > PART) {
         Some(pool) => pool.install(|| {
             let parts = (0..count.div_ceil(PART)).into_par_iter();
             let each = |part: usize| {
@@ -215,7 +213,7 @@ pub fn total(blobs: &[&[u8]]) -> usize {
 
 /// Calls `work` for 0..count; in parallel if there are enough bytes to share.
 pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    match (bytes >= PARALLEL_FROM).then(pool).flatten() {
+    match pool_if(bytes >= PARALLEL_FROM) {
         Some(pool) => pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect()),
         None => (0..count).map(work).collect(),
     }
@@ -223,19 +221,30 @@ pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) ->
 
 /// Calls `work` for the items part by part; in parallel if there are enough bytes to share.
 fn in_parts<I: Sync, T: Send>(bytes: usize, items: &[I], work: impl Fn(&[I]) -> Vec<T> + Sync) -> Vec<T> {
-    match pool() {
-        Some(pool) if bytes >= PARALLEL_FROM && items.len() > PART => {
-            pool.install(|| items.par_chunks(PART).flat_map_iter(&work).collect())
-        }
-        _ => work(items),
+    match pool_if(bytes >= PARALLEL_FROM && items.len() > PART) {
+        Some(pool) => pool.install(|| items.par_chunks(PART).flat_map_iter(&work).collect()),
+        None => work(items),
     }
 }
 
-/// The threads of this process. After a fork the child has none of its parent's threads and would
-/// wait for them for ever, so each process makes its own.
-pub(crate) fn pool() -> Option<Arc<ThreadPool>> {
-    static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
-    let mut held = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+/// The threads of this process if there is work for them: to ask takes as long as ten short
+/// messages, and the first who asks has them made.
+pub(crate) fn pool_if(needed: bool) -> Option<Arc<ThreadPool>> {
+    needed.then(pool).flatten()
+}
+
+/// A process and its threads.
+static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// After a fork the child has none of its parent's threads and would wait for them for ever, so
+/// each process makes its own. Nor is the lock waited for: if a thread of the parent held it at the
+/// fork, nobody in the child gives it back.
+fn pool() -> Option<Arc<ThreadPool>> {
+    let mut held = match POOL.try_lock() {
+        Ok(held) => held,
+        Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
     let here = std::process::id();
     match &*held {
         Some((process, pool)) if *process == here => Some(Arc::clone(pool)),
@@ -247,5 +256,19 @@ pub(crate) fn pool() -> Option<Arc<ThreadPool>> {
             }
             Some(pool)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_the_threads() {
+        let held = POOL.lock().unwrap();
+        let blobs = vec![&[7; 200][..]; 1000];
+        assert_eq!(address_many(&blobs), vec![address::sha256(&[7; 200]); 1000]);
+        drop(held);
+        assert!(pool_if(false).is_none());
     }
 }

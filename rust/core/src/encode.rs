@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::check;
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED, Encoding, Nesting, Profile, Wire};
+use crate::codec::{self, EXTENDED, Encoding, Limits, Nesting, Profile, Wire};
 use crate::fields::{Entry, Fields, gather};
 use crate::header::{COMPRESSED, LEN};
 use crate::registry::{Field, GrainType, Kind, id};
@@ -154,18 +154,18 @@ pub(crate) fn value<W: Wire, N: Node>(
     options: &Options,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let max = options.profile.max_depth;
-    let Some(field) = what.field else { return codec::write::<W, N>(out, node, 2, max) };
+    let limits = Limits { depth: options.profile.max_depth, end: out.len() + options.profile.max_size };
+    let Some(field) = what.field else { return codec::write::<W, N>(out, node, 2, limits) };
     match (field.kind, node.view()?) {
         (_, View::Bool(b)) if what.negate => W::bool(out, !b),
         (_, View::Instant(ms)) if field.kind == Kind::Datetime => W::int(out, ms),
         (_, View::List) if field.nested.is_some() => {
             let coerce = what.grain_type.is_some();
             let nesting = field.nested.map(|table| Nesting { table, coerce });
-            codec::write_list::<W, N>(out, node, 2, max, nesting)?;
+            codec::write_list::<W, N>(out, node, 2, limits, nesting)?;
         }
         // An opaque grain has no schema: nothing but an instant is changed.
-        _ if what.grain_type.is_none() => codec::write::<W, N>(out, node, 2, max)?,
+        _ if what.grain_type.is_none() => codec::write::<W, N>(out, node, 2, limits)?,
         (Kind::Float64, View::Int(i)) => W::float(out, i as f64),
         (Kind::Float64, View::UInt(u)) => W::float(out, u as f64),
         (Kind::Datetime, view) => W::int(out, check::millis(&view)?),
@@ -178,7 +178,7 @@ pub(crate) fn value<W: Wire, N: Node>(
                 },
             );
         }
-        _ => codec::write::<W, N>(out, node, 2, max)?,
+        _ => codec::write::<W, N>(out, node, 2, limits)?,
     }
     Ok(())
 }

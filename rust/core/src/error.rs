@@ -91,8 +91,8 @@ impl Error {
     /// personal (an e-mail address, say) and is shown as "…".
     #[must_use]
     pub fn in_key(mut self, key: &str) -> Self {
-        let shown = if is_plain_name(key) { key.replace('~', "~0") } else { "…".to_owned() };
-        self.0.path.push(shown);
+        let shown = if is_plain_name(key) { key } else { "…" };
+        self.0.path.push(shown.to_owned());
         self
     }
 

@@ -49,7 +49,7 @@ pub fn envelope(bytes: &[u8]) -> Result<(&[u8], usize)> {
     }
     let mut cursor = Cursor::new(bytes);
     cursor.at = 1;
-    if Cbor::head(&mut cursor)? != Head::Array(4) {
+    if !matches!(Cbor::head(&mut cursor), Ok(Head::Array(4))) {
         return Err(broken(1));
     }
     byte_string(&mut cursor).ok_or_else(|| broken(2))?;

@@ -42,8 +42,14 @@ impl<K: AsRef<str>, N> Entry<K, N> {
 
     /// Puts the place of this field on an error of its value.
     pub fn place(&self, error: Error) -> Error {
-        let error = error.in_key(self.name());
-        self.offset.map_or(error.clone(), |offset| error.at(offset))
+        placed(error.in_key(self.name()), self.offset)
+    }
+}
+
+fn placed(error: Error, offset: Option<usize>) -> Error {
+    match offset {
+        Some(offset) => error.at(offset),
+        None => error,
     }
 }
 
@@ -129,8 +135,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         for position in 0..self.entries.len() {
             if self.entries[position].id == UNKNOWN {
                 let offset = self.entries[position].offset;
-                self.resolve_unknown(position)
-                    .map_err(|e| if let Some(offset) = offset { e.at(offset) } else { e })?;
+                self.resolve_unknown(position).map_err(|e| placed(e, offset))?;
             }
         }
         Ok(())

@@ -9,8 +9,8 @@
 //! these apart; a fingerprint is for finding what was said before.
 
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED, Encoding, RawEntry, Wire};
-use crate::header::{ENCRYPTED, Header};
+use crate::codec::{self, EXTENDED, Encoding, Limits, RawEntry, Wire};
+use crate::header::{ENCRYPTED, Header, LEN};
 use crate::registry::{self, id};
 use crate::{Result, decode, extent};
 use alloc::vec::Vec;
@@ -32,7 +32,8 @@ pub fn fingerprint(blob: &[u8]) -> Result<Option<Fingerprint>> {
         return Ok(None);
     }
     let payload = decode::payload(header, blob)?;
-    let entries = header.encoding().read_map(&payload, EXTENDED.max_depth)?;
+    let entries = header.encoding().read_map(&payload, EXTENDED.max_depth);
+    let entries = entries.map_err(|e| e.shifted(LEN))?;
     of_entries(header.encoding(), &payload, &entries).map(Some)
 }
 
@@ -55,11 +56,12 @@ pub fn of_entries(encoding: Encoding, payload: &[u8], entries: &[RawEntry<'_>]) 
             out.extend_from_slice(&payload[from..]);
         }
         Encoding::Cbor => {
+            let limits = Limits { depth: EXTENDED.max_depth, end: usize::MAX };
             let mut sorted: Vec<_> = entries.iter().filter(is_in).collect();
             sorted.sort_unstable_by_key(|entry| entry.key);
             for entry in sorted {
                 Msgpack::str(&mut out, entry.key);
-                codec::write::<Msgpack, _>(&mut out, &&entry.value, 2, EXTENDED.max_depth)?;
+                codec::write::<Msgpack, _>(&mut out, &&entry.value, 2, limits)?;
             }
         }
     }

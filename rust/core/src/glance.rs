@@ -3,8 +3,8 @@
 
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{Cursor, Encoding, Head, Wire};
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, ENCRYPTED, Facts, Header, ns_hash};
+use crate::codec::{Cursor, Encoding, Head, Wire, skip};
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, ENCRYPTED, Facts, Header, LEN, ns_hash, seconds};
 use crate::registry::{self, id};
 use crate::{Code, Error, Result, decode, extent};
 use alloc::{borrow::ToOwned as _, string::String};
@@ -28,24 +28,25 @@ impl<'p> Glance<'p> {
     /// # Errors
     /// `ERR_CORRUPT` if it is no map, or ends too early or too late.
     pub fn at(encoding: Encoding, payload: &'p [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(payload);
         match encoding {
-            Encoding::Msgpack => look::<Msgpack>(payload),
-            Encoding::Cbor => look::<Cbor>(payload),
+            Encoding::Msgpack => look::<Msgpack>(payload, &mut cursor),
+            Encoding::Cbor => look::<Cbor>(payload, &mut cursor),
         }
+        .map_err(|e| e.at(cursor.at))
     }
 
     /// What a header says of such a payload, but for the sensitivity.
     pub fn facts(&self) -> Facts {
         let namespace = self.namespace.unwrap_or("");
         let no_namespace = namespace.is_empty();
-        let seconds = self.created_at.map(|ms| ms.div_euclid(1000));
         Facts {
             refs: self.refs,
             sensitivity: 0,
             ns_hash: if no_namespace { 0 } else { ns_hash(namespace) },
             no_namespace,
             // Only an opaque grain can have another time than the header holds; there it is zero.
-            created_at: seconds.and_then(|s| u32::try_from(s).ok()).unwrap_or(0),
+            created_at: self.created_at.and_then(seconds).unwrap_or(0),
         }
     }
 }
@@ -61,23 +62,23 @@ pub fn user_id(blob: &[u8]) -> Result<Option<String>> {
         return Ok(None);
     }
     let payload = decode::payload(header, blob)?;
-    Ok(Glance::at(header.encoding(), &payload)?.user_id.map(str::to_owned))
+    let seen = Glance::at(header.encoding(), &payload).map_err(|e| e.shifted(LEN))?;
+    Ok(seen.user_id.map(str::to_owned))
 }
 
-fn look<W: Wire>(payload: &[u8]) -> Result<Glance<'_>> {
+fn look<'p, W: Wire>(payload: &'p [u8], cursor: &mut Cursor<'p>) -> Result<Glance<'p>> {
     let broken = |what, at| Error::new(Code::Corrupt, what).at(at);
     let names = [id::CONTENT_REFS, id::EMBEDDING_REFS, id::CREATED_AT, id::NAMESPACE, id::USER_ID]
         .map(|id| (id, registry::field(id).short.as_bytes()));
-    let mut cursor = Cursor::new(payload);
     let mut seen = Glance::default();
-    let Head::Map(len) = W::head(&mut cursor)? else { return Err(broken("the payload is not a map", 0)) };
+    let Head::Map(len) = W::head(cursor)? else { return Err(broken("the payload is not a map", 0)) };
     for _ in 0..len {
-        let Head::Str(size) = W::head(&mut cursor)? else {
+        let Head::Str(size) = W::head(cursor)? else {
             return Err(broken("a map key is not a string", cursor.at));
         };
         let key = cursor.take(size)?;
-        let head = W::head(&mut cursor)?;
-        skip::<W>(&mut cursor, head)?;
+        let head = W::head(cursor)?;
+        skip::<W>(cursor, head)?;
         let Some((id, _)) = names.iter().find(|(_, name)| *name == key) else { continue };
         match (*id, head) {
             (id::CONTENT_REFS, Head::Array(1..)) => seen.refs |= CONTENT_REFS,
@@ -91,26 +92,6 @@ fn look<W: Wire>(payload: &[u8]) -> Result<Glance<'_>> {
     if cursor.left() > 0 { Err(broken("bytes follow the payload", cursor.at)) } else { Ok(seen) }
 }
 
-/// Passes over what follows the head of a value. How deep it goes was checked when it was stored,
-/// and here it costs no stack.
-fn skip<W: Wire>(cursor: &mut Cursor<'_>, head: Head) -> Result<()> {
-    let (mut next, mut left) = (head, 0usize);
-    loop {
-        match next {
-            Head::Str(len) | Head::Bytes(len) => drop(cursor.take(len)?),
-            // Each value takes a byte at least, so a lying length ends soon.
-            Head::Array(len) => left = left.saturating_add(len),
-            Head::Map(len) => left = left.saturating_add(len.saturating_mul(2)),
-            _ => {}
-        }
-        if left == 0 {
-            return Ok(());
-        }
-        left -= 1;
-        next = W::head(cursor)?;
-    }
-}
-
 /// The string of some bytes that ends at `end`.
 fn text(payload: &[u8], end: usize, len: usize) -> Result<&str> {
     let wrong = |_| Error::new(Code::Corrupt, "a string is not UTF-8").at(end - len);
@@ -121,7 +102,6 @@ fn text(payload: &[u8], end: usize, len: usize) -> Result<&str> {
 mod tests {
     use super::*;
     use crate::encode::{Options, encode};
-    use crate::header::LEN;
     use crate::json;
 
     const GRAIN: &str = r#"{"type":"event","content":"x","created_at":1768471200999,"user_id":"ann",
@@ -164,6 +144,7 @@ mod tests {
             assert!(Glance::at(Encoding::Msgpack, bytes).is_err(), "{bytes:?}");
         }
         let lying = b"\x81\xa1x\xdf\xff\xff\xff\xff\xa1y\x01";
-        assert_eq!(Glance::at(Encoding::Msgpack, lying).unwrap_err().code(), Code::Corrupt);
+        let refused = Glance::at(Encoding::Msgpack, lying).unwrap_err();
+        assert_eq!((refused.code(), refused.offset()), (Code::Corrupt, Some(lying.len())));
     }
 }

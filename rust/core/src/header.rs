@@ -165,6 +165,12 @@ impl Facts {
     }
 }
 
+/// Whole seconds of a time in ms, if a header can hold them: from 1970 to 2106.
+#[inline]
+pub fn seconds(ms: i64) -> Option<u32> {
+    u32::try_from(ms.div_euclid(1000)).ok()
+}
+
 /// The first two bytes of SHA-256 over a namespace in NFC. The last one is remembered: grains of a
 /// namespace come together, and hashing it costs as much as half of the rest of the encoding.
 pub fn ns_hash(namespace: &str) -> u16 {

@@ -17,9 +17,9 @@ use smallvec::SmallVec;
 
 use crate::address::Digest;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED};
+use crate::codec::{self, EXTENDED, Limits};
 use crate::fingerprint::Fingerprint;
-use crate::header::{ENCRYPTED, Header};
+use crate::header::{ENCRYPTED, Header, LEN};
 use crate::registry::{self, id};
 use crate::value::{Node, Value, View};
 use crate::{Code, Error, Result, decode, extent, fingerprint, text};
@@ -181,7 +181,9 @@ pub fn of_node<N: Node>(kind: Kind, node: &N) -> Result<Key> {
         return Ok(kind.of_str(&text::nfc(term)?));
     }
     let mut packed = Vec::new();
-    codec::write::<Msgpack, N>(&mut packed, node, 2, EXTENDED.max_depth)?;
+    // A float that takes nine bytes here takes three in CBOR.
+    let limits = Limits { depth: EXTENDED.max_depth, end: 3 * EXTENDED.max_size };
+    codec::write::<Msgpack, N>(&mut packed, node, 2, limits)?;
     Ok(kind.of_packed(&packed))
 }
 
@@ -227,7 +229,8 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
     row(of_all());
     row(of_type(header.type_byte));
     let payload = decode::payload(header, blob)?;
-    let entries = header.encoding().read_map(&payload, EXTENDED.max_depth)?;
+    let entries = header.encoding().read_map(&payload, EXTENDED.max_depth);
+    let entries = entries.map_err(|e| e.shifted(LEN))?;
     row(of_fingerprint(&fingerprint::of_entries(header.encoding(), &payload, &entries)?));
     let (mut created_at, mut subject, mut relation) = (0, None, None);
     let mut links = Texts::new();

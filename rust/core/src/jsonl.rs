@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 use simdutf8::basic::from_utf8;
 
-use crate::batch::{Batch, pool};
+use crate::batch::{Batch, pool_if};
 use crate::encode::{Options, encode_into};
 use crate::lane::Lines;
 use crate::{Result, json};
@@ -18,8 +18,8 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub fn encode_jsonl(text: &[u8], options: &Options) -> Batch {
     let start = if text.starts_with(BOM) { BOM.len() } else { 0 };
     let pieces = split(&text[start..]);
-    match pool() {
-        Some(pool) if pieces.len() > 1 && pool.current_num_threads() > 1 => {
+    match pool_if(pieces.len() > 1) {
+        Some(pool) if pool.current_num_threads() > 1 => {
             let encode = |(from, piece): &(usize, &[u8])| {
                 let mut part = Part::of(piece.len());
                 part.encode(piece, start + from, options);

@@ -8,6 +8,7 @@
 use jiter::JsonValue;
 use smallvec::SmallVec;
 
+use crate::address::is_address;
 use crate::json;
 
 /// The key of the side channel.
@@ -27,18 +28,13 @@ pub fn names(source: &[u8]) -> SmallVec<[String; 2]> {
         _ => None,
     };
     names.extend(text("id").map(String::from));
-    if let Some(hash) = text("h").filter(|hash| is_hash(hash)) {
+    if let Some(hash) = text("h").filter(|hash| is_address(hash)) {
         let name = format!("{SHA256}{hash}");
         if !names.contains(&name) {
             names.push(name);
         }
     }
     names
-}
-
-/// Whether this is a SHA-256 in the one spelling that counts.
-fn is_hash(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

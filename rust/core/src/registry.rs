@@ -178,6 +178,12 @@ pub fn type_of_byte(byte: u8) -> Option<&'static GrainType> {
     TYPES.get(usize::from(byte).wrapping_sub(1))
 }
 
+/// What an action of this phase needs; of some it hangs on how they are executed.
+pub fn phase(name: &str, mode: &str) -> Option<&'static Phase> {
+    let exact = PHASES.iter().find(|p| p.name == name && p.execution_mode == mode);
+    exact.or_else(|| PHASES.iter().find(|p| p.name == name))
+}
+
 /// The 1.1 field names of a grain of this type.
 pub fn aliases(type_byte: u8) -> impl Iterator<Item = &'static Alias> {
     ALIASES.iter().filter(move |alias| alias.type_byte == type_byte)

@@ -7,8 +7,8 @@ use alloc::{string::String, string::ToString as _, vec::Vec};
 use crate::check::{self, Around};
 use crate::codec::Profile;
 use crate::fields::{Entry, Fields};
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, ns_hash};
-use crate::registry::{self, FIELDS, Field, GrainType, PHASES, Phase, UNKNOWN, id};
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, ns_hash, seconds};
+use crate::registry::{self, FIELDS, Field, GrainType, Phase, UNKNOWN, id};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, address, profiles, text, warn};
 
@@ -158,8 +158,7 @@ impl<K: AsRef<str>, N: Node> Rules<'_, K, N> {
         }
         let name = self.fields.text(id::ACTION_PHASE)?.unwrap_or("");
         let mode = self.fields.text(id::EXECUTION_MODE)?.unwrap_or("");
-        let exact = PHASES.iter().find(|p| p.name == name && p.execution_mode == mode);
-        let Some(phase) = exact.or_else(|| PHASES.iter().find(|p| p.name == name)) else { return Ok(()) };
+        let Some(phase) = registry::phase(name, mode) else { return Ok(()) };
         for id in phase.required {
             self.required(*id)?;
         }
@@ -307,10 +306,10 @@ fn created_at<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<u32> {
         _ if opaque => return Ok(0),
         view => check::millis(&view).map_err(|e| entry.place(e))?,
     };
-    match u32::try_from(ms.div_euclid(1000)) {
-        Ok(seconds) => Ok(seconds),
-        Err(_) if opaque => Ok(0),
-        Err(_) => Err(entry.place(
+    match seconds(ms) {
+        Some(seconds) => Ok(seconds),
+        None if opaque => Ok(0),
+        None => Err(entry.place(
             Error::new(Code::Range, "created_at does not fit the header")
                 .expected("a time from 1970 to 2106, in ms")
                 .found(ms.to_string()),

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use omsgrain_core::codec::{
-    EXTENDED, Encoding, RawEntry, Wire, cbor::Cbor, msgpack::Msgpack, read_map, write,
+    EXTENDED, Encoding, Limits, RawEntry, Wire, cbor::Cbor, msgpack::Msgpack, read_map, write,
 };
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::header::{self, COMPRESSED, Facts, Header, LEN};
@@ -88,6 +88,7 @@ fn map(entries: Vec<RawEntry<'_>>) -> Value<'_> {
 
 fn written<W: Wire>(value: &Value<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    write::<W, _>(&mut out, &value, 1, EXTENDED.max_depth).expect("what was read can be written");
+    let limits = Limits { depth: EXTENDED.max_depth, end: usize::MAX };
+    write::<W, _>(&mut out, &value, 1, limits).expect("what was read can be written");
     out
 }

@@ -12,7 +12,7 @@ mod heap;
 use alloc::{borrow::Cow, vec::Vec};
 use core::ffi::{CStr, c_char};
 
-use omsgrain_core::codec::Encoding;
+use omsgrain_core::codec::{Encoding, LIGHTWEIGHT};
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::value::Value;
 use omsgrain_core::{Code, Error, address};
@@ -71,16 +71,20 @@ unsafe fn blob(belief: &Belief) -> Result<Vec<u8>, Error> {
     ];
     let mut fields = Vec::with_capacity(7);
     fields.push((Cow::Borrowed("type"), Value::Str("belief".into())));
+    let mut left = LIGHTWEIGHT.max_size;
     for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_null()) {
         // SAFETY: as the caller promises.
         let text = unsafe { CStr::from_ptr(text) }.to_str();
         let text = text.map_err(|_| Error::new(Code::Corrupt, "not UTF-8").in_key(name))?;
+        // Before the heap is asked for room: where there is none, nothing would come back to C.
+        let too_large = || Error::new(Code::TooLarge, "more than a lightweight grain may hold").in_key(name);
+        left = left.checked_sub(text.len()).ok_or_else(too_large)?;
         fields.push((name.into(), Value::Str(text.into())));
     }
     fields.push(("confidence".into(), Value::Float(belief.confidence)));
     fields.push(("created_at".into(), Value::Int(belief.created_at)));
     let encoding = if belief.cbor == 0 { Encoding::Msgpack } else { Encoding::Cbor };
-    encode(&&Value::Map(fields), &Options { encoding, ..Options::default() })
+    encode(&&Value::Map(fields), &Options { encoding, profile: LIGHTWEIGHT, ..Options::default() })
 }
 
 /// See omsgrain.h.

@@ -81,6 +81,9 @@ impl Batch {
     }
 }
 
+/// How many are encoded between two looks at whether Ctrl-C was pressed: some milliseconds.
+const LOOK: usize = 4096;
+
 /// Encodes many fields-objects. Python objects are read under the GIL; hashing is done without.
 #[pyfunction]
 pub fn encode_many(
@@ -93,6 +96,9 @@ pub fn encode_many(
     let mut batch = Core::default();
     for (i, item) in items.try_iter()?.enumerate() {
         let item = item?;
+        if i.is_multiple_of(LOOK) {
+            py.check_signals()?;
+        }
         if batch.put(i, |out| lane::encode(&item, &options, out)) {
             continue;
         }

@@ -121,6 +121,9 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
     let types = types.collect::<PyResult<Vec<_>>>()?;
     let mut maker = Maker::new(py);
     let take = |at: usize, one: omsgrain_core::Result<Grain<'_>>, long: shape::Long| {
+        if at.is_multiple_of(HASHED) {
+            py.check_signals()?;
+        }
         let (fields, said) = match one {
             Ok(Grain::Plain(header, plan)) => {
                 let said = types.get(usize::from(plan.grain_type.byte) - 1);

@@ -31,16 +31,15 @@ pub fn is_like(given: Exact<'_>, grain: &Grain<'_>, blob: &[u8], ordered: bool) 
 }
 
 fn fields<W: Wire>(given: Exact<'_>, grain: &Grain<'_>, payload: &[u8], ordered: bool) -> Option<()> {
-    let (entries, mut cursor) = (entries(given)?, Cursor::new(payload));
+    let (entries, mut cursor) = (Entries::of(given, false)?, Cursor::new(payload));
     let Head::Map(len) = W::head(&mut cursor).ok()? else { return None };
-    if entries.len() != len {
+    if entries.all.len() != len {
         return None;
     }
     for at in 0..len {
         text::<W>(&mut cursor)?;
         let (name, items) = field(grain, at)?;
-        let (_, value) = entries.iter().find(|(own, _)| *own == name)?;
-        same::<W>(*value, &mut cursor, Names { here: None, items }, ordered)?;
+        same::<W>(entries.value(at, name)?, &mut cursor, Names { here: None, items }, ordered)?;
     }
     Some(())
 }
@@ -93,15 +92,13 @@ fn same<W: Wire>(given: Exact<'_>, cursor: &mut Cursor<'_>, names: Names, ordere
             given.list_len() == len && given.each_item(&mut item).is_ok()
         }
         (View::Map, Head::Map(len)) => {
-            let entries = entries(given)?;
-            if entries.len() != len {
+            let entries = Entries::of(given, ordered)?;
+            if entries.all.len() != len {
                 return None;
             }
             for at in 0..len {
                 let name = names.full(text::<W>(cursor)?);
-                let named = |(own, _): &&(&str, Exact<'_>)| *own == name;
-                let found = if ordered { entries.get(at).filter(named) } else { entries.iter().find(named) };
-                same::<W>(found?.1, cursor, Names::default(), ordered)?;
+                same::<W>(entries.value(at, name)?, cursor, Names::default(), ordered)?;
             }
             true
         }
@@ -110,14 +107,54 @@ fn same<W: Wire>(given: Exact<'_>, cursor: &mut Cursor<'_>, names: Names, ordere
     good.then_some(())
 }
 
-/// The entries of a dict; none if a key is no text.
-fn entries<'a>(dict: Exact<'a>) -> Option<Vec<(&'a str, Exact<'a>)>> {
-    let (mut found, mut good) = (Vec::with_capacity(16), true);
-    dict.entries(|key, value| {
-        good = key.text().map(|name| found.push((name, value))).is_some();
-        good
-    });
-    good.then_some(found)
+/// The entries of a dict.
+struct Entries<'a> {
+    all: Vec<(&'a str, Exact<'a>)>,
+    order: Order,
+}
+
+/// How entries stand.
+#[derive(PartialEq)]
+enum Order {
+    /// In that of the payload, if it is the same.
+    Payload,
+    /// In their own; they are few.
+    Own,
+    /// In that of their names.
+    Names,
+}
+
+/// So many are sooner looked through than sorted.
+const FEW: usize = 32;
+
+impl<'a> Entries<'a> {
+    /// None if a key is no text.
+    fn of(dict: Exact<'a>, ordered: bool) -> Option<Self> {
+        let (mut all, mut good) = (Vec::with_capacity(16), true);
+        dict.entries(|key, value| {
+            good = key.text().map(|name| all.push((name, value))).is_some();
+            good
+        });
+        let order = match all.len() {
+            _ if ordered => Order::Payload,
+            ..=FEW => Order::Own,
+            _ => Order::Names,
+        };
+        if order == Order::Names {
+            all.sort_unstable_by_key(|(name, _)| *name);
+        }
+        good.then_some(Entries { all, order })
+    }
+
+    /// The value of the entry with a name, which stands at a place of the payload.
+    fn value(&self, at: usize, name: &str) -> Option<Exact<'a>> {
+        let found = match self.order {
+            Order::Payload => self.all.get(at).filter(|(own, _)| *own == name),
+            Order::Own => self.all.iter().find(|(own, _)| *own == name),
+            Order::Names => self.all.binary_search_by_key(&name, |(own, _)| own).ok().map(|i| &self.all[i]),
+        };
+        found.map(|(_, value)| *value)
+    }
 }
 
 fn text<'p, W: Wire>(cursor: &mut Cursor<'p>) -> Option<&'p str> {

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use omsgrain_core::{Code, Error, Node, Result, View};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -91,27 +92,27 @@ impl<'py> Node for Object<'py> {
             }
             _ => return Ok(()),
         };
-        let before = dict.len();
-        for (key, value) in entries(dict) {
+        let (before, mut walk) = (dict.len(), dict.iter());
+        for _ in 0..before {
+            let Some((key, value)) = walk.next() else { return Err(changed()) };
             let Ok(key) = key.cast_into::<PyString>() else {
                 return Err(Error::new(Code::Schema, "a map key is not a string"));
             };
             string(&key)?;
             visit(Key(key), Object(value))?;
+            // Other threads and Python code in a value (a `tzinfo`, an `__index__`) may change it,
+            // and then PyO3's walk panics: of another length at once, of other keys at its end.
             if dict.len() != before {
-                return Err(Error::new(Code::Schema, "a map changed while it was read"));
+                return Err(changed());
             }
         }
-        Ok(())
+        if walk.next().is_some() { Err(changed()) } else { Ok(()) }
     }
 }
 
-/// The entries of a dict as they are now. PyO3's own iterator panics when the dict changes under
-/// it, which only Python code in a subclass or a `tzinfo` could do: such a walk stops here instead.
-fn entries<'py>(dict: &Bound<'py, PyDict>) -> impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let mut iter = dict.iter();
-    let (dict, before) = (dict.clone(), dict.len());
-    std::iter::from_fn(move || if dict.len() == before { iter.next() } else { None })
+#[cold]
+fn changed() -> Error {
+    Error::new(Code::Schema, "a map changed while it was read")
 }
 
 #[inline]
@@ -165,8 +166,10 @@ fn rare<'a>(any: &'a Bound<'_, PyAny>) -> Result<View<'a>> {
         return Ok(View::Map);
     }
     // numpy's integers and the like.
-    if let Ok(whole) = any.call_method0(intern!(py, "__index__")) {
-        return integer(&whole);
+    match any.call_method0(intern!(py, "__index__")) {
+        Ok(whole) => return integer(&whole),
+        Err(none) if none.is_instance_of::<PyAttributeError>(py) => {}
+        Err(failed) => return Err(unreadable(py, "an integer", failed)),
     }
     let kind = any.get_type().name().map(|name| name.to_string()).unwrap_or_default();
     Err(Error::new(Code::Schema, "a value that a grain cannot hold")

@@ -27,6 +27,9 @@ pub struct Given(
     bool,
 );
 
+/// Objects deeper inside one another are not sure: one can hold itself.
+const DEPTH: usize = 64;
+
 /// Shapes of objects, by name.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Outline {
@@ -111,7 +114,7 @@ impl Outline {
 
     /// Whether a value is surely an object of a shape, and nothing is to be said of it.
     fn fits(&self, shape: &str, value: &Bound<'_, PyAny>) -> bool {
-        self.places.get(shape).is_some_and(|at| self.object(*at, Exact::new(value)))
+        self.places.get(shape).is_some_and(|at| self.object(*at, Exact::new(value), DEPTH))
     }
 }
 
@@ -138,16 +141,17 @@ impl Outline {
         Ok((name, Row { kind, of, form, known, least, most, nullable }))
     }
 
-    fn object(&self, shape: usize, value: Exact<'_>) -> bool {
+    fn object(&self, shape: usize, value: Exact<'_>, depth: usize) -> bool {
+        let Some(depth) = depth.checked_sub(1) else { return false };
         let shape = &self.shapes[shape];
         let (mut good, mut needed) = (value.is_dict(), 0);
         value.entries(|key, item| {
             good = key.text().is_some_and(|name| match (shape.fields.get(name), &shape.others) {
                 (Some(field), _) => {
                     needed += usize::from(field.needed);
-                    self.any(&field.rows, item)
+                    self.any(&field.rows, item, depth)
                 }
-                (None, Some(rows)) => self.any(rows, item),
+                (None, Some(rows)) => self.any(rows, item, depth),
                 (None, None) => true,
             });
             good
@@ -155,11 +159,11 @@ impl Outline {
         good && needed == shape.needed
     }
 
-    fn any(&self, rows: &[Row], value: Exact<'_>) -> bool {
-        rows.iter().any(|row| self.value(row, value))
+    fn any(&self, rows: &[Row], value: Exact<'_>, depth: usize) -> bool {
+        rows.iter().any(|row| self.value(row, value, depth))
     }
 
-    fn value(&self, row: &Row, value: Exact<'_>) -> bool {
+    fn value(&self, row: &Row, value: Exact<'_>, depth: usize) -> bool {
         match row.kind {
             Kind::Any => return true,
             Kind::Str => return row.has_text(value) || (row.nullable && value.is_null()),
@@ -172,21 +176,21 @@ impl Outline {
             (Kind::Int | Kind::Number, View::Int(whole)) => row.holds(whole as f64),
             (Kind::Number, View::Float(float)) => row.holds(float),
             (Kind::Object, View::Map) => match row.of {
-                Of::Shape(at) => self.object(at, value),
+                Of::Shape(at) => self.object(at, value, depth),
                 Of::Anything => true,
                 _ => false,
             },
-            (Kind::Array, View::List) => matches!(row.of, Of::Anything) || self.items(row, value),
+            (Kind::Array, View::List) => matches!(row.of, Of::Anything) || self.items(row, value, depth),
             _ => false,
         }
     }
 
-    fn items(&self, row: &Row, list: Exact<'_>) -> bool {
+    fn items(&self, row: &Row, list: Exact<'_>, depth: usize) -> bool {
         let walked = list.each_item(&mut |item| {
             let good = match row.of {
                 Of::Str => row.has_text(item),
                 Of::Number => matches!(item.view(), Ok(View::Int(_) | View::Float(_))),
-                Of::Shape(at) => self.object(at, item),
+                Of::Shape(at) => self.object(at, item, depth),
                 Of::Anything | Of::Unknown => false,
             };
             if good { Ok(()) } else { Err(declined()) }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use omsgrain_core::codec::cbor::Cbor;
 use omsgrain_core::codec::msgpack::Msgpack;
-use omsgrain_core::codec::{Cursor, Encoding, Head, Wire};
+use omsgrain_core::codec::{self, Cursor, Encoding, Head, Wire};
 use omsgrain_core::header::{Header, LEN};
 use omsgrain_core::lane::{Plan, Step};
 use omsgrain_core::registry::{Nested, UNKNOWN};
@@ -134,17 +134,15 @@ pub fn long_texts(plan: &Plan, header: Header, blob: &[u8]) -> Long {
 
 /// Goes past a value that the lane has let pass, and tells which text it was, if it was one.
 fn skip<'p>(encoding: Encoding, cursor: &mut Cursor<'p>) -> Option<&'p [u8]> {
-    let values = match head(encoding, cursor).ok()? {
-        Head::Str(len) => return cursor.take(len).ok(),
-        Head::Bytes(len) => return cursor.take(len).ok().and(None),
-        Head::Array(len) => len,
-        Head::Map(len) => 2 * len,
-        _ => 0,
-    };
-    for _ in 0..values {
-        skip(encoding, cursor);
+    let head = head(encoding, cursor).ok()?;
+    if let Head::Str(len) = head {
+        return cursor.take(len).ok();
     }
-    None
+    let skipped = match encoding {
+        Encoding::Msgpack => codec::skip::<Msgpack>(cursor, head),
+        Encoding::Cbor => codec::skip::<Cbor>(cursor, head),
+    };
+    skipped.ok().and(None)
 }
 
 /// Visits the values of a payload, each with the cursor before it.

@@ -37,6 +37,16 @@ pub const STANDARD: Profile = Profile { max_size: 32 << 10, max_depth: 16, light
 /// 512 bytes, 8 levels, seven fields.
 pub const LIGHTWEIGHT: Profile = Profile { max_size: 512, max_depth: 8, lightweight: true };
 
+/// How far a value may go while it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Containers inside one another.
+    pub depth: usize,
+    /// Where the output has to end, at the latest: a Python list can stand in another many times,
+    /// and that in a third, and a few objects say more than any memory holds.
+    pub end: usize,
+}
+
 /// The wire formats of a payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -154,6 +164,29 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn number(&mut self, n: usize) -> Result<u64> {
         Ok(self.take(n)?.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+    }
+}
+
+/// Passes over what follows the head of a value. How deep it goes was checked when it was taken,
+/// and here it costs no stack.
+///
+/// # Errors
+/// Those of the heads, and `ERR_CORRUPT` at the end.
+pub fn skip<W: Wire>(cursor: &mut Cursor<'_>, head: Head) -> Result<()> {
+    let (mut next, mut left) = (head, 0usize);
+    loop {
+        match next {
+            Head::Str(len) | Head::Bytes(len) => drop(cursor.take(len)?),
+            // Each value takes a byte at least, so a lying length ends soon.
+            Head::Array(len) => left = left.saturating_add(len),
+            Head::Map(len) => left = left.saturating_add(len.saturating_mul(2)),
+            _ => {}
+        }
+        if left == 0 {
+            return Ok(());
+        }
+        left -= 1;
+        next = W::head(cursor)?;
     }
 }
 

@@ -20,6 +20,10 @@ pub struct RawEntry<'a> {
     pub value: Value<'a>,
 }
 
+/// Entries that room is made for before they are read. A payload of 1 MiB can say at each of its
+/// levels that a million follow.
+const AT_ONCE: usize = 2048;
+
 /// Reads a whole payload, which must be one map in canonical form and nothing else.
 ///
 /// # Errors
@@ -69,7 +73,7 @@ impl<'a, W: Wire> Reader<'a, W> {
             Err(e) => return Err(e.at(0)),
         };
         self.check_len(len, 2, 0)?;
-        let mut entries: Vec<RawEntry<'a>> = Vec::with_capacity(len);
+        let mut entries: Vec<RawEntry<'a>> = Vec::with_capacity(len.min(AT_ONCE));
         for _ in 0..len {
             let key = self.key(entries.last().map(|e| e.key))?;
             let offset = self.cursor.at;
@@ -119,7 +123,7 @@ impl<'a, W: Wire> Reader<'a, W> {
             Head::Array(len) => {
                 check_depth(depth, self.max_depth).map_err(|e| e.at(at))?;
                 self.check_len(len, 1, at)?;
-                let mut items = Vec::with_capacity(len);
+                let mut items = Vec::with_capacity(len.min(AT_ONCE));
                 for i in 0..len {
                     items.push(self.value(depth + 1).map_err(|e| e.in_index(i))?);
                 }
@@ -128,7 +132,7 @@ impl<'a, W: Wire> Reader<'a, W> {
             Head::Map(len) => {
                 check_depth(depth, self.max_depth).map_err(|e| e.at(at))?;
                 self.check_len(len, 2, at)?;
-                let mut entries: Vec<(Cow<'a, str>, Value<'a>)> = Vec::with_capacity(len);
+                let mut entries: Vec<(Cow<'a, str>, Value<'a>)> = Vec::with_capacity(len.min(AT_ONCE));
                 let mut last = None;
                 for _ in 0..len {
                     let key = self.key(last)?;

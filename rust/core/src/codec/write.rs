@@ -6,7 +6,7 @@ use alloc::{string::String, vec::Vec};
 
 use smallvec::SmallVec;
 
-use super::{Wire, check_depth, twice};
+use super::{Limits, Wire, check_depth, twice};
 use crate::registry::{Kind, Nested};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, text};
@@ -15,7 +15,7 @@ use crate::{Code, Error, Result, text};
 ///
 /// # Errors
 /// What a grain cannot hold, with the path to it.
-pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, max: usize) -> Result<()> {
+pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, limits: Limits) -> Result<()> {
     match node.view()? {
         View::Null => W::nil(out),
         View::Bool(b) => W::bool(out, b),
@@ -28,10 +28,21 @@ pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, max: u
             return Err(Error::new(Code::Schema, "a datetime stands where no datetime field is")
                 .expected("an RFC 3339 string or ms since 1970"));
         }
-        View::List => write_list::<W, N>(out, node, depth, max, None)?,
-        View::Map => write_map::<W, N>(out, node, depth, max, None)?,
+        View::List => write_list::<W, N>(out, node, depth, limits, None)?,
+        View::Map => write_map::<W, N>(out, node, depth, limits, None)?,
     }
     Ok(())
+}
+
+/// Whether a container may begin here.
+#[inline]
+fn check(out: &[u8], depth: usize, limits: Limits) -> Result<()> {
+    check_depth(depth, limits.depth)?;
+    if out.len() <= limits.end {
+        Ok(())
+    } else {
+        Err(Error::new(Code::TooLarge, "larger than a grain may be"))
+    }
 }
 
 /// Writes a finite float.
@@ -65,19 +76,19 @@ pub fn write_list<W: Wire, N: Node>(
     out: &mut Vec<u8>,
     node: &N,
     depth: usize,
-    max: usize,
+    limits: Limits,
     table: Option<Nesting>,
 ) -> Result<()> {
-    check_depth(depth, max)?;
+    check(out, depth, limits)?;
     let len = node.list_len();
     W::array(out, len);
     let mut i = 0;
     node.each_item(&mut |item| {
         let written = match table {
             Some(_) if matches!(item.view()?, View::Map) => {
-                write_map::<W, N>(out, &item, depth + 1, max, table)
+                write_map::<W, N>(out, &item, depth + 1, limits, table)
             }
-            _ => write::<W, N>(out, &item, depth + 1, max),
+            _ => write::<W, N>(out, &item, depth + 1, limits),
         };
         i += 1;
         written.map_err(|e| e.in_index(i - 1))
@@ -92,10 +103,10 @@ fn write_map<W: Wire, N: Node>(
     out: &mut Vec<u8>,
     node: &N,
     depth: usize,
-    max: usize,
+    limits: Limits,
     table: Option<Nesting>,
 ) -> Result<()> {
-    check_depth(depth, max)?;
+    check(out, depth, limits)?;
     let mut entries: SmallVec<[Ranked<N>; 8]> = SmallVec::new();
     node.each_entry(&mut |key, value| {
         if !value.is_null() {
@@ -121,7 +132,7 @@ fn write_map<W: Wire, N: Node>(
         match (kind, value.view()?) {
             (Some(Kind::Float64), View::Int(i)) => W::float(out, i as f64),
             (Some(Kind::Float64), View::UInt(u)) => W::float(out, u as f64),
-            _ => write::<W, N>(out, value, depth + 1, max)
+            _ => write::<W, N>(out, value, depth + 1, limits)
                 .map_err(|e| e.in_key(field.map_or(key, |f| f.name)))?,
         }
     }

@@ -2,6 +2,7 @@
 //! Whether one scalar passes its step: the same for what is written and what is read.
 
 use crate::fields::Side;
+use crate::header::seconds;
 use crate::registry::{Field, MG_RELATIONS, PHI_TAGS, id};
 use crate::value::View;
 use crate::{address, check, datetime, profiles, warn};
@@ -76,12 +77,6 @@ pub fn tag_level(tag: &str) -> Option<u8> {
         Some((prefix, _)) => Some(profiles::level(prefix)),
         None => Some(0),
     }
-}
-
-/// Whole seconds of a time, if the header can hold them.
-#[inline]
-pub fn seconds(ms: i64) -> Option<u32> {
-    u32::try_from(ms.div_euclid(1000)).ok()
 }
 
 fn is_listed(field: &Field, text: &str) -> bool {

@@ -8,12 +8,12 @@ use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
 use crate::codec::{Cursor, EXTENDED, Encoding, Head, Wire, read_value};
 use crate::fields::Side;
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash};
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash, seconds};
 use crate::registry::id;
 use crate::text;
 use crate::value::{Value, View};
 
-use super::judge::{is_word, passes, seconds, tag_level};
+use super::judge::{is_word, passes, tag_level};
 use super::plan::{Plan, Step};
 use super::rules::{Need, Rule};
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which rule holds for each field of a shape, from the registry alone.
 
-use crate::registry::{
-    self, ACTION, COUNT, FIELDS, Field, GrainType, Kind, OBSERVATION, PHASES, Phase, UNKNOWN, id,
-};
+use crate::registry::{self, ACTION, COUNT, FIELDS, Field, GrainType, Kind, OBSERVATION, Phase, UNKNOWN, id};
 use alloc::{boxed::Box, vec::Vec};
 
 /// What text is like.
@@ -103,7 +101,7 @@ impl Shape {
         if grain_type.byte == ACTION {
             let name = shape.fix(id::ACTION_PHASE, &text)?;
             let mode = shape.fix(id::EXECUTION_MODE, &text)?;
-            if let Some(phase) = phase(name, mode) {
+            if let Some(phase) = registry::phase(name, mode) {
                 shape.phase(phase)?;
             }
         }
@@ -210,10 +208,4 @@ fn of_field(field: &'static Field, type_byte: u8) -> Rule {
         Kind::Array(Kind::Address) => Rule::Texts(Word::Address),
         Kind::Map | Kind::MapOfStr | Kind::Array(_) => Rule::General,
     }
-}
-
-/// What an action of this phase needs.
-fn phase(name: &str, mode: &str) -> Option<&'static Phase> {
-    let exact = PHASES.iter().find(|p| p.name == name && p.execution_mode == mode);
-    exact.or_else(|| PHASES.iter().find(|p| p.name == name))
 }

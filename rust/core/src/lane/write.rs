@@ -7,13 +7,13 @@ use crate::codec::msgpack::Msgpack;
 use crate::codec::{Encoding, Wire};
 use crate::encode::{self, Options};
 use crate::fields::Side;
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, LEN, ns_hash};
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, LEN, ns_hash, seconds};
 use crate::registry::id;
 use crate::value::{Node, View};
 use crate::{check, text, validate};
 use alloc::vec::Vec;
 
-use super::judge::{is_word, passes, seconds, tag_level};
+use super::judge::{is_word, passes, tag_level};
 use super::plan::{Plan, Step};
 use super::rules::{Need, Rule};
 

@@ -49,7 +49,7 @@ impl Sixteen {
 
 impl Wide<8> for Eight {
     fn compress(self, states: &mut States<8>, blocks: &Blocks<'_, 8>) {
-        // SAFETY: an `Eight` is made by `here` alone, and only where the processor has AVX2.
+        // SAFETY: an `Eight` is made only where the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             avx2::compress(states, blocks);
@@ -61,7 +61,7 @@ impl Wide<8> for Eight {
 
 impl Wide<16> for Sixteen {
     fn compress(self, states: &mut States<16>, blocks: &Blocks<'_, 16>) {
-        // SAFETY: a `Sixteen` is made by `here` alone, and only where the processor has AVX-512.
+        // SAFETY: a `Sixteen` is made only where the processor has AVX-512.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             avx512::compress(states, blocks);
