@@ -143,7 +143,7 @@ class _Import:
             for i, plan in enumerate(plans):
                 outcome = done.get(i, _DONE)
                 # What was decided by what the store then refused is decided without it.
-                leans = () if i in steps else [done[n] for n in plan.before]
+                leans = () if i in steps else [done.get(n, _DONE) for n in plan.before]
                 if outcome.moved or any(one.moved or one.error for one in leans):
                     batch.append(plan.one)
                 else:
