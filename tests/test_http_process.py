@@ -178,6 +178,9 @@ class Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closing
 
+    def close(self) -> None:
+        self.closing = True
+
     def abort(self) -> None:
         self.aborted = True
 
@@ -202,7 +205,12 @@ def test_who_takes_nothing_is_not_waited_for() -> None:
             assert not wire.aborted
             connection.look()
             assert wire.aborted
-            cycle.response_complete = True
+            wire.left, wire.closing, wire.aborted, cycle.response_complete = 0, False, False, True
+            connection.look()
+            connection.look()
+            assert (wire.closing, wire.aborted) == (True, False)
+            connection.look()  # nor for the end of TLS
+            assert wire.aborted
             connection.connection_lost(ConnectionResetError())
             assert connection._look is None or connection._look.cancelled()
 

@@ -38,15 +38,17 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def look(self) -> None:
-        """Close it if no request came since, and nothing of the answer was taken."""
+        """Close it if no request came since the last look, and nothing of the answer was taken."""
         works = self.cycle is not None and not self.cycle.response_complete
         if works and not self.transport.is_closing():
             self._seen = None
         else:
             seen = self.cycle, self.transport.get_write_buffer_size()
             if seen == self._seen:
-                self.transport.abort()
-                return
+                if seen[1] or self.transport.is_closing():
+                    self.transport.abort()  # to close it is to wait until all is taken
+                    return
+                self.transport.close()
             self._seen = seen
         self._look = self.loop.call_later(self.patience, self.look)
 
