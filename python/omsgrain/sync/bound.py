@@ -60,7 +60,7 @@ class BoundPeer:
         self._open = self._scope.namespaces or ()
 
     def greet(self, hello: Hello) -> Greeting:
-        """As ``Peer.greet``; how much there is beside is not told."""
+        """As ``Peer.greet``; only what is within is counted. The feed is that of all there is."""
         told = self._inner.greet(self._within(hello))
         count = self._inner.ranges("grains", [""], hello)[0].count
         return replace(told, grains=count, keys=b"", tombstones=b"", followed=b"")
