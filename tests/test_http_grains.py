@@ -12,6 +12,7 @@ import pytest
 import omsgrain as og
 from http_sites import ADA, BLOB, GRACE, LINES, Site, lamp, site
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.services.http import finding
 
 
 @pytest.fixture(params=["plain", "sealed"])
@@ -132,6 +133,24 @@ def test_pages(served: Site) -> None:
     assert found == ["0", "1", "2", "3", "4"]
     counted = served.ask("GET", "/v1/grains?relation=is&limit=1&count=true", token).json()
     assert counted["total"] == 5
+
+
+def test_a_page_of_large_grains_ends_before_they_fill_the_memory(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = served.token()
+    put(served, token, *(lamp(str(n), created_at=1_768_471_200_000 + n) for n in range(7)))
+    whole = served.ask("GET", "/v1/grains?limit=7&order=oldest", token).json()["results"]
+    monkeypatch.setattr(finding, "_TOGETHER", 2)
+    asked = "/v1/grains?limit=7&order=oldest&count=true"
+    told = served.ask("GET", asked, token).json()
+    assert told == {"results": whole, "total": 7, "next_cursor": None}
+    size = len(og.encode(lamp("0", user_id=ADA)))
+    monkeypatch.setattr(finding, "_BYTES", 3 * size)
+    first = served.ask("GET", asked, token).json()
+    assert (first["results"], first["total"]) == (whole[:4], 7)
+    rest = served.ask("GET", f"{asked}&cursor={first['next_cursor']}", token).json()
+    assert (rest["results"], rest["next_cursor"]) == (whole[4:], None)
 
 
 def test_search(served: Site) -> None:

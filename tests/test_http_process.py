@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -10,10 +11,15 @@ import socket
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from starlette.applications import Starlette
 
 import omsgrain as og
 from http_processes import Served, certified
@@ -22,6 +28,7 @@ from omsgrain.errors import BY_CODE
 from omsgrain.ops.serving import Listening
 from omsgrain.ops.tokens import add_token
 from omsgrain.services.http import server
+from omsgrain.services.http.connection import patient
 from processes import COMMAND
 from shell import USAGE, Shell, exit_code
 
@@ -145,6 +152,69 @@ def test_stopping_waits_for_who_is_at_work(path: Path) -> None:
         assert served.end(signal.SIGTERM) == 0
     with og.open(path, readonly=True) as store:
         assert len(store) == 1
+
+
+def test_who_says_nothing_is_not_waited_for(path: Path) -> None:
+    with Served(path, "--timeout", "0.1") as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        for said in (b"", b"GET /healthz HTT"):
+            with socket.create_connection((host, int(port)), timeout=20) as wire:
+                wire.sendall(said)
+                with suppress(ConnectionResetError):
+                    assert wire.recv(100) == b""
+        assert httpx.get(f"{served.url}/healthz").status_code == 200
+
+
+class Wire(asyncio.Transport):
+    """A client that takes only some of what it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.closing, self.aborted = 0, False, False
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_who_takes_nothing_is_not_waited_for() -> None:
+    """Neither for the rest of an answer that is over, nor of one that was cut short."""
+
+    async def act() -> None:
+        config = uvicorn.Config(Starlette(), ws="none", lifespan="off", log_config=None)
+        for closing in (False, True):
+            wire, state = Wire(), uvicorn.server.ServerState()
+            connection = patient(1_000)(config, state, {})
+            connection.connection_made(wire)
+            cycle: Any = SimpleNamespace(response_complete=False, message_event=asyncio.Event())
+            connection.cycle = cycle
+            for _ in range(3):
+                connection.look()  # it is answered
+            assert not wire.aborted
+            wire.closing, cycle.response_complete = closing, not closing
+            for wire.left in (9, 5, 3):  # and takes what it is sent
+                connection.look()
+            assert not wire.aborted
+            connection.look()
+            assert wire.aborted
+            wire.left, wire.closing, wire.aborted, cycle.response_complete = 0, False, False, True
+            connection.look()
+            connection.look()
+            assert (wire.closing, wire.aborted) == (True, False)
+            connection.look()  # nor for the end of TLS
+            assert wire.aborted
+            connection.connection_lost(ConnectionResetError())
+            assert connection._look is None or connection._look.cancelled()
+
+    asyncio.run(act())
 
 
 def test_what_it_refuses_to_start_with(shell: Shell, path: Path, tmp_path: Path) -> None:

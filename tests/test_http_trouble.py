@@ -17,6 +17,7 @@ from http_sites import ADA, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, 
 from omsgrain.errors import StoreError
 from omsgrain.ops.serving import Stores
 from omsgrain.services.http import body as bodies
+from omsgrain.services.http import bundles
 from omsgrain.services.http.gate import Gate
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal
@@ -247,6 +248,23 @@ def test_a_client_that_goes_away_stops_its_export(tmp_path: Path) -> None:
         assert sum(len(m.get("body", b"")) for m in sent) < len(many)
         assert sent[-1].get("more_body", True)  # it did not end as a whole one does
         assert served.ask("GET", "/v1/grains", token).status_code == 200  # and its place is free
+        assert served.service.work._free == served.service.options.at_work
+
+
+def test_a_defect_in_the_middle_of_an_export_frees_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site(tmp_path / "m.omsg") as served:
+        token = served.token()
+        many = by_lines(bundle(*(chunk(n, "x" * 4_000) for n in range(200))))
+        served.ask("POST", IMPORT, content=many, headers=headers(token, LINES))
+        # After what was made before the first byte went out.
+        monkeypatch.setattr(bundles, "gathered", broken(ValueError("violet")))
+        with pytest.raises(AssertionError):  # httpx misses the end of the answer
+            served.ask("GET", EXPORT + "/stream", token)
+        events = [line["event"] for line in served.lines()]
+        assert events == ["request", "defect", "request"]
+        assert "aborted" in served.lines()[-1]["status"]
         assert served.service.work._free == served.service.options.at_work
 
 

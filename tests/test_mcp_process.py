@@ -94,10 +94,15 @@ def test_it_ends_and_nothing_is_lost(path: Path, how: str) -> None:
 def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
     process = Process(path)
     process.say(b"{the yak", b"\xff\xfe", b"[]", b"", b'{"jsonrpc": "2.0", "id": 9}')
+    process.say(b'{"jsonrpc": "2.0", "id": 9, "result": "yak \\ud800"}')
     process.say(HELLO, READY, request(1, "tools/call", name="recall", arguments=["yak"]))
     process.say(request(2, "tools/call", name="recall", arguments={}))
-    answers = {one["id"]: one for one in (process.hear() for _ in range(3))}
+    # Somebody waits for an answer to these: half a character is no JSON.
+    process.say(b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"_": "yak \\ud800"}}')
+    process.say(b'{"method": "ping", "params": {"_": "yak \\ud800"}, "id": "x"}')
+    answers = {one["id"]: one for one in (process.hear() for _ in range(5))}
     assert answers[1]["error"]["code"] == -32602
+    assert answers[3]["error"]["code"] == answers["x"]["error"]["code"] == -32700
     assert answers[2]["result"]["structuredContent"] == {"memories": []}
     code, out, log = process.end()
     assert (code, out) == (0, b"")

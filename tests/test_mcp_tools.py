@@ -200,6 +200,7 @@ BAD: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("remember", {"content": "x", "type": "A b"}, "ERR_SCHEMA", None),
     ("remember", {"content": "x" * 100_001}, "ERR_RANGE", None),
     ("remember", {"content": "x", "metadata": {"a": "b" * 100_000}}, "ERR_RANGE", None),
+    ("remember", {"content": "x", "metadata": {"a": 10**400}}, "ERR_FORMAT", None),
     ("remember", {"content": "x", "replaces": NOBODY}, "ERR_NOT_FOUND", None),
     ("recall", {"limit": 0}, "ERR_SCHEMA", "invalid_argument"),
     ("recall", {"limit": 101}, "ERR_SCHEMA", "invalid_argument"),

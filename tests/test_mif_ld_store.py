@@ -172,6 +172,36 @@ def test_a_bad_memory_is_told_once_however_bad_it_is(shell: Shell, tmp_path: Pat
     ]  # fmt: skip
 
 
+def test_what_a_store_refuses_is_told_by_file(shell: Shell, tmp_path: Path) -> None:
+    """In the order of the files, with what is not good in them."""
+    notes, path = tmp_path / "notes", tmp_path / "m.omsg"
+    notes.mkdir()
+    several = [MINIMAL | {"@id": f"urn:mif:{n}", "content": f"Text {n}."} for n in range(12)]
+    corpus = {
+        "@type": "MemoryCorpus",
+        "records": [
+            {"kind": "memory", "payload": MINIMAL | {"@id": f"urn:mif:c{n}"}} for n in range(2)
+        ],
+    }
+    lines = [MINIMAL | {"@id": f"urn:mif:l{n}"} for n in range(2)]
+    files = {"a.jsonld": spelled([*several[:2], MINIMAL | {"created": "x"}, *several[2:]]),
+             "b.jsonld": spelled(corpus), "c.ndjson": b"\n".join(map(spelled, lines)),
+             "d.jsonld": spelled(MINIMAL)}  # fmt: skip
+    for name, data in files.items():
+        (notes / name).write_bytes(data)
+    shell("import", path, notes, "--user", USER)
+    with og.open(path) as store:
+        gone = [f"urn:mif:{n}" for n in ("1", "2", "11", "c1", "l1")] + [MINIMAL["@id"]]
+        for name in gone:
+            (hit,) = store.query(origin=name).results
+            store.set_verification(hit.content_address, "retracted")
+    told = shell.json("import", path, notes, "--user", USER)
+    assert [one["pointer"] for one in told["errors"]] == [
+        "/a.jsonld/1", "/a.jsonld/2/created", "/a.jsonld/3", "/a.jsonld/12",
+        "/b.jsonld/records/1", "/c.ndjson/1", "/d.jsonld",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("order", [[MINIMAL, FULL], [FULL, MINIMAL]])
 def test_two_versions_of_a_memory_in_one_document(
     store: og.GrainStore, order: list[dict[str, Any]]

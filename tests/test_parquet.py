@@ -184,6 +184,25 @@ def test_states_and_envelopes_that_are_none(
     assert len(target) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "code"),
+    [
+        ("envelopes", pa.int64(), "ERR_SCHEMA"),
+        ("superseded_by", pa.timestamp("us"), "ERR_FORMAT"),
+        ("superseded_by", pa.timestamp("ns"), "ERR_FORMAT"),
+    ],
+)
+def test_columns_of_another_kind(
+    table: pa.Table, target: og.GrainStore, tmp_path: Path, name: str, kind: Any, code: str
+) -> None:
+    place = table.schema.get_field_index(name)
+    values = pa.array([2**62 + 1] * len(table), kind)
+    pq.write_table(table.set_column(place, name, values), tmp_path / "x.parquet")
+    with pytest.raises(OmsError) as refused:
+        target.import_parquet(tmp_path / "x.parquet")
+    assert refused.value.code == code and str(2**62 + 1) not in str(refused.value)
+
+
 def test_a_damaged_file_stores_none(
     table: pa.Table, target: og.GrainStore, tmp_path: Path
 ) -> None:

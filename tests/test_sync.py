@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from omsgrain import errors as err
 from omsgrain.engine.rights import removal
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.sync import LocalPeer, erasing, sync
+from omsgrain.sync import LocalPeer, erasing, local, sync
+from omsgrain.sync.peer import Hello
 from signed_stores import signed
 from signing import ALICE, BOB
 from sync_stores import Cut, Watched, addresses, belief, heads, memory, together, told
@@ -271,6 +273,31 @@ def test_an_erasure_that_is_cut_off_leaves_no_address(
     assert gone not in {change.address for change in hub.changes()}
 
 
+def test_erasures_that_come_while_others_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two robots tell one hub at a time: what one has told is not forgotten with the other's."""
+    robot, other, hub = memory(), memory(), memory()
+    first, second = robot.put_many([belief("0"), belief("1", 1)]).addresses
+    assert first is not None and second is not None
+    together(robot, hub)
+    together(other, hub)
+    robot.delete_many([first], erased="gdpr17")
+    other.delete_many([second], erased="gdpr17")
+    keys = [item.key for item in LocalPeer(other).listing("tombstones", [""], Hello())]
+    told_later = LocalPeer(other).give("tombstones", keys, Hello())
+    real = removal.mark_erased
+
+    def meanwhile(*given: Any) -> None:
+        LocalPeer(hub).take(replace(told_later, more=True))
+        real(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "mark_erased", meanwhile)
+        assert together(robot, hub, direction="push").sent.erased == 1
+    assert addresses(hub) == {second}
+    assert LocalPeer(hub).take(told_later).erased == 1
+    assert addresses(hub) == set()
+
+
 def test_signatures_go_along(pair: Pair) -> None:
     robot, hub = pair
     first, second = signed(belief("signed"), ALICE, BOB)
@@ -339,3 +366,21 @@ def test_cut_at_every_call(late: bool) -> None:
         assert same(robot, hub), calls
         assert gone not in addresses(hub)
     assert calls > 5
+
+
+def test_views_of_ever_more_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks names the namespaces: what is kept for the next question has bounds."""
+    store = memory()
+    store.put_many([belief(f"{n}", n, namespace=f"robots:{n}") for n in range(4)])
+    peer = LocalPeer(store)
+
+    def count(name: str) -> int:
+        return peer.ranges("grains", [""], Hello(b"", (name, "robots:*")))[0].count
+
+    monkeypatch.setattr(local, "_VIEWS", 3)
+    assert [count(f"other:{n}") for n in range(9)] == [4] * 9
+    kept = local._grains[store]
+    assert [names and names[0] for names in kept] == ["other:6", "other:7", "other:8"]
+    monkeypatch.setattr(local, "_WEIGHT", 4 * 48)
+    store.put(belief("new", 9, namespace="robots:9"))
+    assert count("other:6") == 5 and len(kept) == 1

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from omsgrain.crypto import sign
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.ops.tokens import add_token
 from omsgrain.sync import LocalPeer, Progress, message, sync
+from omsgrain.sync.bundle import write_bundle
 from omsgrain.sync.http_peer import HttpPeer
-from omsgrain.sync.peer import START, Batch, Hello, Item, Position, Taken
+from omsgrain.sync.peer import SIZE, START, Batch, Hello, Item, Position, Space, Taken
 from omsgrain.sync.urls import service_url
 from shell import Shell, exit_code
 from signing import ALICE
 from sync_lines import URL, Bridge, Proxy, answer, budgets, dialled
+from sync_stores import belief, memory
 from test_sync_bounds import GREETING
 from test_sync_http import at, filled, told
 
@@ -159,10 +162,12 @@ def test_a_server_that_is_busy_says_when_to_come_back(hub: Site) -> None:
     waits: list[float] = []
     busy = problem(429, '{"rule":"too_many_requests","code":"too_many_requests"}', retry_after="7")
     stopping = problem(503, "{}", retry_after="100000")
-    peer = HttpPeer(URL, transport=Refusing(busy, stopping), tries=3, wait=waits.append)
+    odd = answer(b"{}", "application/problem+json", 503)
+    odd.headers["retry-after"] = "\u00b2"
+    peer = HttpPeer(URL, transport=Refusing(busy, stopping, odd), tries=4, wait=waits.append)
     with pytest.raises(StoreError):
         peer.greet(Hello())
-    assert waits[:2] == [7, 60]
+    assert waits[:2] == [7, 60] and waits[2] < 30
 
 
 MEDIA = message.MEDIA
@@ -210,6 +215,28 @@ def test_answers_to_what_nobody_asked() -> None:
         said(()).ranges("grains", [""], Hello())
     with pytest.raises(OmsError):
         said(Taken(stored=-1)).take(Batch(b""))
+
+
+@pytest.mark.parametrize("of", ["feed", "keys"])
+def test_a_server_that_goes_round_in_a_circle(of: str, tmp_path: Path) -> None:
+    """It says that there is more, and never gives it."""
+    with memory() as hub, memory() as robot:
+        hub.put_many([belief(f"{n}", n) for n in range(3)])
+
+        class Circling(LocalPeer):
+            def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
+                found = super().changes(START, hello, size)
+                return replace(found, more=True)
+
+            def give(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+                return Batch(b"h" * 16, rest=tuple(keys))
+
+        with pytest.raises(StoreError, match="circle"):
+            sync(Circling(hub), LocalPeer(robot), full=of == "keys")
+        if of == "feed":
+            with pytest.raises(StoreError, match="circle"):
+                write_bundle(Circling(hub), tmp_path / "hub.mg")
+            assert not list(tmp_path.iterdir())
 
 
 def test_addresses_of_servers() -> None:

@@ -14,8 +14,8 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.errors import OmsError, SchemaError, UnsupportedError
-from omsgrain.sync import LocalPeer, SyncReport, sync
+from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
+from omsgrain.sync import LocalPeer, SyncReport, bundle_file, sync
 from omsgrain.sync.bundle import take_bundle, write_bundle
 from omsgrain.sync.bundle_file import BundleFile, Head, Tail, _records, write_file
 from omsgrain.sync.peer import START, Batch, GrainState, Hello, Position
@@ -369,3 +369,15 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedError):
             taken(path, store)
         assert written(store, path).sent.grains == 1
+
+
+def test_a_batch_that_would_fill_the_memory(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed, thousands of large grains take no room in a file."""
+    robot, hub = stores
+    written(robot, tmp_path / "all.mg")
+    monkeypatch.setattr(bundle_file, "_BATCH", 1_000)
+    with pytest.raises(TooLargeError):
+        taken(tmp_path / "all.mg", hub)
+    assert len(hub) == 20

@@ -18,7 +18,7 @@ from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.services.http.options import Options
 from omsgrain.sync import LocalPeer, message, sync
 from omsgrain.sync.http_peer import HttpPeer
-from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item
+from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item, Taken
 from sync_lines import Bridge, dialled
 
 
@@ -224,12 +224,24 @@ class TestNamespaces:
         batch = Batch(b"", ("hall",), (good, bad, noise(1), og.encode(lamp("none"))), states)
         taken = peer.take(batch)
         assert taken.stored == 1
-        assert [(one.part, one.rule) for one in taken.refused] == [
-            *[("grain", "namespace")] * 3,
-            ("state", "namespace"),
-        ]
+        assert [(one.part, one.rule) for one in taken.refused] == [("grain", "namespace")] * 3
         assert at(hub).state(grains["attic"]).verification_status == "unverified"
         assert not at(hub).state(grains["attic"]).restricted
+
+    def test_who_tells_of_others_hears_nothing(self, hub: Site, grains: dict[str, str]) -> None:
+        """Or whoever guesses an address would learn whether there is such a grain."""
+        peer = self.peer(hub, "hall")
+        mine = bytes.fromhex(grains["hall"])
+
+        def answers(other: bytes) -> list[Taken]:
+            told = (
+                GrainState(other, status="retracted", restricted=1),
+                GrainState(other, (mine,)),
+                GrainState(mine, (other,)),
+            )
+            return [peer.take(Batch(b"", ("hall",), states=(one,))) for one in told]
+
+        assert answers(bytes.fromhex(grains["attic"])) == answers(b"k" * 32) == [Taken()] * 3
 
 
 ALL = ("sync:read", "sync:write", "sync:admin")

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from types import NoneType
 from typing import Any, NamedTuple
 
 from omsgrain import _core
@@ -162,8 +163,9 @@ def _damage(pa: Any, path: Path) -> Iterator[None]:
     with os_errors("read", path):
         try:
             yield
-        except (pa.ArrowException, UnicodeDecodeError):
-            # Arrow says what is wrong with the values that it found, which may be anybody's.
+        except (pa.ArrowException, ValueError, OverflowError):
+            # Arrow says what is wrong with the values that it found, which may be anybody's. Those
+            # of a column of times can be none of Python's.
             raise FormatError("not a Parquet file, or a damaged one") from None
         except OSError as error:
             if error.errno is not None:
@@ -176,6 +178,8 @@ def _rows(columns: dict[str, list[Any]], count: int) -> Rows:
     addresses, blobs = columns["address"], columns["blob"]
     if set(map(type, addresses)) - {str} or set(map(type, blobs)) - {bytes}:
         raise SchemaError("an address is a text and a blob is bytes", field="/blob")
+    if set(map(type, columns.get("envelopes", ()))) - {list, NoneType}:
+        raise SchemaError("envelopes are lists of bytes", field="/envelopes")
     found = Rows([], {}, {})
     more = (columns.get(name, nothing) for name in NEEDED[2:])
     given = zip(addresses, _core.address_many(blobs), blobs, *more, strict=True)

@@ -89,6 +89,8 @@ class Import:
         warnings: what was taken although it looks wrong.
         problems: the records that were not taken, each with its pointer, and why.
         dropped: what was left out of the records that were taken.
+        places: where a format has no arrays of its own, of each record its pointer in the file or
+            directory; an empty one is that of the whole file.
     """
 
     format: str
@@ -97,6 +99,7 @@ class Import:
     warnings: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
     dropped: tuple[Problem, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

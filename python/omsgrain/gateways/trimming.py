@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trimmed"]
 
-_PAGE: Final = 1_000  # grains
+_PAGE: Final = 100  # grains, each of which can be 1 MiB of a document
 _NAMED: Final = frozenset(
     field.name for shapes in (MIF1, MIF2) for shape in shapes.values() for field in shape
 )

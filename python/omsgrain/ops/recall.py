@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import omsgrain as og
+from omsgrain import _core
 from omsgrain.engine.recording import Step
 from omsgrain.errors import FormatError, RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.mif2.records import TABLE
@@ -270,7 +271,8 @@ def _record(
     if more:
         record["metadata"] = more
     try:
-        json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
+        # What no document can say later would keep all of the memory here.
+        _core.canonical_json(json.dumps(record, allow_nan=False).encode("ascii"))
         size = len(json.dumps(more))
     except (ValueError, TypeError, RecursionError):
         raise FormatError("not JSON: half a character, or no number") from None

@@ -8,6 +8,7 @@ peer        what one side answers, and the values that cross
 wire        these values as bytes
 local       a store as a peer
 running     who says what to whom, and in which order
+asking      what does not fit into one batch
 comparing   where two stores differ, by digests of ranges
 views       the ranges of a store
 giving      batches out of a store

@@ -21,6 +21,7 @@ from omsgrain.sync.peer import (
     LACKS,
     SIZE,
     Batch,
+    GrainState,
     Greeting,
     Hello,
     Item,
@@ -59,7 +60,7 @@ class BoundPeer:
         self._open = self._scope.namespaces or ()
 
     def greet(self, hello: Hello) -> Greeting:
-        """As ``Peer.greet``; how much there is beside is not told."""
+        """As ``Peer.greet``; only what is within is counted. The feed is that of all there is."""
         told = self._inner.greet(self._within(hello))
         count = self._inner.ranges("grains", [""], hello)[0].count
         return replace(told, grains=count, keys=b"", tombstones=b"", followed=b"")
@@ -99,7 +100,9 @@ class BoundPeer:
         return self._inner.give(space, keys, self._within(hello))
 
     def take(self, batch: Batch) -> Taken:
-        """As ``Peer.take``; what lies outside is refused, one by one.
+        """As ``Peer.take``; grains of other namespaces are refused, one by one.
+
+        What is told of grains that lie outside says nothing, as of those that are not there.
 
         Raises:
             UnsupportedError: tombstones are in it, or it is of other namespaces.
@@ -110,23 +113,34 @@ class BoundPeer:
         grains = [(grain, blob_of(grain)) for grain in batch.grains]
         with self._store._store.read() as reader:
             within = [self._takes(reader, blob) for _, blob in grains]
-        outside = self._outside([state.address for state in batch.states])
         code = UnsupportedError.code
         refused = [
             Refusal("grain", sha256(blob).digest(), code, _RULE)
             for (_, blob), good in zip(grains, within, strict=True)
             if not good
         ]
-        refused += [Refusal("state", batch.states[i].address, code, _RULE) for i in outside]
         taken = self._inner.take(
             replace(
                 batch,
                 grains=tuple(compress(batch.grains, within)),
-                states=tuple(one for i, one in enumerate(batch.states) if i not in outside),
+                states=self._told(batch.states),
                 followed=b"",
             )
         )
         return replace(taken, refused=(*taken.refused, *refused))
+
+    def _told(self, states: Sequence[GrainState]) -> tuple[GrainState, ...]:
+        """States without those of grains that lie outside, and without such successors."""
+        named = dict.fromkeys(
+            one for state in states for one in (state.address, *state.successors)
+        )
+        keys = list(named)
+        hidden = {keys[i] for i in self._outside(keys)}
+        return tuple(
+            replace(state, successors=tuple(one for one in state.successors if one not in hidden))
+            for state in states
+            if state.address not in hidden
+        )
 
     def _takes(self, reader: Reader, blob: bytes) -> bool:
         """Whether a blob that comes is of an open namespace."""

@@ -23,6 +23,7 @@ from typing import Final
 from omsgrain.engine.base import now
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.sync import bundle_file, parts
+from omsgrain.sync.asking import by_keys, onward
 from omsgrain.sync.bundle_file import BundleFile, Head, write_file
 from omsgrain.sync.peer import (
     ITEMS,
@@ -239,12 +240,11 @@ def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[
             late = batch
         if late is not None:
             yield replace(late, more=False, followed=stones if late.store else b"")
-    batch = first
-    while batch.until is not None:
-        yield batch
-        if not batch.more:
-            return
-        batch = peer.changes(batch.until, hello)
+    if first.until is not None:
+        yield first
+    if first.until is not None and first.more:
+        later = onward(peer, first.until, hello)
+        yield from (batch for batch in later if batch.until is not None)
 
 
 def _all(peer: Peer, space: Space, hello: Hello) -> Iterator[Batch]:
@@ -256,10 +256,7 @@ def _all(peer: Peer, space: Space, hello: Hello) -> Iterator[Batch]:
             waiting += [prefix + digit for digit in _DIGITS]
             continue
         keys = [item.key for item in peer.listing(space, [prefix], hello)]
-        while keys:
-            batch = peer.give(space, keys[:ITEMS], hello)
-            keys = [*batch.rest, *keys[ITEMS:]]
-            yield replace(batch, until=None)
+        yield from by_keys(peer, space, keys, hello)
 
 
 def _counted(batches: Iterable[Batch], count: Count) -> Iterator[Batch]:

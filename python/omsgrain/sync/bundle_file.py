@@ -27,7 +27,7 @@ from typing import Final, Literal, TypeVar
 
 from omsgrain import _core, container
 from omsgrain.container.write import Written
-from omsgrain.errors import CorruptError, SchemaError, UnsupportedError
+from omsgrain.errors import CorruptError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.exchange import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.grain import encode
 from omsgrain.sync import bounds, wire
@@ -42,6 +42,9 @@ VERSION: Final = 1
 _PART: Final = 512 << 10  # bytes of a value in one record: a grain has at most 1 MiB
 _PARTS: Final = 64
 _MOST_KEYS = 1_000
+_BATCH: Final = (
+    256 << 20
+)  # bytes of its grains: SIZE, and a grain of 1 MiB for each of its signers
 
 _Kind = Literal["head", "batch", "tail"]
 
@@ -168,6 +171,7 @@ class BundleFile:
 
         Raises:
             CorruptError: it does not go on as it must, or its end is missing.
+            TooLargeError: a batch is larger than any that is written.
         """
         reading = _Reading(self._grains())
         reading.record("head", Head)
@@ -251,11 +255,17 @@ class _Reading:
 
         Raises:
             CorruptError: there are not so many.
+            TooLargeError: they do not fit into memory together.
         """
-        found = []
+        found: list[bytes] = []
+        size = 0
         for _ in range(count):
             if self._ahead is None:
                 raise CorruptError("grains of a batch are missing")
+            size += len(self._ahead)
+            if size > _BATCH:
+                expected = f"at most {_BATCH} bytes of grains"
+                raise TooLargeError("a batch is larger than is taken", expected=expected)
             found.append(self._ahead)
             self._ahead = next(self._grains, None)
         return tuple(found)

@@ -109,7 +109,7 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
     if erased or again:
         removal.mark_erased(store._store, None if again else plain)
     if marks:
-        store._store.write(records.clear_erasing)
+        store._store.write(partial(records.clear_erasing, done=marks))
     return erased, tuple(kept)
 
 

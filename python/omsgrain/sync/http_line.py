@@ -189,7 +189,7 @@ def _refused(status: int, told: bytes, after: str) -> Exception:
     """What an answer that is none says."""
     problem = _problem(told)
     if status in _COME_BACK:
-        seconds = min(float(after), _LATEST) if after.isdigit() else None
+        seconds = min(float(after), _LATEST) if after.isascii() and after.isdigit() else None
         return Broken(problem.get("rule", f"status {status}"), seconds)
     code, rule = problem.get("code", ""), problem.get("rule")
     if status in (401, 403) and code not in errors.BY_CODE:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import blake3
@@ -45,12 +45,17 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalPeer", "Notes"]
 
+K = TypeVar("K")
+
 _LISTED: Final = 100 * ITEMS
 _KEY = 32
 _DIGEST = 16
 _REASON = "sync"
 Notes: TypeAlias = Literal["tried", "must", "never"]
 
+_VIEWS, _WEIGHT = 1_000, 256 << 20
+"""Views that are kept of a store, and of a peer, and their bytes together: each choice of
+namespaces has one, and who asks names these."""
 _grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, View]] = WeakKeyDictionary()
 """Views of the grains of open stores, by namespaces: they grow with the store."""
 _looking = threading.Lock()
@@ -257,14 +262,24 @@ class LocalPeer:
         scope = Scope(hello.namespaces)
         if space == "grains":
             known = _grains.setdefault(self._store, {})
-            before = known.get(scope.namespaces)
+            before = known.pop(scope.namespaces, None)
             if before is None or before.last < reader.last_seq():
-                before = known[scope.namespaces] = view(reader, space, scope, before)
+                before = view(reader, space, scope, before)
+            _keep(known, scope.namespaces, before)
             return before
-        found = self._views.get((space, scope.namespaces))
+        found = self._views.pop((space, scope.namespaces), None)
         if found is None or found.last != reader.last_seq():
-            found = self._views[space, scope.namespaces] = view(reader, space, scope)
+            found = view(reader, space, scope)
+        _keep(self._views, (space, scope.namespaces), found)
         return found
+
+
+def _keep(views: dict[K, View], key: K, latest: View) -> None:
+    """Keep a view as the last of some, and let go of those that were not looked at for longest."""
+    views[key] = latest
+    weight = sum(one.weight for one in views.values())
+    while len(views) > 1 and (len(views) > _VIEWS or weight > _WEIGHT):
+        weight -= views.pop(next(iter(views))).weight
 
 
 def _digest(found: View) -> bytes:

@@ -14,7 +14,7 @@ A scope is the namespaces that were synced: who takes some of them has not seen 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import blake3
@@ -124,21 +124,27 @@ def add_came(writer: Writer, store: bytes, fresh: Spans, taken: Position | None)
 
 def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
     """Remember marks whose grains are to be looked for."""
-    key = _ERASING + SEQUENCE.pack(sum(1 for _ in writer.rows(META, prefix=_ERASING)))
     if marks:
-        writer.set_row(META, key, b"".join(marks))
+        last = max((key for key, _ in writer.rows(META, prefix=_ERASING)), default=None)
+        number = 0 if last is None else SEQUENCE.unpack(last[len(_ERASING) :])[0] + 1
+        writer.set_row(META, _ERASING + SEQUENCE.pack(number), b"".join(marks))
 
 
 def erasing(reader: Reader) -> set[bytes]:
     """Return the marks whose grains are to be looked for."""
-    rows = (row for _, row in reader.rows(META, prefix=_ERASING))
-    return {row[at : at + MARK] for row in rows for at in range(0, len(row), MARK)}
+    return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in _marks(row)}
 
 
-def clear_erasing(writer: Writer) -> None:
-    """Forget the marks: their grains were looked for."""
-    for key, _ in list(writer.rows(META, prefix=_ERASING)):
-        writer.set_row(META, key, None)
+def clear_erasing(writer: Writer, done: Container[bytes]) -> None:
+    """Forget marks whose grains were looked for; those that others have added since stay."""
+    for key, row in list(writer.rows(META, prefix=_ERASING)):
+        left = b"".join(mark for mark in _marks(row) if mark not in done)
+        if left != row:
+            writer.set_row(META, key, left or None)
+
+
+def _marks(row: bytes) -> Iterator[bytes]:
+    return (row[at : at + MARK] for at in range(0, len(row), MARK))
 
 
 def mark_at(reader: Reader, seq: int) -> bytes:

@@ -21,9 +21,9 @@ from omsgrain.errors import (
     SchemaError,
     UnsupportedError,
 )
+from omsgrain.sync.asking import by_keys, onward
 from omsgrain.sync.comparing import lacked, shares_none
 from omsgrain.sync.peer import (
-    ITEMS,
     LACKS,
     START,
     VERSION,
@@ -235,17 +235,12 @@ class _Pass:
     def _follow(self) -> bool:
         """Go on from where the feed was left; False if that is not in it any more."""
         at = self._taker.greeting.seen or START
-        giver, taker = self._giver.peer, self._taker
-        while True:
-            batch = giver.changes(at, taker.hello)
+        for batch in onward(self._giver.peer, at, self._taker.hello):
             if not batch.known:
                 return False
-            if batch.until is None:
-                return True
-            self._offer("grains", batch)
-            at = batch.until
-            if not batch.more:
-                return True
+            if batch.until is not None:
+                self._offer("grains", batch)
+        return True
 
     def _compare(self) -> None:
         """Find what differs, and bring that; then the feed can be gone on from."""
@@ -281,14 +276,9 @@ class _Pass:
             return []
         if self._dry_run:
             return []
-        waiting: list[bytes] = []
         keys = [item.key for item in items]
-        while keys:
-            page, keys = keys[:ITEMS], keys[ITEMS:]
-            batch = self._giver.peer.give(space, page, self._taker.hello)
-            keys = [*batch.rest, *keys]
-            waiting += self._offer(step, replace(batch, until=None, more=bool(keys)))
-        return waiting
+        batches = by_keys(self._giver.peer, space, keys, self._taker.hello)
+        return [one for batch in batches for one in self._offer(step, batch)]
 
     def _offer(self, step: Step, batch: Batch) -> tuple[bytes, ...]:
         """Give a batch to the taker, without what it does not take; those that wait."""

@@ -41,10 +41,14 @@ class View:
 
     Args:
         versioned: the versions count in digests.
+
+    Attributes:
+        last: the end of the feed that it reaches to.
+        weight: bytes of its items, as ``view`` gave it.
     """
 
     def __init__(self, *, versioned: bool) -> None:
-        self.last = 0
+        self.last = self.weight = 0
         self._shelves: dict[int, bytearray] = {}  # by the first byte of their keys
         self._unsorted: set[int] = set()
         self._versioned = versioned
@@ -54,6 +58,10 @@ class View:
         shelf = self._shelves.setdefault(key[0], bytearray())
         shelf += key + version + SEQUENCE.pack(seq)
         self._unsorted.add(key[0])
+
+    def weigh(self) -> None:
+        """Note how many bytes there are by now."""
+        self.weight = sum(map(len, self._shelves.values()))
 
     def range(self, prefix: str) -> Range:
         """Return the range of the keys that begin with some hexadecimal digits.
@@ -117,8 +125,13 @@ def view(reader: Reader, space: Space, scope: Scope, before: View | None = None)
         before: an earlier view of the same grains: it is gone on from, if nothing was removed
             since. It is not to be used any more.
     """
-    if space == "grains":
-        return _grains(reader, scope, before)
+    found = _grains(reader, scope, before) if space == "grains" else _told(reader, space, scope)
+    found.weigh()
+    return found
+
+
+def _told(reader: Reader, space: Space, scope: Scope) -> View:
+    """The view of what is told of grains, or of what was erased."""
     found = View(versioned=True)
     found.last = reader.last_seq()
     if space == "tombstones":

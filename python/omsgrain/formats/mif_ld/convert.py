@@ -200,7 +200,13 @@ def imported(
     warnings = _bounded(one for file in files for one in file.warnings)
     problems = _bounded(one for file in files for one in file.problems)
     dropped = _bounded(one for file in files for one in file.dropped)
-    return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems, dropped)
+    places = tuple(_place(*one) for file in files for one in file.places)
+    return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems, dropped, places)
+
+
+def _place(pointer: str, line: int | None) -> str:
+    """Where a document stands; of lines it is the number from 0, as of an array."""
+    return pointer if line is None or not pointer else f"{pointer}/{line - 1}"
 
 
 def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:

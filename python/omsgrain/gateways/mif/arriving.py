@@ -214,6 +214,8 @@ def _one(
     pointer = place.array
     if place.array in places and place.array not in found.single:
         pointer = f"{place.array}/{places[place.array][place.at]}"
+    if len(read.places) == len(places.get(place.array, ())):
+        pointer = document_of(read.places[place.at]) or pointer
     vector = read.vectors.get(grain.address)
     kept = None if vector is None else (vector.model, vector.data)
     named = () if source is None else source.parts

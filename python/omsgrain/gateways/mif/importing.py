@@ -23,6 +23,7 @@ from omsgrain.gateways.mif.consenting import Consent, consent
 from omsgrain.gateways.mif.counting import reads_of
 from omsgrain.gateways.mif.deciding import Decision
 from omsgrain.gateways.mif.keeping import Keeping
+from omsgrain.gateways.mif.linked import FORMAT
 from omsgrain.gateways.mif.natives import natives
 from omsgrain.gateways.mif.planning import Plan, Planner, Terms
 from omsgrain.gateways.mif.reading import read
@@ -143,7 +144,7 @@ class _Import:
             for i, plan in enumerate(plans):
                 outcome = done.get(i, _DONE)
                 # What was decided by what the store then refused is decided without it.
-                leans = () if i in steps else [done[n] for n in plan.before]
+                leans = () if i in steps else [done.get(n, _DONE) for n in plan.before]
                 if outcome.moved or any(one.moved or one.error for one in leans):
                     batch.append(plan.one)
                 else:
@@ -285,13 +286,21 @@ class _Import:
 
     def _order(self) -> list[str]:
         """The pointers of all records as they stand in the document."""
-        arrays = list(self._document.version.arrays)
+        version = self._document.version
+        if version.name == FORMAT:  # of files and of places in them
+            return sorted(self._reports, key=lambda key: _in_order(self._reports[key].pointer))
+        arrays = list(version.arrays)
 
         def place(pointer: str) -> tuple[int, int]:
-            array, at = self._document.version.place_of(pointer)
+            array, at = version.place_of(pointer)
             return (arrays.index(array) if array in arrays else len(arrays)), at or 0
 
         return sorted(self._reports, key=place)
+
+
+def _in_order(pointer: str) -> list[tuple[int, str]]:
+    """A pointer, to be compared with others: numbers by their size."""
+    return [(len(step), step) if step.isdecimal() else (0, step) for step in pointer.split("/")]
 
 
 def _batches(records: list[Arrived], size: int) -> Iterator[list[Arrived]]:

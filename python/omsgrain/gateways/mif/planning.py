@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from omsgrain.engine.origins import TEXT
 from omsgrain.engine.sources import Found, Snapshot
@@ -50,7 +50,8 @@ class Plan(NamedTuple):
         replaces: the address of what it supersedes.
         of: the id, or the address, of what is stored with the same text.
         wave: after which other steps it comes: it supersedes a record of the same import.
-        before: the places in the batch of those that it puts before under the same id.
+        before: the places in the batch of those that it puts before under the same id; in a dry
+            run there may be others, in the batches before.
     """
 
     one: Arrived
@@ -75,8 +76,12 @@ class Plan(NamedTuple):
         return make({**self.one.grain.fields, "derived_from": [self.of]})
 
 
+_Key: TypeAlias = tuple[str, str]
+"""The kind of a record, and its id."""
+
+
 class _Coming(NamedTuple):
-    """A record that this batch puts, and its place there."""
+    """A record that this batch puts, or a dry run would have put, and its place in its batch."""
 
     at: int
     plan: Plan
@@ -95,9 +100,15 @@ class Planner:
         self._terms, self._document, self._natives = terms, document, natives
         # Python's hash is keyed: nobody can make two names that have the same.
         self._brings: set[int] = set()
+        met: set[int] = set()
+        self._twice: set[int] = set()  # ids of several records: a dry run stores none of these
+        self._would: dict[_Key, list[_Coming]] = {}
         for one in document.records:
             if one.id and one.hash is not None:
                 self._brings.update((hash((one.kind, one.id)), hash((one.kind, one.id, one.hash))))
+            if one.id and terms.dry_run:
+                key = hash((one.kind, one.id))
+                (self._twice if key in met else met).add(key)
 
     def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
         """Decide.
@@ -109,7 +120,11 @@ class Planner:
         found = snapshot.find(name for one in batch for name in one.names)
         erased = self._erased(snapshot, batch)
         compared = Comparison(snapshot, self._document)
-        coming: dict[tuple[str, str], list[_Coming]] = {}
+        coming: dict[_Key, list[_Coming]] = {}
+        for key in {(one.kind, one.id or "") for one in batch} & self._would.keys():
+            coming[key] = list(self._would[key])
+            for each in coming[key]:
+                compared.add(each.plan.one)
         plans: list[Plan] = []
         for i, one in enumerate(batch):
             there = {name: found.get(name, []) for name in one.names}
@@ -127,6 +142,9 @@ class Planner:
                 coming.setdefault((one.kind, one.id), []).append(_Coming(i, plan))
                 compared.add(one)
             plans.append(plan)
+        self._would |= {
+            key: several for key, several in coming.items() if hash(key) in self._twice
+        }
         return plans
 
     def is_taken(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> bool:

@@ -9,4 +9,5 @@ body          bodies, bounded            finding       query, search, verify, ch
 streaming     answers of any length      public        what everybody may ask
 peers         one for each who syncs     syncing       what another store asks
 application   requests to routes         server        the process
+connection    an end to silence          crew          several processes
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -25,20 +25,36 @@ from omsgrain.services.http.work import Flag
 __all__ = ["changes", "query", "search", "verify"]
 
 _CURRENT = {"true": True, "false": False, "all": None}
+_BYTES: Final = 8 << 20  # of the grains of a page, after which it ends: each can have 1 MiB
+_TOGETHER: Final = 100  # grains that are read before these are counted
 
 
 async def query(call: Call) -> Response:
-    """A page of grains that match all filters."""
-    store, tenant = call.service.stores.main, call.tenant
+    """A page of grains that match all filters; of large grains fewer than were asked for."""
     given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
 
-    def work(_: Flag) -> Response:
+    def work(flag: Flag) -> Response:
         try:
-            return as_json(_told(store.query(**given, user_id=tenant)))
+            return as_json(_page(call, given, flag))
         except OmsError as error:
             raise _refused(error) from None
 
     return await call.do(work)
+
+
+def _page(call: Call, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
+    store, tenant, left, size = call.service.stores.main, call.tenant, given["limit"], 0
+    told: dict[str, Any] = {"results": [], "total": None}
+    while True:
+        page = store.query(**given | {"limit": min(left, _TOGETHER)}, user_id=tenant)
+        told["results"] += _told(page)["results"]
+        told["total"] = told["total"] if page.total is None else page.total
+        size += sum(len(hit.grain.blob) for hit in page.results)
+        left -= len(page.results)
+        given |= {"cursor": page.next_cursor, "count": False}
+        if page.next_cursor is None or not left or size >= _BYTES:
+            return told | {"next_cursor": page.next_cursor}
+        flag.check()
 
 
 async def search(call: Call) -> Response:

@@ -18,6 +18,7 @@ from omsgrain.errors import StoreError
 from omsgrain.ops.serving import Listening, Stores
 from omsgrain.services.http import crew
 from omsgrain.services.http.application import application
+from omsgrain.services.http.connection import patient
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.work import Service
 from omsgrain.services.log import Log
@@ -75,7 +76,7 @@ def _serve(
     try:
         config = uvicorn.Config(
             application(service, log),
-            http="h11",
+            http=patient(options.timeout),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -67,17 +67,17 @@ class Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        watching = asyncio.ensure_future(is_gone(receive))
-        sending = asyncio.ensure_future(self._send(send))
-        try:
-            await asyncio.wait({watching, sending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (watching, sending):
-                task.cancel()
-                with suppress(asyncio.CancelledError, Stopped, OmsError, TimeoutError):
-                    with suppress(asyncio.TimeoutError):
-                        await task
-            await self._held.aclose()
+        async with self._held:
+            watching = asyncio.ensure_future(is_gone(receive))
+            sending = asyncio.ensure_future(self._send(send))
+            try:
+                await asyncio.wait({watching, sending}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (watching, sending):
+                    task.cancel()
+                    with suppress(asyncio.CancelledError, Stopped, OmsError, TimeoutError):
+                        with suppress(asyncio.TimeoutError):
+                            await task
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}

@@ -2,7 +2,8 @@
 """Between stdin, stdout and the server of the SDK, which drops calls that work when stdin ends.
 
 What came is answered first: the server learns of the end when nothing is open any more. A request
-that the client has cancelled waits for no answer. A line that was too long is answered here.
+that the client has cancelled waits for no answer. A line that was too long is answered here, and a
+request that is no JSON, which the server would pass over while its client waits.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from mcp.types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
+from pydantic import ValidationError
 
 from omsgrain.services.log import Log
 from omsgrain.services.mcp.problems import refuse
-from omsgrain.services.mcp.stdio import TOO_LONG
+from omsgrain.services.mcp.stdio import TOO_LONG, named
 
 __all__ = ["Streams", "relayed"]
 
@@ -33,6 +35,7 @@ Item = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
 """What a server reads from, and what it writes to."""
 _INVALID: Final = -32600  # JSON-RPC: invalid request
+_NO_JSON: Final = -32700  # JSON-RPC: parse error
 _CANCELLED: Final = "notifications/cancelled"
 
 
@@ -87,7 +90,14 @@ class _Relay:
 
     async def _met(self, item: Item) -> bool:
         """Note what came; whether it was answered here."""
-        message = None if isinstance(item, Exception) else item.message
+        if isinstance(item, Exception):
+            if (id := _unread(item)) is None:
+                return False
+            error = ErrorData(code=_NO_JSON, message="not JSON: half a character, say")
+            refusal = JSONRPCError(jsonrpc="2.0", id=id, error=error)
+            await self._outgoing.send(SessionMessage(refusal))
+            return True
+        message = item.message
         if isinstance(message, JSONRPCRequest):
             self._open[str(message.id)] += 1
         elif isinstance(message, JSONRPCNotification):
@@ -113,3 +123,14 @@ class _Relay:
         known = id if isinstance(id, str | int) else None
         data = ErrorData(code=_INVALID, message=str(error), data=error.to_dict())
         return JSONRPCError(jsonrpc="2.0", id=known, error=data)
+
+
+def _unread(error: Exception) -> str | int | None:
+    """The id of a request that is no JSON, if it can be seen."""
+    if not isinstance(error, ValidationError):
+        return None
+    told = error.errors(include_url=False)[0]
+    line = told["input"]
+    if told["type"] != "json_invalid" or not isinstance(line, str) or '"method"' not in line:
+        return None
+    return named(line.encode())

@@ -15,7 +15,7 @@ import re
 import select
 from typing import Final
 
-__all__ = ["TOO_LONG", "Lines"]
+__all__ = ["TOO_LONG", "Lines", "named"]
 
 TOO_LONG: Final = "omsgrain/line_too_long"
 """The method of what stands in the place of a line; ``id`` is that of the request, or null."""
@@ -26,6 +26,20 @@ _FIRST: Final = re.compile(
     rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,256}"\s*,\s*){0,2}' + _ID + rb"[,}]"
 )
 _LAST: Final = re.compile(rb",\s*" + _ID + rb"\}\s*\Z")
+
+
+def named(head: bytes, tail: bytes | None = None) -> str | int | None:
+    """The id of a request that cannot be read, if it can be seen.
+
+    Args:
+        head: the beginning of its line.
+        tail: its end; None if the beginning is all of it.
+    """
+    found = _FIRST.match(head) or _LAST.search(head if tail is None else tail)
+    if found is None:
+        return None
+    id: str | int = json.loads(found[1].decode("utf-8", "replace"))
+    return id
 
 
 class Lines(io.TextIOWrapper):
@@ -84,9 +98,7 @@ class Lines(io.TextIOWrapper):
         tail = bytes(self._found[max(0, end - _SHOWN) : end])
         del self._found[: end + 1]
         self._seen = 0
-        named = _FIRST.match(head) or _LAST.search(tail)
-        id = None if named is None else json.loads(named[1].decode("utf-8", "replace"))
-        said = {"jsonrpc": "2.0", "method": TOO_LONG, "params": {"id": id}}
+        said = {"jsonrpc": "2.0", "method": TOO_LONG, "params": {"id": named(head, tail)}}
         return json.dumps(said) + "\n"
 
     def _read(self) -> bytes:
