@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bundle_files
+import child
 import kinds
 from omsgrain.crypto import publicfile
 from omsgrain.crypto.keyring import KeyRing
@@ -31,6 +33,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("long", parent=settings.get_profile("default"), max_examples=2000)
+
+# Tests start hundreds of processes; the first one that compiles a module does it for all.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _OPT_IN = {"long": "--long", "services": "--services"}
 
@@ -91,6 +96,18 @@ def pytest_terminal_summary(
         counts.append("the big counts to --long")
     if counts:
         terminalreporter.write_line("left: " + ", ".join(counts))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def checks() -> Iterator[None]:
+    """A check of a store needs a process of its own, but none that imports omsgrain anew.
+
+    tests/test_check.py asks the real one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omsgrain.store.check.check_in_child", child.check)
+        yield
+    child.end()
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -15,9 +13,9 @@ import lmdb
 import pytest
 
 import omsgrain as og
+from child import check, ended
 from omsgrain.errors import StoreError
 from omsgrain.store import sharing
-from omsgrain.store.check import check_in_child
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.side import SideFile
 from omsgrain.store.tables import FORMAT
@@ -110,7 +108,7 @@ def test_opened_for_reading(old: Path) -> None:
         with pytest.raises(StoreError, match="open it once for writing"):
             LmdbStore(old, readonly=True)
     assert (old / "data.mdb").read_bytes() == before
-    report = check_in_child(old)
+    report = check(old)
     assert [problem.where for problem in report.problems] == ["file"]
     LmdbStore(old).close()
     LmdbStore(old, readonly=True).close()
@@ -138,7 +136,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
         {moment} = die
         LmdbStore(sys.argv[1])
     """
-    assert subprocess.run([sys.executable, "-c", code, str(old)]).returncode == -9
+    assert ended(code, old).returncode == -9
     assert format_of(old) == 1
     with lmdb.open(str(old), max_dbs=8) as env:
         terms = env.open_db(b"terms-0", dupsort=True, dupfixed=True)
