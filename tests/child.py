@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from select import select
@@ -60,21 +61,28 @@ class Ended(NamedTuple):
 
 def ended(code: str, *args: object, cwd: Path | None = None) -> Ended:
     """Run the code to its end; it finds the arguments, as text, in ``sys.argv[1:]``."""
-    code, words = dedent(code), [*map(str, args)]
     if not _turn.acquire(blocking=False):  # another thread's is running, and may wait for this
-        command = [sys.executable, "-c", code, *words]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=_LONGEST)
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return _fresh(code, args, cwd)
     try:
         with TemporaryDirectory() as room:
             said, wrong = Path(room, "out"), Path(room, "err")
             new = os.O_WRONLY | os.O_CREAT
-            files = [(os.devnull, os.O_RDONLY), (str(said), new), (str(wrong), new)]
-            job = {"code": code, "args": words, "files": files, "place": str(cwd or Path.cwd())}
-            returncode = _born(job | {"environment": dict(os.environ)})
-            return Ended(returncode, said.read_text("utf-8"), wrong.read_text("utf-8"))
+            job = {
+                "code": dedent(code),
+                "args": [*map(str, args)],
+                "files": [(os.devnull, os.O_RDONLY), (str(said), new), (str(wrong), new)],
+                "place": str(cwd or Path.cwd()),
+                "environment": dict(os.environ),
+            }
+            return Ended(_born(job), said.read_text("utf-8"), wrong.read_text("utf-8"))
     finally:
         _turn.release()
+
+
+def _fresh(code: str, args: Sequence[object], cwd: Path | None = None) -> Ended:
+    command = [sys.executable, "-c", dedent(code), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=_LONGEST)
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def _born(job: dict[str, object]) -> int:
@@ -107,13 +115,18 @@ def end() -> None:
         _nursery.cache_clear()
 
 
-def run(code: str, *args: object) -> list[str]:
+def run(code: str, *args: object, fresh: bool = False) -> list[str]:
     """Run the code to its end.
+
+    Args:
+        code: what is run.
+        args: for it, in ``sys.argv[1:]``.
+        fresh: whether nothing may have been imported yet.
 
     Returns:
         The lines it printed. A child that fails fails the test, with what it said.
     """
-    done = ended(code, *args)
+    done = _fresh(code, args) if fresh else ended(code, *args)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
