@@ -71,7 +71,7 @@ def kind(used: str, checked: str) -> str:
 
 def test_flipped_bits(store: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     random, size = Random(7), (store / "data.mdb").stat().st_size
-    count = 2_000 if request.config.getoption("--long") else 20
+    count = 2_000 if request.config.getoption("--long") else 12
     cases: list[Case] = [
         ("flip", random.randrange(size), 1 << random.randrange(8)) for _ in range(count)
     ]
@@ -91,7 +91,7 @@ def test_flipped_bytes_of_the_metas(
         for byte in META_BYTES
         for mask in (1, 0x80, 0xFF)
     ]
-    found = outcomes(store, tmp_path / "copy.omsg", cases if long else Random(8).sample(cases, 16))
+    found = outcomes(store, tmp_path / "copy.omsg", cases if long else Random(8).sample(cases, 10))
     print(dict(found))
     assert found["died"] == 0
 
@@ -103,7 +103,7 @@ def test_headers_of_pages(store: Path, tmp_path: Path, request: pytest.FixtureRe
         ("flip", page + byte, 1) for page in range(2 * PAGE, size, PAGE) for byte in range(20)
     ]
     long = request.config.getoption("--long")
-    print(outcomes(store, tmp_path / "copy", cases if long else Random(9).sample(cases, 16)))
+    print(outcomes(store, tmp_path / "copy", cases if long else Random(9).sample(cases, 10)))
 
 
 def test_copies_that_were_cut_short(
@@ -115,7 +115,7 @@ def test_copies_that_were_cut_short(
     ]
     cases.append(("cut", size - 1))
     long = request.config.getoption("--long")
-    few = [*cases[:4], *Random(10).sample(cases, 15), *cases[-3:]]
+    few = [*cases[:4], *Random(10).sample(cases, 8), *cases[-3:]]
     found = outcomes(store, tmp_path / "copy.omsg", cases if long else few)
     assert found["refused"] > len(few) / 2
     assert set(found) <= {"refused", "harmless"}  # where only free pages were cut away

@@ -36,10 +36,13 @@ IMPORTED = "imported"
 
 
 def main(room: Path) -> None:
-    """Answer each job."""
+    """Answer each job, and an empty line by another."""
     warnings.simplefilter("ignore")
     shim = Shim()
     for line in sys.stdin:
+        if not line.strip():
+            print(flush=True)
+            continue
         job = json.loads(line)
         scenario, kind = SCENARIOS[job["scenario"]], Kind[job["kind"]]
         place = room / job["scenario"]
