@@ -67,7 +67,7 @@ def ended(code: str, *args: object, cwd: Path | None = None) -> Ended:
         with TemporaryDirectory() as room:
             said, wrong = Path(room, "out"), Path(room, "err")
             new = os.O_WRONLY | os.O_CREAT
-            job = {
+            job: dict[str, object] = {
                 "code": dedent(code),
                 "args": [*map(str, args)],
                 "files": [(os.devnull, os.O_RDONLY), (str(said), new), (str(wrong), new)],
