@@ -127,7 +127,7 @@ def scale(pytestconfig: pytest.Config) -> Scale:
     """The counts of this run."""
     if pytestconfig.getoption("--long"):
         return Scale(grains=100_000, noise=1_000_000)
-    return Scale(grains=2_000, noise=20_000)
+    return Scale(grains=1_000, noise=10_000)
 
 
 @pytest.fixture(scope="session")
