@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import os
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bundle_files
+import child
 import kinds
 from omsgrain.crypto import publicfile
 from omsgrain.crypto.keyring import KeyRing
@@ -27,10 +30,13 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("long", parent=settings.get_profile("default"), max_examples=2000)
+
+# Tests start hundreds of processes; the first one that compiles a module does it for all.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _OPT_IN = {"long": "--long", "services": "--services"}
 
@@ -66,6 +72,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays; who looks for garbage need not look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 _LEFT = pytest.StashKey[dict[str, int]]()
 
 
@@ -93,12 +110,24 @@ def pytest_terminal_summary(
         terminalreporter.write_line("left: " + ", ".join(counts))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def checks() -> Iterator[None]:
+    """A check of a store needs a process of its own, but none that imports omsgrain anew.
+
+    tests/test_check.py asks the real one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omsgrain.store.check.check_in_child", child.check)
+        yield
+    child.end()
+
+
 @pytest.fixture(scope="session")
 def scale(pytestconfig: pytest.Config) -> Scale:
     """The counts of this run."""
     if pytestconfig.getoption("--long"):
         return Scale(grains=100_000, noise=1_000_000)
-    return Scale(grains=2_000, noise=20_000)
+    return Scale(grains=1_000, noise=10_000)
 
 
 @pytest.fixture(scope="session")

@@ -90,13 +90,15 @@ class Agent:
 
 
 @contextmanager
-def agent(path: Path, *options: object, user: str = ADA, mode: str = "auto") -> Iterator[Agent]:
+def agent(path: Path, *options: object, user: str = ADA) -> Iterator[Agent]:
     """Start a server for a store, and a client of it."""
     with ExitStack() as stack:
         log = stack.enter_context(TemporaryFile("w+"))
         portal = stack.enter_context(start_blocking_portal())
         server = stdio_client(parameters(path, *options, user=user), errlog=log)
-        client = stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
+        client = stack.enter_context(
+            portal.wrap_async_context_manager(Client(server, mode="auto"))
+        )
         yield Agent(client, portal.call, log)
 
 

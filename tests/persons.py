@@ -24,6 +24,8 @@ NAMES = ("ann-17", ANN, "ann@example.org")
 KINDS = ("memory", "lmdb", "sealed memory", "sealed lmdb")
 EVERYWHERE = (*KINDS, POSTGRES, SEALED_POSTGRES)
 """For `params`: the kinds of stores, those on a server too."""
+EITHER = ("memory", "sealed lmdb", POSTGRES, SEALED_POSTGRES)
+"""For what works above any store: one in memory, one on disk, and one of them sealed."""
 
 
 class Clock:

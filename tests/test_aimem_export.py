@@ -29,10 +29,10 @@ from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.grain import Grain
 from omsgrain.privacy import load
 from omsgrain.store.memory import MemoryStore
-from persons import EVERYWHERE, Clock, opened
+from persons import EITHER, Clock, opened
 
 
-@pytest.fixture(params=EVERYWHERE)
+@pytest.fixture(params=EITHER)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=Clock(NOW))) as made:
         yield made

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +34,7 @@ from aimem_imports import (
     take,
     urn,
 )
+from child import ended
 from omsgrain import formats
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.engine.base import Settings
@@ -184,8 +183,7 @@ def test_killed_between_batches_and_run_again(tmp_path: Path) -> None:
     file, path = tmp_path / "b.ndjson", tmp_path / "memory.omsg"
     file.write_bytes(whole.getvalue())
     for batches in (1, 1):
-        command = [sys.executable, "-c", KILLED, str(path), str(file), str(batches)]
-        assert subprocess.run(command).returncode == -9
+        assert ended(KILLED, path, file, batches).returncode == -9
     with og.open(path) as store, opened() as once:
         assert len(store) == 10
         with file.open("rb") as source:

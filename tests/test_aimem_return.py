@@ -19,10 +19,10 @@ from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.gateways.aimem import erase_tenant, export_bundle, export_stream, import_bundle
 from omsgrain.store.memory import MemoryStore
-from persons import EVERYWHERE, Clock, opened
+from persons import EITHER, Clock, opened
 
 
-@pytest.fixture(params=EVERYWHERE)
+@pytest.fixture(params=EITHER)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrainStore]:
     with opened(request.param, tmp_path, Settings(clock=Clock(NOW))) as made:
         yield made

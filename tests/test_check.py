@@ -91,7 +91,7 @@ def test_flipped_bytes_of_the_metas(
         for byte in META_BYTES
         for mask in (1, 0x80, 0xFF)
     ]
-    found = outcomes(store, tmp_path / "copy.omsg", cases if long else Random(8).sample(cases, 8))
+    found = outcomes(store, tmp_path / "copy.omsg", cases if long else Random(8).sample(cases, 10))
     print(dict(found))
     assert found["died"] == 0
 
@@ -103,7 +103,7 @@ def test_headers_of_pages(store: Path, tmp_path: Path, request: pytest.FixtureRe
         ("flip", page + byte, 1) for page in range(2 * PAGE, size, PAGE) for byte in range(20)
     ]
     long = request.config.getoption("--long")
-    print(outcomes(store, tmp_path / "copy", cases if long else Random(9).sample(cases, 8)))
+    print(outcomes(store, tmp_path / "copy", cases if long else Random(9).sample(cases, 10)))
 
 
 def test_copies_that_were_cut_short(

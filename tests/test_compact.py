@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -16,10 +14,9 @@ import lmdb
 import pytest
 
 import omsgrain as og
-from child import run
+from child import check, ended, run
 from omsgrain.errors import StoreError
 from omsgrain.store import compact, sharing
-from omsgrain.store.check import check_in_child
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.tables import BLOBS, TABLES
 from omsgrain.store.writing import LmdbWriter
@@ -168,7 +165,7 @@ def test_relaxed_and_an_empty_store(path: Path) -> None:
     store.compact()
     assert len(contents(store)) == 30
     store.close()
-    assert check_in_child(path).ok
+    assert check(path).ok
 
 
 def test_many_commits_to_the_new_file(
@@ -432,9 +429,7 @@ STEPS = 12
 
 def kill(path: Path, step: int, code: str = DYING) -> bool:
     """Whether it was killed."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path), str(step)], capture_output=True, text=True
-    )
+    done = ended(code, path, step)
     assert (done.returncode, done.stdout) in ((-9, ""), (0, "whole\n")), done.stderr
     return done.returncode != 0
 
@@ -450,7 +445,7 @@ def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
     put(store, *pairs)
     assert kill(path, step) == (step < STEPS - 1)
     if first == "new":
-        assert check_in_child(path).grains == 40
+        assert check(path).grains == 40
     assert put(store, *more) == [True] * 10
     assert len(contents(store)) == 50
     store.close()
@@ -458,7 +453,7 @@ def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
     assert [blob for _, blob in contents(store)] == [blob for _, blob in pairs + more]
     assert names(path) == NAMES
     store.compact()
-    report = check_in_child(path)
+    report = check(path)
     assert (report.ok, report.grains) == (True, 50), report.problems
     store.close()
 
@@ -476,7 +471,7 @@ def test_killed_while_it_copies(path: Path, moment: str) -> None:
     assert kill(path, 0, code)
     assert put(store, *blobs(5, seed=2)) == [True] * 5
     store.close()
-    report = check_in_child(path)
+    report = check(path)
     assert (report.ok, report.grains) == (True, 45)
     LmdbStore(path).close()
     assert names(path) == NAMES

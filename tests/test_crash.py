@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 import omsgrain as og
+from child import ended
 from omsgrain.errors import StoreError
 from omsgrain.store.lmdb import LmdbStore
 from store_contract import contents, pair, put
@@ -136,7 +137,7 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
         LmdbWriter.{moment} = die
         {call}
     """
-    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
+    assert ended(code, path).returncode == -9
     with og.open(path) as store:
         assert store.stats().watermark == 50
         assert store.query(relation="has", count=True).total == len(store) == 80
@@ -173,7 +174,7 @@ def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
         {moment}
         lmdb.LmdbStore(sys.argv[1])
     """
-    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
+    assert ended(code, path).returncode == -9
     assert path.is_dir()
     with og.open(path) as store:
         store.put(og.Belief(subject="store", relation="is", object="whole"))
@@ -222,7 +223,7 @@ def test_killed_before_a_short_file_is_extended(tmp_path: Path) -> None:
     put(store, first)
     store.close()
     size = (path / "data.mdb").stat().st_size
-    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -9
+    assert ended(code, path).returncode == -9
     assert (path / "data.mdb").stat().st_size - size < 400_000
     store = LmdbStore(path, readonly=True)
     assert contents(store) == [(1, first[1])]

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import omsgrain as og
-from child import run
+from child import ended, run
 from test_crash import write_and_kill
 
 TIME = 1_700_000_000_000
@@ -88,9 +86,7 @@ def test_killed_between_any_two_steps(tmp_path: Path, long: bool) -> None:
     for at in range(0, int(steps) + 1, 1 if long else 4):
         path = tmp_path / f"{at}.omsg"
         assert make(path, flushed=bool(at % 8)) == old
-        code = "\n".join(line[4:] for line in SUPERSEDE.splitlines())
-        command = [sys.executable, "-c", code, str(path), old, str(at)]
-        assert subprocess.run(command).returncode == -9
+        assert ended(SUPERSEDE, path, old, at).returncode == -9
         assert outcome(path, old) is (at == 0)
 
 

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from child import ended
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.engine import GrainStore
@@ -152,8 +150,8 @@ CHILD = """
 def test_killed(made: tuple[Path, list[str], list[str]], step: int) -> None:
     folder, own, others = made
     tests = str(Path(__file__).parent)
-    code = dedent(CHILD.format(tests=tests, step=step, folder=str(folder)))
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == -9
+    code = CHILD.format(tests=tests, step=step, folder=str(folder))
+    assert ended(code).returncode == -9
     with opening(folder) as store:
         store.run_due_erasures(everything=True)
         store.run_due_erasures(everything=True)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -29,28 +31,57 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shim.build(tmp_path_factory.mktemp("shim"))
 
 
-def driven(library: Path, *args: object, jobs: str = "") -> list[dict[str, Any]]:
-    """What the driver answers."""
-    done = subprocess.run(
-        [sys.executable, "-m", "faults.driver", *map(str, args)],
-        input=jobs,
-        env=shim.environment(library),
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+class Driver:
+    """The program under the shim; it imports much, so that all scenarios share one."""
+
+    def __init__(self, library: Path, *args: object) -> None:
+        self._said = TemporaryFile("w+")
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "faults.driver", *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=shim.environment(library),
+            cwd=TESTS,
+            text=True,
+        )
+
+    def answers(self, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What it answers to jobs."""
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.write("\n".join(map(json.dumps, jobs)) + "\n\n")
+        self._child.stdin.flush()
+        lines = iter(self._child.stdout.readline, "\n")
+        return [json.loads(line or self._died()) for line in lines]
+
+    def end(self) -> list[dict[str, Any]]:
+        """What it answers that is told all by its arguments."""
+        out, _ = self._child.communicate()
+        if self._child.returncode:
+            self._died()
+        self._said.close()
+        return [json.loads(line) for line in out.splitlines()]
+
+    def _died(self) -> str:
+        self._said.seek(0)
+        pytest.fail(self._said.read())
+
+
+@pytest.fixture(scope="module")
+def driver(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    made = Driver(library, tmp_path_factory.mktemp("faults"))
+    yield made
+    made.end()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_fault_anywhere(name: str, library: Path, tmp_path: Path, long: bool) -> None:
+def test_a_fault_anywhere(name: str, driver: Driver, long: bool) -> None:
     kinds = [kind for kind in Kind if kind is not Kind.COUNT]
     jobs = [
         {"scenario": name, "kind": kind.name, "points": None if long else 1 + (kind is Kind.KILL)}
         for kind in kinds
     ]
-    answers = driven(library, tmp_path, jobs="\n".join(map(json.dumps, jobs)))
+    answers = driver.answers(jobs)
     found = [one for one in answers if one["problem"]]
     assert not found, found
     assert {one["kind"] for one in answers} == {kind.name for kind in kinds}
@@ -61,12 +92,12 @@ def test_a_fault_anywhere(name: str, library: Path, tmp_path: Path, long: bool) 
 
 
 def test_restarts(library: Path, tmp_path: Path, long: bool) -> None:
-    (told,) = driven(library, "restarts", tmp_path, 2_000 if long else 12)
+    (told,) = Driver(library, "restarts", tmp_path, 2_000 if long else 12).end()
     assert told["restarts"] == (2_000 if long else 12)
     assert 0 < told["died"] < told["restarts"]
     assert told["grains"] > told["restarts"]
 
 
 def test_a_clock_that_jumps(library: Path, tmp_path: Path) -> None:
-    (told,) = driven(library, "clock", tmp_path)
+    (told,) = Driver(library, "clock", tmp_path).end()
     assert told == {"jumps": 6}

@@ -21,7 +21,7 @@ from omsgrain.sync.message import MEDIA as SYNC
 
 schemathesis.serializer.alias(SYNC, "application/octet-stream")
 
-FEW, MANY = 8, 300
+FEW, MANY = 4, 300
 MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
 #: What is a bundle, a grain, a time or a word no schema can say: good ones are refused, too.
 PARTLY = {r.path for r in ROUTES if r.bodies or "export" in r.path or "search" in r.path}

@@ -343,7 +343,8 @@ def test_what_is_loaded_when() -> None:
         import omsgrain.crypto, omsgrain.crypto.web
         loaded += [name for name in ("pycose", "httpx") if name in sys.modules]
         print(loaded)
-        """
+        """,
+        fresh=True,
     )
     assert lines == "[]"
 

@@ -255,3 +255,12 @@ def test_a_prompt_brings_memories(ada: Agent) -> None:
     for given in ({}, {"topic": "heron", "user": BOB}, {"topic": ""}):
         assert ada.refused("get_prompt", prompt.name, given).data["code"] == "ERR_SCHEMA"
     assert ada.refused("get_prompt", "all", {"topic": "x"}).code == -32602
+
+
+def test_what_is_held_is_not_forgotten(ada: Agent, path: Path) -> None:
+    with og.open(path) as store:
+        old = store.put(og.Event(content="a stoat", user_id=ADA, created_at=1))
+        new = store.supersede(old, og.Event(content="an ermine", user_id=ADA, created_at=2))
+        store.hold(old, authority="court", reason_code="litigation")
+    assert ada.error("forget", id=new)["code"] == "ERR_INVALIDATION_DENIED"
+    assert len(ada.do("history", id=new)["versions"]) == 2

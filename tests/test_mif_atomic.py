@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 import omsgrain as og
 from aimem_imports import holdings
+from child import ended
 from mif_imports import MAKERS, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
@@ -133,8 +132,7 @@ def test_killed_within_the_transaction(tmp_path: Path) -> None:
     with og.open(path) as store:
         maker.take(store, maker.memory(1, "as it was"))
         before = holdings(store)
-    command = [sys.executable, "-c", KILLED, str(path), str(file)]
-    assert subprocess.run(command, cwd=Path(__file__).parent).returncode == -9
+    assert ended(KILLED, path, file, cwd=Path(__file__).parent).returncode == -9
     with og.open(path) as store:
         assert holdings(store) == before
         report = import_document(store, maker.load(document), atomic=True)

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 from aimem_imports import holdings
+from child import ended
 from mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError, StoreError
@@ -338,8 +337,7 @@ def test_killed_between_batches_and_run_again(tmp_path: Path, maker: Maker) -> N
     path, file = tmp_path / "m.omsg", tmp_path / "d.json"
     file.write_text(json.dumps(document))
     for batches in (1, 1):
-        command = [sys.executable, "-c", KILLED, str(path), maker.format, str(batches), str(file)]
-        done = subprocess.run(command, cwd=Path(__file__).parent)
+        done = ended(KILLED, path, maker.format, batches, file, cwd=Path(__file__).parent)
         assert done.returncode == -9
     with og.open(path) as store, opened() as once:
         report = import_document(store, maker.load(document))

@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -16,9 +14,9 @@ import lmdb
 import pytest
 
 import omsgrain as og
+from child import check, ended
 from omsgrain.errors import StoreError
 from omsgrain.store import sharing, upkeep
-from omsgrain.store.check import check_in_child
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.side import SideFile
 from omsgrain.store.tables import FORMAT
@@ -111,7 +109,7 @@ def test_opened_for_reading(old: Path) -> None:
         with pytest.raises(StoreError, match="open it once for writing"):
             LmdbStore(old, readonly=True)
     assert (old / "data.mdb").read_bytes() == before
-    report = check_in_child(old)
+    report = check(old)
     assert [problem.where for problem in report.problems] == ["file"]
     LmdbStore(old).close()
     LmdbStore(old, readonly=True).close()
@@ -139,7 +137,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
         {moment} = die
         LmdbStore(sys.argv[1])
     """
-    assert subprocess.run([sys.executable, "-c", code, str(old)]).returncode == -9
+    assert ended(code, old).returncode == -9
     assert format_of(old) == 1
     with lmdb.open(str(old), max_dbs=8) as env:
         terms = env.open_db(b"terms-0", dupsort=True, dupfixed=True)
@@ -234,7 +232,7 @@ def test_what_a_kill_left_of_a_copy_is_removed_by_the_next(
 ) -> None:
     make(path).close()
     new = tmp_path / "new.omsg"
-    killed = subprocess.run([sys.executable, "-c", KILLED, path, new, how], check=False)
+    killed = ended(KILLED, path, new, how)
     assert killed.returncode == -9
     (left,) = (entry for entry in tmp_path.iterdir() if entry != path)
     assert left.stat().st_mode & 0o077 == 0

@@ -18,6 +18,8 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,13 +32,17 @@ from omsgrain.errors import OmsError
 _LONGEST = 60  # seconds until a child that hangs is killed
 #: How a child ended that found something.
 _PROBLEM = 9
+IMPORTED = "imported"
 
 
 def main(room: Path) -> None:
-    """Answer each job."""
+    """Answer each job, and an empty line by another."""
     warnings.simplefilter("ignore")
     shim = Shim()
     for line in sys.stdin:
+        if not line.strip():
+            print(flush=True)
+            continue
         job = json.loads(line)
         scenario, kind = SCENARIOS[job["scenario"]], Kind[job["kind"]]
         place = room / job["scenario"]
@@ -111,8 +117,12 @@ def tried(
 def apart(
     work: Callable[[Callable[..., None]], None], *, dies: bool = False
 ) -> tuple[list[Any], str | None]:
-    """Do something in a forked child: what it has said, and what was wrong."""
+    """Do something in a forked child: what it has said, and what was wrong.
+
+    What it imports is imported here then, or each later child would do it again.
+    """
     here, there = os.pipe()
+    known = set(sys.modules)
     child = os.fork()
     if not child:
         os.close(here)
@@ -128,12 +138,17 @@ def apart(
             way = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames))
             say("problem", f"{type(error).__name__}: {error} ({way})")
             os._exit(_PROBLEM)
+        say(IMPORTED, sorted(set(sys.modules) - known))
         os._exit(0)
     os.close(there)
     with os.fdopen(here, "rb") as pipe:
         text = pipe.read()
     status = os.waitpid(child, 0)[1]
     lines = [json.loads(line) for line in text.split(b"\n")[:-1]]
+    if lines and lines[-1][0] == IMPORTED:
+        for name in lines.pop()[1]:
+            with suppress(ImportError):
+                import_module(name)
     if lines and lines[-1][0] == "problem":
         return lines[:-1], lines[-1][1]
     if os.WIFSIGNALED(status) and not (dies and os.WTERMSIG(status) == signal.SIGKILL):
