@@ -15,7 +15,10 @@ from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import HELD, HOLDS, RELEASED, SEQUENCE
 
-__all__ = ["Hold", "HoldAct", "hold", "holds", "release"]
+__all__ = ["LONGEST", "Hold", "HoldAct", "hold", "holds", "release"]
+
+LONGEST = 1_024
+"""Letters of the name of an authority: no store takes a longer one from another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,8 @@ class Reading(Base):
         since = max(since, 0)
         with self._store.read() as reader:
             last = reader.last_seq()
+        if since >= last:  # perhaps no number of a store at all
+            return
         puts = (
             Change(entry.seq, "put", entry.digest.hex()) for entry in entries(self._store, since)
         )

@@ -21,7 +21,7 @@ class Review:
 
     Attributes:
         number: its name for ``reviewed``.
-        operation: ``supersede``, ``contest``, ``retract``, ``verify`` or ``delete``.
+        operation: ``put``, ``supersede``, ``contest``, ``retract`` or ``delete``.
         address: the grain it was done to.
         by: the grain that superseded it, if one did.
         justification: the reason given.
@@ -53,7 +53,7 @@ def reviews(reader: Reader) -> Iterator[Review]:
 
 def reviewed(writer: Writer, number: int) -> None:
     """Take a review off the list."""
-    key = SEQUENCE.pack(number)
-    if writer.row(REVIEWS, key) is None:
+    key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
+    if key is None or writer.row(REVIEWS, key) is None:
         raise NotFoundError("there is no such review", found=str(number))
     writer.set_row(REVIEWS, key, None)
