@@ -33,7 +33,6 @@ from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Unsealing, Writer
 from omsgrain.store.state import PAST, State, Verification, pack, unpack
 from omsgrain.store.tables import (
-    COUNTER,
     COUNTERS,
     DELETED,
     HOLDS,
@@ -43,6 +42,7 @@ from omsgrain.store.tables import (
     SUPERSEDED,
     SUPERSEDES,
     VERIFIED,
+    counter_of,
 )
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def state(reader: Reader, seq: int) -> State:
     """Return what became of a grain, counters and holds with it."""
     key = SEQUENCE.pack(seq)
     found = unpack(reader.row(STATES, key))
-    counter = reader.row(COUNTERS, key)
-    count, last = (0, None) if counter is None else COUNTER.unpack(counter)
+    count, last = counter_of(reader.row(COUNTERS, key))
     held = reader.row(HOLDS, key) is not None
     return replace(found, access_count=count, last_accessed_at=last, held=held)
 

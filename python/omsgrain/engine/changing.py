@@ -249,7 +249,11 @@ class Changing(Bringing):
             return holding.holds(reader, seq_of(reader, digest))
 
     def reviews(self) -> Iterator[Review]:
-        """What policies accepted on condition that somebody looks at it, oldest first."""
+        """What policies accepted on condition that somebody looks at it, oldest first.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
         with self._store.read() as reader:
             return iter(list(reviewing.reviews(reader)))
 

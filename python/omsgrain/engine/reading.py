@@ -28,7 +28,6 @@ from omsgrain.store.base import (
 from omsgrain.store.tables import (
     DELETED,
     EMBEDDED,
-    EVENT,
     EVENTS,
     HELD,
     RELEASED,
@@ -37,6 +36,7 @@ from omsgrain.store.tables import (
     SIGNED,
     SUPERSEDED,
     VERIFIED,
+    event_of,
 )
 
 __all__ = ["Change", "Reading"]
@@ -178,7 +178,7 @@ class Reading(Base):
                 page = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), PAGE_GRAINS))
             for key, row in page:
                 (after,) = SEQUENCE.unpack(key)
-                kind, _, digest = EVENT.unpack(row)
+                kind, _, digest = event_of(row)
                 yield Change(after, _KINDS.get(kind, "other"), digest.hex())
             if len(page) < PAGE_GRAINS:
                 return

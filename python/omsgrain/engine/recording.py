@@ -22,7 +22,7 @@ from omsgrain.grain import Grain
 from omsgrain.intake import Intake, intakes
 from omsgrain.store import due
 from omsgrain.store.base import Writer
-from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE
+from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 
 __all__ = ["Outcome", "Recording", "Step"]
 
@@ -262,10 +262,10 @@ class _Turn:
         writer = self._writer
         if step.reads is not None and n in self._stands:
             key = SEQUENCE.pack(seq_of(writer, self._stands[n]))
-            row = writer.row(COUNTERS, key)
-            count, last = (0, 0) if row is None else COUNTER.unpack(row)
+            count, last = counter_of(writer.row(COUNTERS, key))
             reads, at = step.reads
-            told = COUNTER.pack(min(max(count, reads), _MOST), min(max(last, at or 0), _MOST))
+            latest = max(last or 0, at or 0)
+            told = COUNTER.pack(min(max(count, reads), _MOST), min(latest, _MOST))
             writer.set_row(COUNTERS, key, told)
         if step.until is not None:
             digests = [self._given.pairs[i][0] for i in self._places[n]]

@@ -18,7 +18,7 @@ from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader
 from omsgrain.store.state import State, unpack
-from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, STATES, Table
+from omsgrain.store.tables import COUNTERS, SEQUENCE, STATES, Table, counter_of
 
 if TYPE_CHECKING:
     from omsgrain.analytics.batches import Row
@@ -213,7 +213,7 @@ def _states(reader: Reader, seqs: list[int], counts: bool) -> list[State]:
     found = {seq: unpack(row) for seq, row in rows.items()}
     if counts:
         for seq, row in _near(reader, COUNTERS, seqs).items():
-            count, last = COUNTER.unpack(row)
+            count, last = counter_of(row)
             state = found.get(seq, _UNTOUCHED)
             found[seq] = replace(state, access_count=count, last_accessed_at=last)
     return [found.get(seq, _UNTOUCHED) for seq in seqs]

@@ -21,7 +21,7 @@ from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search.database import transaction
 from omsgrain.store.base import Reader
-from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE
+from omsgrain.store.tables import DELETED, EVENTS, SEQUENCE, event_of
 from omsgrain.text.fields import COLUMNS, columns
 
 __all__ = [
@@ -255,6 +255,6 @@ def _removed(reader: Reader, after: int, upto: int) -> Iterator[int]:
     for key, value in reader.rows(EVENTS, SEQUENCE.pack(after)):
         if SEQUENCE.unpack(key)[0] > upto:
             return
-        kind, seq, _ = EVENT.unpack(value)
+        kind, seq, _ = event_of(value)
         if kind == DELETED:
             yield seq
