@@ -56,9 +56,8 @@ def test_a_review_that_cannot_be_read_and_names_the_grain_goes_with_it() -> None
     below = MemoryStore()
     store = GrainStore(below)
     doomed, other = store.put(belief("dim", author_did=ANN)), store.put(belief("lit"))
-    for number, address in enumerate((doomed, other), 1):
-        row = b"\xc1" + address.encode()
-        below.write(lambda w, n=number, row=row: w.set_row(REVIEWS, SEQUENCE.pack(n), row))
+    rows = [(SEQUENCE.pack(1), b"\xc1" + doomed.encode()), (SEQUENCE.pack(2), other.encode())]
+    below.write(lambda writer: writer.set_rows(REVIEWS, rows))
     store.erase_subject([ANN], reason_code="gdpr17")
     with below.read() as reader:
         assert [SEQUENCE.unpack(key) for key, _ in reader.rows(REVIEWS)] == [(2,)]
