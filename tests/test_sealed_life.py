@@ -252,6 +252,23 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
     assert store.put_many([fields, fields]).addresses == [back, back]
 
 
+def test_verifying_goes_on_after_a_sealed_grain_that_is_damaged(
+    tmp_path: Path, ring: KeyRing
+) -> None:
+    inner = LmdbStore(tmp_path / "s.omsg")
+    with GrainStore(inner, Settings(keys=ring)) as store:
+        damaged = bytes.fromhex(store.put(belief(user_id=USERS[0])))
+        store.put(belief(user_id=USERS[1]))
+        with inner.read() as reader:
+            blob = reader.blob_at(1)
+        assert blob is not None
+        row, table = damaged[:8] + blob[:-1] + bytes([blob[-1] ^ 1]), inner._env.tables[BLOBS]
+        inner._env.write(lambda txn, _: txn.put(SEQUENCE.pack(1), row, db=table))
+        report = store.verify(errors="collect")
+        assert report.verified == 1
+        assert [(bad.index, bad.error.code) for bad in report.errors] == [(1, "ERR_INTEGRITY")]
+
+
 def test_evidence_by_both_names_of_a_grain_is_one_piece(store: GrainStore) -> None:
     seen = store.put(belief(user_id=USERS[0]))
     names = [seen, og.address(store.get(seen).blob)]

@@ -12,7 +12,7 @@ from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
 from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of
-from omsgrain.errors import IntegrityError, NotFoundError, OmsError
+from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import (
@@ -207,14 +207,24 @@ class Reading(Base):
     def _wrong(self, page: Sequence[Entry]) -> dict[int, OmsError]:
         """What is wrong with grains, by position; sealed ones as far as they can be opened."""
         blobs = [bare(entry.blob) for entry in page]
-        for i, entry in enumerate(page):
-            if entry.blob[1] & ENCRYPTED_BIT:
-                with self._store.read() as reader:
-                    grain = reader.grain(entry.seq)
-                blobs[i] = _NOTHING if grain is None or grain.sealed else bare(grain.blob)
+        sealed = [i for i, entry in enumerate(page) if entry.blob[1] & ENCRYPTED_BIT]
+        unopened: dict[int, OmsError] = {}
+        if sealed:
+            with self._store.read() as reader:
+                for i in sealed:
+                    blobs[i] = _NOTHING
+                    try:
+                        grain = reader.grain(page[i].seq)
+                    except StoreError:
+                        raise
+                    except OmsError as error:
+                        unopened[i] = error
+                        continue
+                    if grain is not None and not grain.sealed:
+                        blobs[i] = bare(grain.blob)
         checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
         _, wrong = _core.check_many([blobs[i] for i in checked])
-        return {checked[n]: error for n, error in wrong}
+        return unopened | {checked[n]: error for n, error in wrong}
 
 
 def _read(reader: Reader, digest: bytes) -> Grain:
