@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omsgrain.engine import acts
-from omsgrain.engine.admission import admit, refuse_erased
+from omsgrain.engine.admission import admit, let_back, refuse_erased
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
 from omsgrain.engine.searching import sealer_of
@@ -242,6 +242,8 @@ class _Turn:
             refuse_erased(writer, given)
         settings = self._store._settings
         after, done = acts.supersede(writer, settings, before, given, step.justification)
+        if self._allow_erased:
+            let_back(writer, given)
         if done:
             self._store._note(writer, "supersede", [before, after], actor=self._actor)
         self._stands[n] = after
