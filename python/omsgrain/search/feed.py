@@ -31,7 +31,6 @@ __all__ = [
     "State",
     "Words",
     "after",
-    "drop",
     "empty",
     "fill",
     "first_difference",
@@ -174,12 +173,6 @@ def fill(db: sqlite3.Connection, read: Read) -> int:
         if page is None:
             return before.last
         write(db, page, before)
-
-
-def drop(db: sqlite3.Connection, seqs: Iterable[int]) -> None:
-    """Find grains no more; their words stay until the index is made anew."""
-    with transaction(db):
-        _forget(db, seqs)
 
 
 def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: int) -> int | None:
