@@ -8,7 +8,7 @@ from functools import partial
 
 from omsgrain.engine.rights import removal, unkeying
 from omsgrain.engine.rights.erasing import Erasing
-from omsgrain.engine.rights.selector import destroyed
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import ErasedError, KeyMissingError
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Store, Writer

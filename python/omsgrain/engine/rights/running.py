@@ -14,7 +14,7 @@ from omsgrain.engine.base import Base
 from omsgrain.engine.rights import consent as consents
 from omsgrain.engine.rights import keeping
 from omsgrain.engine.rights.removal import remove_grains
-from omsgrain.engine.rights.selector import destroyed
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.index.policy.export import is_privileged
