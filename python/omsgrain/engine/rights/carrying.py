@@ -210,7 +210,8 @@ class Carrying(Running, Care):
                 there = reader.row(DUE, entry.key) is not None
             if there and keys:
                 people = Marked(keys, order.marks)
-                self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
+                done = self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
+                return not done.unopened  # what was not looked into may be the person's
             return True
         return self._store.write(partial(self._release, entry=entry, now=now))
 

@@ -59,7 +59,8 @@ class DueReport:
             stands again.
         finished: entries of other kinds that were done.
         kept: grains that stay, restricted, with the rule that keeps them.
-        waiting: entries of other kinds that could not be done yet.
+        waiting: entries of other kinds that could not be done yet; and erasures that are done but
+            for grains that could not be looked into, for want of a key or by damage.
     """
 
     erased: int = 0
