@@ -12,8 +12,9 @@ import pytest
 import omsgrain as og
 from kinds import POSTGRES, made
 from omsgrain import errors as err
-from omsgrain.engine import GrainStore
+from omsgrain.engine import GrainStore, acts
 from omsgrain.engine.base import Settings
+from omsgrain.engine.world import StoreWorld
 
 TIME = 1_700_000_000_000
 NOW = TIME + 1_000_000
@@ -77,10 +78,14 @@ def test_a_fork_keeps_all_heads(store: og.GrainStore) -> None:
     assert set(current(store, subject="lamp")) == heads
 
 
-def test_the_same_supersession_again_changes_nothing(store: og.GrainStore) -> None:
+def test_the_same_supersession_again_changes_nothing(
+    store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = store.put(belief("on"))
     new = store.supersede(old, belief("off", 1))
     seen = store.stats().last_seq
+    # Nobody looks for a circle again: a file of a long history is imported twice in no time.
+    monkeypatch.setattr(StoreWorld, "successors", None)
     assert store.supersede(old, belief("off", 1)) == new
     assert store.stats().last_seq == seen
 
@@ -92,8 +97,9 @@ def test_by_a_grain_that_is_there_already(store: og.GrainStore) -> None:
     assert current(store, subject="lamp") == [new]
 
 
-@pytest.mark.parametrize("length", [1, 2, 3])
-def test_no_circles(store: og.GrainStore, length: int) -> None:
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_no_circles(store: og.GrainStore, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acts, "_WALK", 4)  # all of a lineage is looked at, however long it is
     chain = [store.put(belief("0"))]
     for number in range(1, length):
         chain.append(store.supersede(chain[-1], belief(str(number), number)))
@@ -101,6 +107,17 @@ def test_no_circles(store: og.GrainStore, length: int) -> None:
     with pytest.raises(err.SchemaError):
         store.supersede(chain[-1], store.get(chain[0]))
     assert store.stats().last_seq == seen
+
+
+def test_a_history_that_is_too_long_to_look_through(
+    store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = [store.put(belief("0"))]
+    for number in range(1, 5):
+        chain.append(store.supersede(chain[-1], belief(str(number), number)))
+    monkeypatch.setattr(acts, "LIMIT", 3)
+    with pytest.raises(err.RangeError):
+        store.supersede(chain[-1], store.get(chain[0]))
 
 
 def test_what_is_refused_leaves_nothing(store: og.GrainStore) -> None:
@@ -199,8 +216,9 @@ def test_a_hold_refuses_every_way_out(store: og.GrainStore) -> None:
 @pytest.mark.parametrize("missing", ["authority", "reason_code"])
 def test_a_hold_names_who_and_why(store: og.GrainStore, missing: str) -> None:
     address = store.put(belief("on"))
-    with pytest.raises(err.SchemaError):
-        store.hold(address, **{**HOLD, missing: " "})
+    for no_name in (" ", "\ud800", "x" * 1_025):
+        with pytest.raises(err.SchemaError):
+            store.hold(address, **{**HOLD, missing: no_name})
 
 
 def test_deleting(store: og.GrainStore) -> None:
@@ -251,6 +269,15 @@ def test_numbers_that_are_none(store: og.GrainStore) -> None:
     wrong = 5
     with pytest.raises(err.SchemaError):
         store.query(cursor=wrong)
+
+
+def test_numbers_that_no_store_gives(store: og.GrainStore) -> None:
+    store.put(belief("on"))
+    assert list(store.changes(1 << 70)) == []
+    wrong: Any
+    for wrong in (-1, 1 << 70, "1"):
+        with pytest.raises(err.NotFoundError):
+            store.reviewed(wrong)
 
 
 def test_a_vector_is_noted(store: og.GrainStore) -> None:

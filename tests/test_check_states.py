@@ -70,6 +70,7 @@ def supersede(writer: Any, old: int, new: int) -> None:
     writer.set_row(SUPERSEDES, key(new) + key(old), b"")
     number = writer.event(SUPERSEDED, old, GRAINS[old - 1][0])
     writer.set_row(REVIEWS, key(number), msgpack.packb({"operation": "supersede"}))
+    writer.set_row(REVIEWS, key(old), msgpack.packb({"operation": "put"}))
 
 
 def live(writer: Any) -> None:
@@ -135,6 +136,11 @@ DAMAGES: dict[str, tuple[Row, tuple[str, int | None], bool]] = {
     "event of another address": ((EVENTS, key(8), event(b"S", 1, ANY)), ("state", 1), False),
     "event that explains a gap": ((EVENTS, key(11), None), ("state", 3), False),
     "review of nothing": ((REVIEWS, key(1), b"\x80"), ("state", None), False),
+    "review of a grain to come": (
+        (REVIEWS, key(500), msgpack.packb({"operation": "put"})),
+        ("state", None),
+        False,
+    ),
     "review that is none": ((REVIEWS, key(8), b"\x01"), ("state", None), False),
     "model that is none": ((MODELS, b"large", b"\x80"), ("state", None), False),
     "two models with a number": (

@@ -11,7 +11,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
+from omsgrain.crypto import sign
 from omsgrain.engine.base import Settings
+from omsgrain.engine.required import Required
 from omsgrain.engine.rights.consent import check_basis, is_asked
 from omsgrain.engine.rights.selector import select
 from omsgrain.engine.rights.withdrawing import SLA_DAYS
@@ -20,6 +22,7 @@ from omsgrain.privacy import load
 from omsgrain.store import due
 from omsgrain.store.sealed import SealedStore
 from persons import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, consent, current, opened
+from signed_stores import WEB_ALICE, find_web
 
 ABSENT = "ab" * 32
 CASCADE = {"mode": "consent_cascade"}
@@ -315,6 +318,15 @@ def test_a_withdrawal_that_is_refused_changes_nothing(tmp_path: Path, clock: Clo
             store.withdraw_consent(grant)
         assert store.due_erasures() == []
         assert not refused(store, belief("off", processing_basis=grant))
+
+
+def test_the_store_knows_who_signed_the_withdrawal(tmp_path: Path, clock: Clock) -> None:
+    """By the resolver that it was opened with, as everywhere else."""
+    asked = Settings(clock=clock, require=Required(), resolver=find_web)
+    with opened("memory", tmp_path, asked) as store:
+        grant = store.put(sign(make(consent()), WEB_ALICE))
+        report = store.withdraw_consent(grant, signer=WEB_ALICE)
+        assert [one.proven for one in store.signatures(report.withdrawal)] == [True]
 
 
 # What is told of it

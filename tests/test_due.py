@@ -257,7 +257,13 @@ def test_what_is_under_privilege_is_kept(store: og.GrainStore) -> None:
     assert store.run_due_erasures(everything=True).kept == ((kept, "privilege"),)
 
 
-def test_many_are_erased_page_by_page(store: og.GrainStore) -> None:
+@pytest.mark.parametrize("kind", ["memory", "sealed lmdb"])
+def test_many_are_erased_page_by_page(tmp_path: Path, clock: Clock, kind: str) -> None:
+    with opened(kind, tmp_path, Settings(clock=clock)) as store:
+        _erase_many(store)
+
+
+def _erase_many(store: og.GrainStore) -> None:
     grant = store.put(consent())
     wanted = [
         belief(str(n), processing_basis=grant, invalidation_policy=CASCADE) for n in range(1_100)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from erasures import BEN, USER, erase, is_gone
+from erasures import BEN, USER, below, erase, is_gone
 from omsgrain import errors as err
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
@@ -204,3 +204,19 @@ def test_scrubbing_that_fails_is_queued(
         assert store.run_due_erasures(everything=True).waiting == 1
     assert store.run_due_erasures(everything=True).complete
     assert store.due_erasures() == []
+
+
+def test_an_erasure_that_is_gone_on_with_tells_what_it_could_not_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
+        store.put(belief("red", **BEN, subject_did=ANN))
+        keyless = og.GrainStore(below(store), Settings(clock=Clock()))
+        clear = keyless.put(belief("dim", author_did=ANN))
+        with monkeypatch.context() as patch:
+            patch.setattr(og.GrainStore, "_carry_out", None)
+            with pytest.raises(TypeError):
+                keyless.erase_subject([ANN], reason_code="gdpr17")
+        report = keyless.run_due_erasures()
+        assert is_gone(keyless, clear)
+        assert (report.waiting, report.finished, report.complete) == (1, 0, False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.engine.rights.removal import remove_grains
 from omsgrain.engine.world import seq_of
+from omsgrain.privacy import load
 from omsgrain.store import tombstones
 from omsgrain.store.base import Writer
 from omsgrain.store.memory import MemoryStore
@@ -113,3 +115,40 @@ def test_tombstones_hold_a_mark_and_no_more() -> None:
     for what, value in (("address", b"short"), ("address", "x" * 32), ("urn", b"x")):
         with pytest.raises(err.SchemaError):
             tombstones.mark(shared, what, value)  # type: ignore[arg-type]
+
+
+def record(what: str, **fields: Any) -> dict[str, Any]:
+    """A grain that was a record of a document, under one id."""
+    return belief(what, **USER, x_src=b'{"f":"aimem","id":"urn:example:7","k":"chunk"}', **fields)
+
+
+def test_a_record_is_let_back_by_what_comes_in_only(tmp_path: Path) -> None:
+    rules = tmp_path / "house.toml"
+    rules.write_text(
+        'name = "house"\ntitle = "House rules"\n[[forbid]]\nid = "notes"\nfields = ["x:note"]\n'
+        'reason = "A rule of nobody."\nsource = "nowhere"\n'
+    )
+    with og.GrainStore(MemoryStore(), Settings(preset=load([rules]))) as store:
+        store.put(record("lit"))
+        store.erase_subject(["ann-17"], reason_code="gdpr17", scrub="queued")
+        odd = store.put_many([record("dim", **{"x:note": 1})], errors="collect", allow_erased=True)
+        assert [bad.error.code for bad in odd.errors] == ["ERR_SCHEMA"]
+        with pytest.raises(err.ErasedError):
+            store.put(record("red"))
+        store.put(record("dim"), allow_erased=True)
+        store.put(record("red"))
+
+
+def test_a_record_is_let_back_by_superseding_too(tmp_path: Path) -> None:
+    """An import that brings it back with its past is no half of one."""
+    with og.open(tmp_path / "memory.omsg") as store:
+        old = store.put(belief("dark"))
+        new = store.supersede(old, record("lit", supersession_justification="it changed"))
+        store.export_mg(tmp_path / "all.mg")
+        store.delete_many([new], erased="asked")
+        assert store.import_mg(tmp_path / "all.mg", errors="collect").merged == 0
+        with pytest.raises(err.ErasedError):
+            store.put(record("red"))
+        report = store.import_mg(tmp_path / "all.mg", allow_erased=True)
+        assert (report.stored, report.errors) == (1, [])
+        store.put(record("red"))

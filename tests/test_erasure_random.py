@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.store.tables import TABLES, Life
-from persons import ANN, EVERYWHERE, NAMES, SHOP, Clock, belief, opened
+from persons import ANN, NAMES, SHOP, Clock, belief, opened
 
 WHO: tuple[dict[str, Any], ...] = (
     {},
@@ -87,8 +88,18 @@ class Past:
         return {a for a, who in self.who.items() if who in wanted and a not in self.held}
 
 
-@pytest.mark.parametrize("kind", EVERYWHERE)
-@pytest.mark.parametrize("seed", range(6))
+#: What a past can be does not depend on where it is kept: there, two of them.
+PASTS = [
+    *product(("memory", "sealed memory"), range(6)),
+    *product(("lmdb", "sealed lmdb"), range(2)),
+    *(
+        pytest.param(kind, seed, marks=pytest.mark.services)
+        for kind, seed in product(("postgres", "sealed postgres"), range(2))
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "seed"), PASTS)
 def test_any_past(tmp_path: Path, kind: str, seed: int) -> None:
     with opened(kind, tmp_path, Settings(actor="tester", clock=Clock())) as store:
         life = Past(store, seed)
@@ -126,7 +137,7 @@ def test_any_past(tmp_path: Path, kind: str, seed: int) -> None:
             plain = og.Grain(life.blobs[address]).address
             assert bytes.fromhex(plain) not in kept
             assert plain.encode() not in kept
-        if "lmdb" in kind and seed < 2:
+        if "lmdb" in kind:
             assert store.check().problems == ()
         for address in life.held & {a for a, _ in report.kept}:
             store.release(address, authority="court", reason_code="x")

@@ -67,6 +67,28 @@ def test_what_is_removed_while_it_is_exported_stays_out(
         assert {*left.manifest} == {odd}
 
 
+@pytest.mark.parametrize("chosen", [{}, {"subject": "lamp"}, {"order": "oldest"}])
+def test_what_comes_while_it_is_exported_waits_for_the_next_time(
+    stores: Stores, tmp_path: Path, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No rule was asked whether it may leave."""
+    source, _ = stores
+    there = source.put(belief("there"))
+    inner = og.GrainStore._packed
+
+    def late(self: og.GrainStore, *given: Any) -> Any:
+        privileged = {"structural_tags": ["profile:legal"], "legal:privilege": "work_product"}
+        self.put(belief("late", 1, **privileged))
+        return inner(self, *given)
+
+    monkeypatch.setattr(og.GrainStore, "_packed", late)
+    assert source.export_mg(tmp_path / "left.mg", **chosen).grains == 1
+    with container.read(tmp_path / "left.mg") as left:
+        assert left.address(0) == there
+    with pytest.raises(err.UnsupportedError):
+        source.export_mg(tmp_path / "left.mg", **chosen)
+
+
 def test_histories_travel(stores: Stores, tmp_path: Path) -> None:
     source, target = stores
     chain = [source.put(belief("0"))]

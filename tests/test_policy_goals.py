@@ -227,7 +227,7 @@ def test_a_goal_without_protection_leaves_nothing_to_inherit() -> None:
     ],
 )
 def test_a_satisfied_goal_shows_its_evidence(needed: int, pieces: list[str], enough: bool) -> None:
-    world = {"one": grain("event"), "two": grain("event")}
+    world = {"one": grain("event"), "two": grain("event", content="it moved again")}
     new: dict[str, Any] = {"satisfaction_evidence": [at(piece) for piece in pieces]}
     olds = [goal(evidence_required=needed), protected(evidence_required=needed)]
     for old in olds:

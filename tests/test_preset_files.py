@@ -220,6 +220,7 @@ def test_a_file_of_something_else(tmp_path: Path, text: str | bytes, line: int |
         ("nothing.toml", NotFoundError),
         (Path("nothing"), NotFoundError),
         ("./", StoreError),
+        ("\0.toml", SchemaError),
     ],
 )
 def test_what_is_no_preset(which: Any, error: type[OmsError]) -> None:

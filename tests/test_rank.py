@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 
 import pytest
 
-from omsgrain.errors import OmsError
 from omsgrain.search.rank import K, Ranked, fuse
 
 
@@ -70,38 +68,3 @@ def test_places_are_asked_of_ties_only() -> None:
 
     assert seqs(fuse([[4, 2, 3], [4, 3, 2]], place=place)) == [4, 3, 2]
     assert sorted(asked) == [2, 3]
-
-
-def test_weights() -> None:
-    lists = [[1, 2], [2, 1]]
-    assert seqs(fuse(lists, place=newest, weights=[2, 1])) == [1, 2]
-    assert seqs(fuse(lists, place=newest, weights=[1, 2])) == [2, 1]
-    assert fuse([[1], [2]], place=newest, weights=[0, 1]) == [Ranked(2, 1.0)]
-    assert fuse([[1]], place=newest, weights=[0]) == []
-    same = fuse(lists, place=newest, weights=[3, 3])
-    assert seqs(same) == seqs(fuse(lists, place=newest))
-
-
-def test_a_small_k_lets_the_first_ranks_stand_out() -> None:
-    lists = [[1, 2, 3], [4, 2, 3]]
-    assert seqs(fuse(lists, place=newest))[0] == 2
-    assert seqs(fuse(lists, place=newest, k=0))[0] == 4
-
-
-@pytest.mark.parametrize(
-    ("weights", "k", "code"),
-    [
-        ([1], 60, "ERR_SCHEMA"),
-        ([1, 1, 1], 60, "ERR_SCHEMA"),
-        ([1, -1], 60, "ERR_RANGE"),
-        ([1, float("nan")], 60, "ERR_RANGE"),
-        ([1, float("inf")], 60, "ERR_RANGE"),
-        ([1, 5e-324], 60, "ERR_RANGE"),
-        ([1, 1], -1, "ERR_RANGE"),
-        ([1, 1], float("nan"), "ERR_RANGE"),
-    ],
-)
-def test_what_is_refused(weights: Sequence[float], k: float, code: str) -> None:
-    with pytest.raises(OmsError) as caught:
-        fuse([[1], [2]], place=newest, weights=weights, k=k)
-    assert caught.value.code == code

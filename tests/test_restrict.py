@@ -12,6 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
+from omsgrain.engine.rights import restricting
 from omsgrain.store.sealed import SealedStore
 from persons import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 
@@ -98,10 +99,11 @@ def test_all_grains_of_a_person_are_restricted(store: og.GrainStore) -> None:
     assert (entry.reason_code, entry.count) == ("disputed", 2)
 
 
-def test_more_than_a_page_of_them(store: og.GrainStore) -> None:
-    store.put_many([belief(str(n), author_did=ANN) for n in range(1_200)])
+def test_more_than_a_page_of_them(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restricting, "_PAGE", 50)
+    store.put_many([belief(str(n), author_did=ANN) for n in range(120)])
     report = store.restrict_subject([ANN], reason_code="disputed")
-    assert report.restricted == 1_200
+    assert report.restricted == 120
     assert current(store, subject="lamp") == []
     assert store.check().ok
 

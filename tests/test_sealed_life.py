@@ -16,6 +16,7 @@ from omsgrain.engine.base import Settings
 from omsgrain.engine.required import Required
 from omsgrain.errors import (
     ErasedError,
+    EvidenceRequiredError,
     InvalidationDeniedError,
     KeyMissingError,
     NotFoundError,
@@ -249,6 +250,54 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
     back = store.put(fields, allow_erased=True)
     assert store.put(fields) == back
     assert store.put_many([fields, fields]).addresses == [back, back]
+
+
+def test_verifying_goes_on_after_a_sealed_grain_that_is_damaged(
+    tmp_path: Path, ring: KeyRing
+) -> None:
+    inner = LmdbStore(tmp_path / "s.omsg")
+    with GrainStore(inner, Settings(keys=ring)) as store:
+        damaged = bytes.fromhex(store.put(belief(user_id=USERS[0])))
+        store.put(belief(user_id=USERS[1]))
+        with inner.read() as reader:
+            blob = reader.blob_at(1)
+        assert blob is not None
+        row, table = damaged[:8] + blob[:-1] + bytes([blob[-1] ^ 1]), inner._env.tables[BLOBS]
+        inner._env.write(lambda txn, _: txn.put(SEQUENCE.pack(1), row, db=table))
+        report = store.verify(errors="collect")
+        assert report.verified == 1
+        assert [(bad.index, bad.error.code) for bad in report.errors] == [(1, "ERR_INTEGRITY")]
+
+
+def test_evidence_by_both_names_of_a_grain_is_one_piece(store: GrainStore) -> None:
+    seen = store.put(belief(user_id=USERS[0]))
+    names = [seen, og.address(store.get(seen).blob)]
+    goal = {"type": "goal", "description": "warm it", "created_at": 1_000, "evidence_required": 2}
+    active = store.put({**goal, "goal_state": "active"})
+    done = {**goal, "goal_state": "satisfied", "satisfaction_evidence": names}
+    with pytest.raises(EvidenceRequiredError):
+        store.supersede(active, done)
+    with pytest.raises(EvidenceRequiredError):
+        store.put(done)
+    other = store.put(belief(user_id=USERS[1]))
+    store.supersede(active, {**done, "satisfaction_evidence": [names[1], other]})
+
+
+def test_what_was_erased_stays_so_in_a_backup_that_is_restored_without_keys(
+    tmp_path: Path, ring: KeyRing
+) -> None:
+    path, copy, new = (tmp_path / name for name in ("s.omsg", "copy.omsg", "new.omsg"))
+    with og.open(path, keys=ring) as store:
+        doomed = store.put(belief(user_id=USERS[0], object="gone"))
+        kept = store.put(belief(user_id=USERS[0]))
+        store.backup(copy)
+        store.delete_many([doomed], erased="asked")
+    og.restore(copy, new, tombstones_from=path)
+    with og.open(new, keys=ring) as store:
+        assert [hit.content_address for hit in store.query().results] == [kept]
+        assert not store.exists(doomed)
+        assert store.check().ok
+        assert store.audit.verify(grains=True).ok
 
 
 def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:

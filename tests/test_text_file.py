@@ -284,8 +284,6 @@ def test_a_reader_takes_the_file_or_a_copy(disk: LmdbStore, opened: Opened) -> N
     assert path.read_bytes() == before
     say(disk, "owl 17 sees more again")
     assert answers(reader, disk) == truth(disk)
-    reader.drop([1])
-    assert 1 not in seqs(reader.search(disk.read, "owl", limit=400))
     for work in (reader.scrub, reader.rebuild):
         with pytest.raises(StoreError):
             work(disk.read)

@@ -91,12 +91,14 @@ class Access:
                     count, time = before[0] + count, max(before[1], time)
                 totals[seq] = count, time
         rows = []
-        pack, unpack = COUNTER.pack, COUNTER.unpack
+        pack, size = COUNTER.pack, COUNTER.size
         keys = {SEQUENCE.pack(seq): totals[seq] for seq in sorted(totals)}  # neighbours together
         there = writer.some_rows(COUNTERS, list(keys))
         for key, (count, last) in keys.items():
             if (value := there.get(key)) is not None:
-                before = unpack(value)
+                if len(value) != size:  # damaged: `check` tells it, and nobody waits for a count
+                    continue
+                before = COUNTER.unpack(value)
                 count, last = before[0] + count, max(before[1], last)
             rows.append((key, pack(count, last)))
         writer.set_rows(COUNTERS, rows)

@@ -18,15 +18,21 @@ from omsgrain.engine.admission import check_basis
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import known, place
 from omsgrain.engine.world import StoreWorld, address_of, seq_of
-from omsgrain.errors import KeyMissingError, NotFoundError, SchemaError, SignatureError
+from omsgrain.errors import (
+    KeyMissingError,
+    NotFoundError,
+    RangeError,
+    SchemaError,
+    SignatureError,
+)
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.index import policy
+from omsgrain.index.history.supersession import LIMIT
 from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Unsealing, Writer
 from omsgrain.store.state import PAST, State, Verification, pack, unpack
 from omsgrain.store.tables import (
-    COUNTER,
     COUNTERS,
     DELETED,
     HOLDS,
@@ -36,6 +42,7 @@ from omsgrain.store.tables import (
     SUPERSEDED,
     SUPERSEDES,
     VERIFIED,
+    counter_of,
 )
 
 if TYPE_CHECKING:
@@ -43,15 +50,14 @@ if TYPE_CHECKING:
 
 __all__ = ["delete", "restrict", "set_verification", "state", "supersede"]
 
-_WALK = 4_096  # grains looked at for a circle
+_WALK = 4_096  # grains of another lineage that are looked at for a circle
 
 
 def state(reader: Reader, seq: int) -> State:
     """Return what became of a grain, counters and holds with it."""
     key = SEQUENCE.pack(seq)
     found = unpack(reader.row(STATES, key))
-    counter = reader.row(COUNTERS, key)
-    count, last = (0, None) if counter is None else COUNTER.unpack(counter)
+    count, last = counter_of(reader.row(COUNTERS, key))
     held = reader.row(HOLDS, key) is not None
     return replace(found, access_count=count, last_accessed_at=last, held=held)
 
@@ -82,14 +88,15 @@ def supersede(
     world = StoreWorld(writer, new, signed={new.address: signers})
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
-    if there is not None:  # what is new has superseded nothing yet
-        _refuse_circle(world, old, new.address)
     key = SEQUENCE.pack(seq)
     before = unpack(writer.row(STATES, key))
     new_digest = bytes.fromhex(new.address)
     if new.address in before.successors and _is_joined(writer, seq, new.address):
         place(writer, given, range(len(given.pairs)))  # perhaps it has one more signature
         return new_digest, False
+    if there is not None:  # what is new has superseded nothing yet
+        same = lineage.is_same(writer, seq, seq_of(writer, there))
+        _refuse_circle(world, old, new.address, LIMIT if same else _WALK, sure=same)
     if settings.require is not None and not signers and settings.require.asks(new):
         raise SignatureError(
             "the store takes such a grain only with a signature that was verified"
@@ -286,8 +293,17 @@ def _refuse_destroyed(reader: Reader, seq: int) -> None:
             reader.keys_of(seq)
 
 
-def _refuse_circle(world: StoreWorld, old: str, new: str) -> None:
-    """Refuse a successor that the old grain itself supersedes, however far back."""
+def _refuse_circle(world: StoreWorld, old: str, new: str, most: int, *, sure: bool) -> None:
+    """Refuse a successor that the old grain itself supersedes, however far back.
+
+    Args:
+        world: the grains.
+        old: the grain that is to be superseded.
+        new: by which.
+        most: grains to look at.
+        sure: refuse if these are not all, too. Two lineages can only be joined by a grain that
+            was removed and came again, and need not be looked through.
+    """
     if old == new:
         raise SchemaError("a grain cannot supersede itself")
     seen, waiting = {new}, [new]
@@ -295,6 +311,13 @@ def _refuse_circle(world: StoreWorld, old: str, new: str) -> None:
         for address in world.successors(waiting.pop()):
             if address == old:
                 raise SchemaError("the new grain was superseded by the old one")
-            if address not in seen and len(seen) < _WALK:
+            if address in seen:
+                continue
+            if len(seen) < most:
                 seen.add(address)
                 waiting.append(address)
+            elif sure:
+                raise RangeError(
+                    "too many versions came after the new grain to tell whether the old one did",
+                    expected=f"at most {most}",
+                )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
     from omsgrain.engine.incoming import Incoming
 
-__all__ = ["Admission", "admit", "check_basis", "erased", "refuse_erased", "was_erased"]
+__all__ = [
+    "Admission",
+    "admit",
+    "check_basis",
+    "erased",
+    "let_back",
+    "refuse_erased",
+    "was_erased",
+]
 
 _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
 
@@ -44,8 +52,6 @@ def admit(
     found = Admission({}, {})
     if not allow_erased:
         found.refused.update(erased(writer, given))
-    else:
-        origins.lift(writer, _plain(given))
     below: Writer = getattr(writer, "inner", writer)
     looked_at: Iterable[int] = range(len(given.pairs))
     if not asked:
@@ -60,7 +66,20 @@ def admit(
                     found.reviews[i] = rules
             except OmsError as error:
                 found.refused[i] = error
+    if allow_erased:
+        let_back(writer, given, found.refused)
     return found
+
+
+def let_back(writer: Writer, given: Incoming, refused: Container[int] = ()) -> None:
+    """Let records be what they were before they were erased, for they come in again.
+
+    Args:
+        writer: the transaction.
+        given: the grains.
+        refused: the positions of those that do not come in.
+    """
+    origins.lift(writer, (blob for i, blob in enumerate(_plain(given)) if i not in refused))
 
 
 def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:

@@ -139,8 +139,10 @@ class Base:
 
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
-        self._write_counts()
-        self._store.close()
+        try:
+            self._write_counts()
+        finally:
+            self._store.close()
 
     def __enter__(self: Self) -> Self:
         return self

@@ -19,7 +19,7 @@ from omsgrain.engine.holding import Hold
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.reviewing import Review
 from omsgrain.engine.world import seq_of, stored_digest
-from omsgrain.errors import OmsWarning, SchemaError
+from omsgrain.errors import OmsWarning, RangeError, SchemaError
 from omsgrain.intake import Item, take_one
 from omsgrain.store.base import Writer
 from omsgrain.store.state import State, Verification
@@ -203,7 +203,14 @@ class Changing(Bringing):
         Raises:
             NotFoundError, StoreError: as ``supersede``.
             SchemaError: an empty authority or reason.
+            RangeError: an authority of more than 1,024 letters.
         """
+        if isinstance(authority, str) and len(authority) > holding.LONGEST:
+            raise RangeError(
+                "so long a name has no authority",
+                field="/authority",
+                expected=f"at most {holding.LONGEST} letters",
+            )
         self._hold("hold", holding.hold, address, authority, reason_code)
 
     def release(self, address: str, *, authority: str, reason_code: str) -> None:
@@ -220,7 +227,7 @@ class Changing(Bringing):
     ) -> None:
         digest = _core.parse_address(address)
         for name, value in (("authority", authority), ("reason_code", reason_code)):
-            if not isinstance(value, str) or not value.strip():
+            if not _says(value):
                 raise SchemaError("a hold names who asks and why", field=f"/{name}")
         hold = Hold(authority, reason_code, self._settings.clock())
 
@@ -242,7 +249,11 @@ class Changing(Bringing):
             return holding.holds(reader, seq_of(reader, digest))
 
     def reviews(self) -> Iterator[Review]:
-        """What policies accepted on condition that somebody looks at it, oldest first."""
+        """What policies accepted on condition that somebody looks at it, oldest first.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
         with self._store.read() as reader:
             return iter(list(reviewing.reviews(reader)))
 
@@ -279,3 +290,11 @@ class Changing(Bringing):
             access_count=state.access_count + count,
             last_accessed_at=max(last, state.last_accessed_at or 0),
         )
+
+
+def _says(value: object) -> bool:
+    """Whether a value is a text, and not an empty one, that can be written down."""
+    try:
+        return isinstance(value, str) and bool(value.strip()) and bool(value.encode())
+    except UnicodeEncodeError:  # half a character of UTF-16
+        return False

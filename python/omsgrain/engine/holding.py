@@ -10,12 +10,15 @@ from typing import TypeAlias
 import msgpack
 
 from omsgrain.engine.world import seq_of
-from omsgrain.errors import NotFoundError
+from omsgrain.errors import IntegrityError, NotFoundError
 from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import HELD, HOLDS, RELEASED, SEQUENCE
 
-__all__ = ["Hold", "HoldAct", "hold", "holds", "release"]
+__all__ = ["LONGEST", "Hold", "HoldAct", "hold", "holds", "release"]
+
+LONGEST = 1_024
+"""Letters of the name of an authority: no store takes a longer one from another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,16 @@ def release(writer: Writer, digest: bytes, ended: Hold) -> None:
 
 
 def holds(reader: Reader, seq: int) -> tuple[Hold, ...]:
-    """Return the holds of a grain."""
+    """Return the holds of a grain.
+
+    Raises:
+        IntegrityError: its row is damaged.
+    """
     row = reader.row(HOLDS, SEQUENCE.pack(seq))
-    return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))
+    try:
+        return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))
+    except (ValueError, TypeError, msgpack.UnpackException):
+        raise IntegrityError("who holds a grain cannot be read: its row is damaged") from None
 
 
 def _set_holds(writer: Writer, seq: int, wanted: list[Hold]) -> None:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
     from omsgrain.privacy import Purpose
 
-__all__ = ["SHARING", "check", "over", "told", "under_rules", "whole"]
+__all__ = ["SHARING", "Leavers", "Numbered", "check", "over", "told", "under_rules", "whole"]
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
@@ -33,7 +33,27 @@ _SHARED = ("transfer", "sale")
 _UNDER_CONSENT = "mif1"
 """The namespace of the grains that can have it."""
 
+Numbered: TypeAlias = tuple[int, bytes]
+"""A sequence number and the blob under it, as it is stored."""
+
 _PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
+
+
+class Leavers(NamedTuple):
+    """Which grains may leave, by their numbers.
+
+    Attributes:
+        stays: those that do not.
+        last: the last number that the store had given. What came later no rule was asked about.
+    """
+
+    stays: frozenset[int]
+    last: int
+
+    def of(self, page: Iterable[Numbered]) -> list[Numbered]:
+        """Those of some grains."""
+        stays, last = self
+        return [one for one in page if one[0] <= last and one[0] not in stays]
 
 
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
@@ -94,18 +114,17 @@ def under_rules(reader: Reader) -> set[int]:
     }
 
 
-def whole(store: Store, *, singly: bool) -> Iterator[Block | list[Entry]]:
-    """All blobs that are there now, in order of arrival.
+def whole(store: Store, last: int, *, singly: bool) -> Iterator[Block | list[Entry]]:
+    """All blobs up to a number, in order of arrival.
 
     Args:
         store: where they are.
+        last: the number.
         singly: each is to have its number.
 
     Yields:
         Blocks of unsigned ones that are what was put; else pages, as ``pages`` does.
     """
-    with store.read() as reader:
-        last = reader.last_seq()
     after = 0
     while after < last:
         if not singly:

@@ -13,7 +13,7 @@ from omsgrain.index import policy
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import GUARDS, LINEAGES, SEQUENCE
 
-__all__ = ["guards", "join", "leave"]
+__all__ = ["guards", "is_same", "join", "leave"]
 
 
 def guards(reader: Reader, seq: int) -> Iterator[int]:
@@ -34,6 +34,11 @@ def join(writer: Writer, old: int, new: int) -> None:
         grain = writer.grain(seq)
         if grain is not None and policy.covers_lineage(grain):
             writer.set_row(GUARDS, name + SEQUENCE.pack(seq), b"")
+
+
+def is_same(reader: Reader, one: int, other: int) -> bool:
+    """Whether supersessions join two grains."""
+    return _name(reader, one) == _name(reader, other)
 
 
 def leave(writer: Writer, seq: int) -> None:

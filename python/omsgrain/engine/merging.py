@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain.engine import acts
-from omsgrain.engine.admission import refuse_erased, was_erased
+from omsgrain.engine.admission import let_back, refuse_erased, was_erased
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import place
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
@@ -128,6 +128,8 @@ def merge(
         if done is None:
             waiting.append(claim)
         else:
+            if allow_erased and new is not None:
+                let_back(writer, new)
             taken += done
             merged.update(filter(None, [claim.superseded_by]))
     came = [given for new in merged if isinstance(given := arrivals.get(new), Incoming)]

@@ -15,6 +15,7 @@ from omsgrain.engine import leaving, merging
 from omsgrain.engine.changing import Changing
 from omsgrain.engine.finding import Finding
 from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.leaving import Leavers, Numbered
 from omsgrain.engine.putting import Putting
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
@@ -37,9 +38,6 @@ __all__ = ["Moving", "in_envelopes"]
 _PAGE = 1_000
 _ENVELOPE = b"\xd2"
 _RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
-
-Numbered = tuple[int, bytes]
-"""A sequence number and the blob under it, as it is stored."""
 
 
 class Moving(Finding, Putting, Changing):
@@ -82,16 +80,16 @@ class Moving(Finding, Putting, Changing):
         from omsgrain.container.write import write_blocks
 
         filters = {"current": None, **filters} if filters else {}
-        states, rules, stays = self._leaving(filters, purpose)
-        grains = self._packed(filters, stays)
+        states, rules, leavers = self._leaving(filters, purpose)
+        grains = self._packed(filters, leavers)
         written = write_blocks(path, grains, states, codec=codec, sort=sort)
         self._note_export(written.grains, purpose, rules)
         return written
 
     def _leaving(
         self, filters: dict[str, Any], purpose: Purpose
-    ) -> tuple[dict[str, Mapping[str, Any]], set[str], frozenset[int]]:
-        """See what may leave: what is told of it, which rules want a look, what stays here.
+    ) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
+        """See what may leave: what is told of it, which rules want a look, which grains.
 
         Raises:
             SchemaError: no such purpose.
@@ -103,8 +101,8 @@ class Moving(Finding, Putting, Changing):
             )
         states: dict[str, Mapping[str, Any]] = {}
         rules: set[str] = set()
-        stays = self._staying(purpose)
-        for grain in self._marked(filters, stays):
+        leavers = self._leavers(purpose)
+        for grain in self._marked(filters, leavers):
             try:
                 state = self.state(grain.address)
             except NotFoundError:  # it was removed meanwhile
@@ -112,7 +110,7 @@ class Moving(Finding, Putting, Changing):
             rules.update(leaving.check(self._settings, grain, state.held, purpose))
             if told := leaving.told(state):
                 states[grain.address] = told
-        return states, rules, stays
+        return states, rules, leavers
 
     def _note_export(self, grains: int, purpose: Purpose, rules: set[str]) -> None:
         """Tell the audit trail of an export, where it can be written."""
@@ -123,53 +121,54 @@ class Moving(Finding, Putting, Changing):
             told["review"] = ",".join(sorted(rules))[:256]
         self._store.write(lambda w: self._note(w, "export", [], details=told))
 
-    def _marked(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[Grain]:
+    def _marked(self, filters: dict[str, Any], leavers: Leavers) -> Iterator[Grain]:
         """The chosen grains that have a state, or that a rule may keep here."""
         if filters or self._settings.preset is not None:
             for page in self._chosen(filters):
-                yield from self._opened(seq for seq, _ in page if seq not in stays)
+                yield from self._opened(seq for seq, _ in leavers.of(page))
             return
         with self._store.read() as reader:
             seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
             seqs |= leaving.under_rules(reader)
-        for seq in sorted(seqs - stays):
-            yield from self._opened([seq])
+        for seq in sorted(seqs - leavers.stays):
+            if seq <= leavers.last:
+                yield from self._opened([seq])
 
     def _opened(self, seqs: Iterable[int]) -> list[Grain]:
         """Grains as who holds the keys sees them."""
         with self._store.read() as reader:
             return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
 
-    def _staying(self, purpose: Purpose) -> frozenset[int]:
-        """The numbers of the grains that do not leave: of no use, or only to be erased."""
+    def _leavers(self, purpose: Purpose) -> Leavers:
+        """Which grains may leave: none that is of no use, or only to be erased."""
         with self._store.read() as reader:
-            over = leaving.over(reader, self._settings.clock())
+            last, over = reader.last_seq(), leaving.over(reader, self._settings.clock())
             if purpose in ("move", "access"):
                 # What a hold keeps is evidence, and must not be left behind.
-                return frozenset(s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
+                free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
+                return Leavers(frozenset(free), last)
             rows = reader.rows(STATES)
-            return over.union(SEQUENCE.unpack(k)[0] for k, row in rows if row[0] & RESTRICTED)
+            idle = (SEQUENCE.unpack(key)[0] for key, row in rows if row[0] & RESTRICTED)
+            return Leavers(over.union(idle), last)
 
-    def _packed(self, filters: dict[str, Any], stays: frozenset[int]) -> Iterator[Block]:
+    def _packed(self, filters: dict[str, Any], leavers: Leavers) -> Iterator[Block]:
         """The chosen grains as they stand in a file."""
         from omsgrain.container.check import gather
 
         count = 0
-        for page in self._chosen(filters) if filters else self._all(singly=bool(stays)):
+        for page in self._chosen(filters) if filters else self._all(leavers):
             if not isinstance(page, list):
                 count += len(page)
                 yield page
                 continue
             with self._store.read() as reader:
-                packed = [
-                    in_envelopes(reader, seq, blob) for seq, blob in page if seq not in stays
-                ]
+                packed = [in_envelopes(reader, seq, blob) for seq, blob in leavers.of(page)]
             for block in gather(chain.from_iterable(packed), count):
                 count += len(block)
                 yield block
 
-    def _all(self, *, singly: bool) -> Iterator[Block | list[Numbered]]:
-        for page in leaving.whole(self._store, singly=singly):
+    def _all(self, leavers: Leavers) -> Iterator[Block | list[Numbered]]:
+        for page in leaving.whole(self._store, leavers.last, singly=bool(leavers.stays)):
             if isinstance(page, list):
                 yield _sound(page)
             else:

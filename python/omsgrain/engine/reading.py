@@ -12,7 +12,7 @@ from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
 from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of
-from omsgrain.errors import IntegrityError, NotFoundError, OmsError
+from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import PAGE_GRAINS, Reader, Unsealing
@@ -21,7 +21,6 @@ from omsgrain.store.simply import stored
 from omsgrain.store.tables import (
     DELETED,
     EMBEDDED,
-    EVENT,
     EVENTS,
     HELD,
     RELEASED,
@@ -30,6 +29,7 @@ from omsgrain.store.tables import (
     SIGNED,
     SUPERSEDED,
     VERIFIED,
+    event_of,
 )
 
 __all__ = ["Change", "Reading"]
@@ -154,6 +154,8 @@ class Reading(Base):
         since = max(since, 0)
         with self._store.read() as reader:
             last = reader.last_seq()
+        if since >= last:  # perhaps no number of a store at all
+            return
         puts = (
             Change(entry.seq, "put", entry.digest.hex()) for entry in entries(self._store, since)
         )
@@ -169,7 +171,7 @@ class Reading(Base):
                 page = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), PAGE_GRAINS))
             for key, row in page:
                 (after,) = SEQUENCE.unpack(key)
-                kind, _, digest = EVENT.unpack(row)
+                kind, _, digest = event_of(row)
                 yield Change(after, _KINDS.get(kind, "other"), digest.hex())
             if len(page) < PAGE_GRAINS:
                 return
@@ -198,14 +200,24 @@ class Reading(Base):
     def _wrong(self, page: Sequence[Entry]) -> dict[int, OmsError]:
         """What is wrong with grains, by position; sealed ones as far as they can be opened."""
         blobs = [bare(entry.blob) for entry in page]
-        for i, entry in enumerate(page):
-            if entry.blob[1] & ENCRYPTED_BIT:
-                with self._store.read() as reader:
-                    grain = reader.grain(entry.seq)
-                blobs[i] = _NOTHING if grain is None or grain.sealed else bare(grain.blob)
+        sealed = [i for i, entry in enumerate(page) if entry.blob[1] & ENCRYPTED_BIT]
+        unopened: dict[int, OmsError] = {}
+        if sealed:
+            with self._store.read() as reader:
+                for i in sealed:
+                    blobs[i] = _NOTHING
+                    try:
+                        grain = reader.grain(page[i].seq)
+                    except StoreError:
+                        raise
+                    except OmsError as error:
+                        unopened[i] = error
+                        continue
+                    if grain is not None and not grain.sealed:
+                        blobs[i] = bare(grain.blob)
         checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
         _, wrong = _core.check_many([blobs[i] for i in checked])
-        return {checked[n]: error for n, error in wrong}
+        return unopened | {checked[n]: error for n, error in wrong}
 
 
 def _read(reader: Reader, digest: bytes) -> Grain:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omsgrain.engine import acts
-from omsgrain.engine.admission import admit, refuse_erased
+from omsgrain.engine.admission import admit, let_back, refuse_erased
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
 from omsgrain.engine.searching import sealer_of
@@ -22,7 +22,7 @@ from omsgrain.grain import Grain
 from omsgrain.intake import Intake, intakes
 from omsgrain.store import due
 from omsgrain.store.base import Writer
-from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE
+from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 
 __all__ = ["Outcome", "Recording", "Step"]
 
@@ -242,6 +242,8 @@ class _Turn:
             refuse_erased(writer, given)
         settings = self._store._settings
         after, done = acts.supersede(writer, settings, before, given, step.justification)
+        if self._allow_erased:
+            let_back(writer, given)
         if done:
             self._store._note(writer, "supersede", [before, after], actor=self._actor)
         self._stands[n] = after
@@ -262,10 +264,10 @@ class _Turn:
         writer = self._writer
         if step.reads is not None and n in self._stands:
             key = SEQUENCE.pack(seq_of(writer, self._stands[n]))
-            row = writer.row(COUNTERS, key)
-            count, last = (0, 0) if row is None else COUNTER.unpack(row)
+            count, last = counter_of(writer.row(COUNTERS, key))
             reads, at = step.reads
-            told = COUNTER.pack(min(max(count, reads), _MOST), min(max(last, at or 0), _MOST))
+            latest = max(last or 0, at or 0)
+            told = COUNTER.pack(min(max(count, reads), _MOST), min(latest, _MOST))
             writer.set_row(COUNTERS, key, told)
         if step.until is not None:
             digests = [self._given.pairs[i][0] for i in self._places[n]]

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 
 import msgpack
 
-from omsgrain.errors import NotFoundError
+from omsgrain.errors import IntegrityError, NotFoundError
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import REVIEWS, SEQUENCE
 
-__all__ = ["Review", "add", "reviewed", "reviews"]
+__all__ = ["Review", "add", "is_about", "reviewed", "reviews"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Review:
 
     Attributes:
         number: its name for ``reviewed``.
-        operation: ``supersede``, ``contest``, ``retract``, ``verify`` or ``delete``.
+        operation: ``put``, ``supersede``, ``contest``, ``retract`` or ``delete``.
         address: the grain it was done to.
         by: the grain that superseded it, if one did.
         justification: the reason given.
@@ -46,14 +47,31 @@ def add(writer: Writer, review: Review) -> None:
 
 
 def reviews(reader: Reader) -> Iterator[Review]:
-    """What waits for a review."""
+    """What waits for a review.
+
+    Raises:
+        IntegrityError: a row is damaged.
+    """
     for key, row in reader.rows(REVIEWS):
-        yield Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
+        try:
+            found = Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
+        except (struct.error, ValueError, TypeError, msgpack.UnpackException):
+            raise IntegrityError("a review cannot be read: its row is damaged") from None
+        yield found
+
+
+def is_about(row: bytes, addresses: Collection[str]) -> bool:
+    """Whether a row of the list, even a damaged one, names one of some grains."""
+    try:
+        review = msgpack.unpackb(row)
+        return review.get("address") in addresses or review.get("by") in addresses
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+        return any(address.encode() in row for address in addresses)
 
 
 def reviewed(writer: Writer, number: int) -> None:
     """Take a review off the list."""
-    key = SEQUENCE.pack(number)
-    if writer.row(REVIEWS, key) is None:
+    key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
+    if key is None or writer.row(REVIEWS, key) is None:
         raise NotFoundError("there is no such review", found=str(number))
     writer.set_row(REVIEWS, key, None)

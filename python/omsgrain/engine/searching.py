@@ -247,16 +247,18 @@ class Searching(Base):
 
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
-        with suppress(OmsError):  # it will be caught up at the next search
-            if self._text_index is not None and not self._store.readonly:
-                self._text_index.catch_up(self._store.read)
+        try:
+            with suppress(OmsError):  # it will be caught up at the next search
+                if self._text_index is not None and not self._store.readonly:
+                    self._text_index.catch_up(self._store.read)
+                if self._nearest is not None:
+                    self._nearest.catch_up(self._store, make=False)
+        finally:
+            if self._text_index is not None:
+                self._text_index.close()
             if self._nearest is not None:
-                self._nearest.catch_up(self._store, make=False)
-        if self._text_index is not None:
-            self._text_index.close()
-        if self._nearest is not None:
-            self._nearest.close()
-        super().close()
+                self._nearest.close()
+            super().close()
 
 
 def sealer_of(reader: Reader, seq: int) -> Sealer | None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omsgrain import _core
 from omsgrain.batch import OnError, decode_many
-from omsgrain.engine.moving import Moving, Numbered
+from omsgrain.engine.leaving import Leavers, Numbered
+from omsgrain.engine.moving import Moving
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store import signatures
 from omsgrain.store.base import Reader
 from omsgrain.store.state import State, unpack
-from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, STATES, Table
+from omsgrain.store.tables import COUNTERS, SEQUENCE, STATES, Table, counter_of
 
 if TYPE_CHECKING:
     from omsgrain.analytics.batches import Row
@@ -67,8 +68,8 @@ class Tabling(Moving):
 
         asked = chosen(columns)
         form = schema(asked)
-        stays = self._staying("transfer")
-        rows = self._rows(_all_unless(filters), stays, _Look.of(asked, unsealed))
+        leavers = self._leavers("transfer")
+        rows = self._rows(_all_unless(filters), leavers, _Look.of(asked, unsealed))
         return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
 
     def export_parquet(
@@ -105,8 +106,8 @@ class Tabling(Moving):
         asked = chosen(columns, counts=False)
         form = schema(asked)
         filters = _all_unless(filters)
-        _, rules, stays = self._leaving(filters, purpose)
-        rows = self._rows(filters, stays, _Look.of(asked, unsealed))
+        _, rules, leavers = self._leaving(filters, purpose)
+        rows = self._rows(filters, leavers, _Look.of(asked, unsealed))
         written = parquet.write(path, form, batches(rows, asked))
         self._note_export(written.grains, purpose, rules)
         return written
@@ -140,7 +141,7 @@ class Tabling(Moving):
         put, merge = self._taking_in(allow_erased)
         return import_parquet(path, put, merge, errors=errors)
 
-    def _rows(self, filters: dict[str, Any], stays: frozenset[int], look: _Look) -> Iterator[Row]:
+    def _rows(self, filters: dict[str, Any], leavers: Leavers, look: _Look) -> Iterator[Row]:
         """The chosen grains, page by page, each page from one snapshot.
 
         The first page is read now: what cannot be asked is refused to who asks, and not to who
@@ -151,9 +152,8 @@ class Tabling(Moving):
 
         def rows() -> Iterator[Row]:
             for page in chain([first], pages):
-                kept = [one for one in page if one[0] not in stays] if stays else page
                 with self._store.read() as reader:
-                    found = _looked_at(reader, kept, look)
+                    found = _looked_at(reader, leavers.of(page), look)
                 yield from found
 
         return rows()
@@ -213,7 +213,7 @@ def _states(reader: Reader, seqs: list[int], counts: bool) -> list[State]:
     found = {seq: unpack(row) for seq, row in rows.items()}
     if counts:
         for seq, row in _near(reader, COUNTERS, seqs).items():
-            count, last = COUNTER.unpack(row)
+            count, last = counter_of(row)
             state = found.get(seq, _UNTOUCHED)
             found[seq] = replace(state, access_count=count, last_accessed_at=last)
     return [found.get(seq, _UNTOUCHED) for seq in seqs]

@@ -17,7 +17,7 @@ from omsgrain.store.base import Reader, Unsealing
 from omsgrain.store.state import State, unpack
 from omsgrain.store.tables import HOLDS, SEQUENCE, STATES
 
-__all__ = ["StoreWorld", "address_of", "seq_of", "stored_digest"]
+__all__ = ["StoreWorld", "address_of", "destroyed", "seq_of", "stored_digest"]
 
 _NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -51,23 +51,12 @@ class StoreWorld:
         seq = self._seq(address)
         grain = None if seq is None else self._reader.grain(seq)
         if seq is not None and grain is not None and grain.sealed:
-            if self._is_destroyed(seq):
+            if destroyed(self._reader, seq):
                 return None  # it allows and forbids nothing any more
             raise KeyMissingError(
                 "the grain is sealed: without its key nobody can tell what its policy allows"
             )
         return grain
-
-    def _is_destroyed(self, seq: int) -> bool:
-        """Whether a sealed grain can never be opened again."""
-        try:
-            if isinstance(self._reader, Unsealing):
-                self._reader.keys_of(seq)
-        except ErasedError:
-            return True
-        except KeyMissingError:
-            return False
-        return False
 
     def children(self, address: str) -> Iterator[str]:
         """The grains that are derived from this one."""
@@ -108,6 +97,19 @@ class StoreWorld:
 
     def _seq(self, address: str) -> int | None:
         return self._reader.find([bytes.fromhex(address)])[0]
+
+
+def destroyed(reader: Reader, seq: int) -> bool:
+    """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
+    if not isinstance(reader, Unsealing):
+        return False
+    try:
+        reader.keys_of(seq)
+    except ErasedError:
+        return True
+    except KeyMissingError:
+        pass
+    return False
 
 
 def address_of(reader: Reader, seq: int) -> str:

@@ -34,7 +34,6 @@ from omsgrain.store.base import Reader, Store
 from omsgrain.store.sealing import NUMBER, seqs_of
 from omsgrain.store.state import RESTRICTED
 from omsgrain.store.tables import (
-    COUNTER,
     COUNTERS,
     HOLDS,
     KEYED,
@@ -42,6 +41,7 @@ from omsgrain.store.tables import (
     STATES,
     VECTORS,
     VEILED,
+    counter_of,
 )
 from omsgrain.store.unsealing import SealedReader
 
@@ -97,10 +97,7 @@ class Page:
 
     def reads(self, seq: int) -> tuple[int, int | None]:
         """How often a grain was read, and when last in ms since 1970."""
-        row = self._reader.row(COUNTERS, SEQUENCE.pack(seq))
-        if row is None:
-            return 0, None
-        count, last = COUNTER.unpack(row)
+        count, last = counter_of(self._reader.row(COUNTERS, SEQUENCE.pack(seq)))
         return count, last or None
 
     def has_vector(self, seq: int, model: Model) -> bool:

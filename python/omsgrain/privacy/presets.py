@@ -234,6 +234,8 @@ def _one(which: str | os.PathLike[str]) -> RuleFile:
         raise NotFoundError("there is no such file of rules", found=os.fspath(which)) from None
     except OSError as error:
         raise StoreError(f"cannot read the rules: {error.strerror}") from error
+    except ValueError as error:  # with a zero in it
+        raise SchemaError("not the path of a file") from error
 
 
 @cache

@@ -21,7 +21,7 @@ from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search.database import transaction
 from omsgrain.store.base import Reader
-from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE
+from omsgrain.store.tables import DELETED, EVENTS, SEQUENCE, event_of
 from omsgrain.text.fields import COLUMNS, columns
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "State",
     "Words",
     "after",
-    "drop",
     "empty",
     "fill",
     "first_difference",
@@ -176,12 +175,6 @@ def fill(db: sqlite3.Connection, read: Read) -> int:
         write(db, page, before)
 
 
-def drop(db: sqlite3.Connection, seqs: Iterable[int]) -> None:
-    """Find grains no more; their words stay until the index is made anew."""
-    with transaction(db):
-        _forget(db, seqs)
-
-
 def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: int) -> int | None:
     """Compare two indexes of a store, word by word, as far as the number that ``db`` has come to.
 
@@ -255,6 +248,6 @@ def _removed(reader: Reader, after: int, upto: int) -> Iterator[int]:
     for key, value in reader.rows(EVENTS, SEQUENCE.pack(after)):
         if SEQUENCE.unpack(key)[0] > upto:
             return
-        kind, seq, _ = EVENT.unpack(value)
+        kind, seq, _ = event_of(value)
         if kind == DELETED:
             yield seq

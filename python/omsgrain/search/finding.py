@@ -119,7 +119,6 @@ class Texts(ABC):
         query: str | Query,
         *,
         limit: int = 10,
-        offset: int = 0,
         seqs: Set[int] | None = None,
         accept: Callable[[int], bool] | None = None,
         most: int = MOST,
@@ -130,7 +129,6 @@ class Texts(ABC):
             read: opens a snapshot: ``store.read``.
             query: what to search for; ``query.py`` says how it is read.
             limit: matches to return.
-            offset: leave out so many, the best ones.
             seqs: only these grains.
             accept: asked of each match, best first, until there are enough. It may keep a
                 snapshot of the store from its first call on.
@@ -142,9 +140,9 @@ class Texts(ABC):
             StoreError: the index cannot be read or written, or the store not be read.
         """
         query = query if isinstance(query, Query) else read_query(query)
-        if limit < 1 or offset < 0 or most < 1:
+        if limit < 1 or most < 1:
             raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
-        wanted = offset + limit + 1  # one more tells whether there are others
+        wanted = limit + 1  # one more tells whether there are others
         found: list[Row] = []
         rows, complete = 0, True
         for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
@@ -158,7 +156,7 @@ class Texts(ABC):
                     break
         best = found[0][1] if found else 0.0
         scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
-        return Found(tuple(scored[offset : wanted - 1]), len(found) == wanted, rows, complete)
+        return Found(tuple(scored[:limit]), len(found) == wanted, rows, complete)
 
     def _rows(
         self,

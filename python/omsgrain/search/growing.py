@@ -14,7 +14,7 @@ from omsgrain.errors import StoreError
 from omsgrain.search.graph import Graph, Stamp
 from omsgrain.search.vectors import Model
 from omsgrain.store.base import Reader, Store
-from omsgrain.store.tables import DELETED, EMBEDDED, EVENT, EVENTS, SEQUENCE, VECTORS
+from omsgrain.store.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
 
 __all__ = ["events", "follow", "is_clean", "knows", "make_graph"]
 
@@ -32,7 +32,7 @@ def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
     changed: set[int] = set()
     deleted: set[int] = set()
     for key, row in reader.rows(EVENTS, after=SEQUENCE.pack(after)):
-        kind, seq, _ = EVENT.unpack(row)
+        kind, seq, _ = event_of(row)
         (after,) = SEQUENCE.unpack(key)
         if kind == EMBEDDED:
             changed.add(seq)

@@ -2,7 +2,7 @@
 """One ranking made of several: reciprocal rank fusion.
 
 The scores of words and of vectors cannot be compared; their ranks can. A grain at rank r of a list
-gets weight / (k + r), and its score is the sum over all lists (Cormack, Clarke, Büttcher, 2009).
+gets 1 / (K + r), and its score is the sum over all lists (Cormack, Clarke, Büttcher, 2009).
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from omsgrain.errors import RangeError, SchemaError
-
 __all__ = ["K", "Ranked", "fuse"]
 
 K = 60
 """How little the first ranks stand out; the value of the paper, which others keep too."""
-
-_MOST = 1e6
 
 
 class Ranked(NamedTuple):
@@ -38,8 +34,6 @@ def fuse(
     lists: Sequence[Iterable[int]],
     *,
     place: Callable[[int], bytes],
-    weights: Sequence[float] | None = None,
-    k: float = K,
 ) -> list[Ranked]:
     """Rank the grains of several lists together.
 
@@ -47,27 +41,11 @@ def fuse(
         lists: sequence numbers, the best first; of one that comes twice the first counts.
         place: gives the place of a grain (created_at, then address, as in the index), asked only
             of grains that tie: the newest comes first, then the lowest address.
-        weights: how much each list counts, 0 or 1e-6 to 1e6; all the same by default.
-        k: how little the first ranks stand out, 0 to 1e6.
-
-    Raises:
-        SchemaError: not one weight for each list.
-        RangeError: a weight or ``k`` out of range.
     """
-    weights = [1.0] * len(lists) if weights is None else list(weights)
-    if len(weights) != len(lists):
-        raise SchemaError(
-            "each list has one weight", expected=str(len(lists)), found=str(len(weights))
-        )
-    if not all(weight == 0 or 1 / _MOST <= weight <= _MOST for weight in weights):
-        raise RangeError("a weight is 0, or from 1e-6 to 1e6", field="/weights")
-    if not 0 <= k <= _MOST:
-        raise RangeError("k is from 0 to 1e6", field="/k")
     parts: dict[int, list[float]] = {}
-    for ranked, weight in zip(lists, weights, strict=True):
-        if weight:
-            for rank, seq in enumerate(dict.fromkeys(ranked), 1):
-                parts.setdefault(seq, []).append(weight / (k + rank))
+    for ranked in lists:
+        for rank, seq in enumerate(dict.fromkeys(ranked), 1):
+            parts.setdefault(seq, []).append(1 / (K + rank))
     # fsum rounds once, whatever the order: grains that swap ranks between lists tie exactly.
     sums = {seq: math.fsum(terms) for seq, terms in parts.items()}
     best = max(sums.values(), default=1.0)

@@ -11,7 +11,7 @@ sequence number before it answers. Losing it loses nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -101,11 +101,6 @@ class TextIndex(Texts):
 
     def _next(self, walk: Walk, size: int) -> list[Row]:
         return self._handle.read(walk.page, size)
-
-    def drop(self, seqs: Iterable[int]) -> None:
-        """Find grains no more; catching up does so with all that were removed from the store."""
-        if self.exists:
-            self._handle.write(feed.drop, seqs)
 
     def rebuild(self, read: Read) -> None:
         """Make an index that exists anew from the blobs; nothing else stays in its files.

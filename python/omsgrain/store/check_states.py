@@ -146,9 +146,12 @@ def _events(reader: Examined) -> Iterator[Problem]:
 
 def _reviews(reader: Examined) -> Iterator[Problem]:
     for key, row in reader.rows(REVIEWS):
-        number = _number(key)
-        if number is None or not isinstance(_unpack(row), dict):
+        number, review = _number(key), _unpack(row)
+        if number is None or not isinstance(review, dict):
             yield _problem(REVIEWS, None, _DAMAGED)
+        elif review.get("operation") == "put":  # the number of the grain, which may be gone
+            if not 0 < number <= reader.last_seq():
+                yield _problem(REVIEWS, None, f"no grain has had the number {number}")
         elif reader.row(EVENTS, key) is None:
             yield _problem(REVIEWS, None, f"there is no event {number} that it is of")
 

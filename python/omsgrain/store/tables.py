@@ -14,7 +14,7 @@
     supersedes-0  STATE   new u64 ++ old u64         nothing
     lineages-0    STATE   grain, u64                 grain, u64, that its lineage goes by
     guards-0      STATE   lineage, u64 ++ grain u64  nothing: its policy covers the lineage
-    reviews-0     STATE   event, u64                 msgpack map
+    reviews-0     STATE   event, of a put grain, u64 msgpack map
     events-0      STATE   event, u64                 kind, 1 byte ++ grain, u64 ++ its address, 32
     audit-0       STATE   number of the entry, u64   msgpack entry
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
@@ -59,6 +59,8 @@ import struct
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias
+
+from omsgrain.errors import IntegrityError
 
 __all__ = [
     "ADDRESSES",
@@ -111,6 +113,8 @@ __all__ = [
     "Kind",
     "Life",
     "Table",
+    "counter_of",
+    "event_of",
 ]
 
 FORMAT = 3
@@ -222,3 +226,31 @@ TABLES = (
     DUE,
     TOKENS,
 )
+
+
+def event_of(row: bytes) -> tuple[bytes, int, bytes]:
+    """Read a row of events-0: the kind, the number of the grain, and what stands for its address.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
+    try:
+        kind, seq, digest = EVENT.unpack(row)
+    except struct.error:
+        raise IntegrityError("an event of the store is damaged") from None
+    return kind, seq, digest
+
+
+def counter_of(row: bytes | None) -> tuple[int, int | None]:
+    """Read a row of counters-0: how often a grain was read, and when last, ms since 1970.
+
+    Raises:
+        IntegrityError: it is damaged.
+    """
+    if row is None:
+        return 0, None
+    try:
+        count, last = COUNTER.unpack(row)
+    except struct.error:
+        raise IntegrityError("the count of a grain's reads is damaged") from None
+    return count, last

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from omsgrain.engine.holding import LONGEST
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.sync.peer import (
     ITEMS,
@@ -142,7 +143,7 @@ def _item(value: Item) -> None:
 
 
 def _hold(value: HoldTurn) -> None:
-    _text(value.authority, _NAME)
+    _text(value.authority, LONGEST)
     _text(value.reason_code)
     _number(value.turn)
     _number(value.since)

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain.engine import acts
@@ -14,8 +13,9 @@ from omsgrain.engine.care import Care
 from omsgrain.engine.rights import keeping, removal, unkeying
 from omsgrain.engine.rights.orders import ERASE, RELEASE, SCRUB, Marked, Order, Sought
 from omsgrain.engine.rights.running import Running
-from omsgrain.engine.rights.selector import Found, Selection, destroyed
+from omsgrain.engine.rights.selector import Found, Selection, by_pages
 from omsgrain.engine.rights.unkeying import Unkeyed
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import KeyMissingError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
@@ -66,7 +66,7 @@ class Carrying(Running, Care):
             else:
                 done.sealed += swept
         found = (one for one in selection if one.seq <= order.last)
-        for page in _pages(found, _PAGE):
+        for page in by_pages(found, _PAGE):
             self._clear(page, order, done)
         removal.mark_erased(self._store)
         done.unopened = selection.unopened
@@ -210,7 +210,8 @@ class Carrying(Running, Care):
                 there = reader.row(DUE, entry.key) is not None
             if there and keys:
                 people = Marked(keys, order.marks)
-                self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
+                done = self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
+                return not done.unopened  # what was not looked into may be the person's
             return True
         return self._store.write(partial(self._release, entry=entry, now=now))
 
@@ -260,9 +261,3 @@ class Carrying(Running, Care):
 
 def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:
     return writer.drop_rows(table, number, _ROWS)
-
-
-def _pages(found: Iterable[Found], most: int) -> Iterator[list[Found]]:
-    rest = iter(found)
-    while page := list(islice(rest, most)):
-        yield page

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
-from omsgrain.engine.rights.selector import destroyed
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import KeyMissingError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.index.history.grains import is_address, time_of

@@ -86,10 +86,11 @@ class Erasing(Carrying):
     ) -> ErasureReport:
         """Erase a person: their keys, the grains that are theirs, and what tells of these.
 
-        The keys go first, at once. Grains whose ``user_id`` or ``*_did`` is one of the names are
-        removed; grains that only bear a name are listed, for others may bear it. Locks do not
-        keep a grain, holds and minimum retentions do: it stays restricted, with the key that seals
-        it, and goes with ``run_due_erasures`` once nothing keeps it any more.
+        The keys go first, at once. Grains whose ``user_id``, ``subject_did``, ``grantee_did``,
+        ``author_did``, ``observer_did`` or ``witness_dids`` is one of the names are removed;
+        grains that only bear a name are listed, for others may bear it. Locks do not keep a grain,
+        holds and minimum retentions do: it stays restricted, with the key that seals it, and goes
+        with ``run_due_erasures`` once nothing keeps it any more.
 
         Call it again after a crash, or let ``run_due_erasures`` go on.
 

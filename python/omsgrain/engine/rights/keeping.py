@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from omsgrain.engine.rights.selector import destroyed
 from omsgrain.engine.world import StoreWorld
 from omsgrain.errors import (
     InvalidationDeniedError,
@@ -31,22 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["keeps_key", "readable", "refusal"]
 
 
-class _World(StoreWorld):
-    """The grains of a snapshot, without those that nobody can read any more."""
-
-    __slots__ = ()
-
-    def grain(self, address: str) -> Grain | None:
-        """Return the grain at an address, or None."""
-        try:
-            return super().grain(address)
-        except KeyMissingError:
-            seq = self._seq(address)
-            if seq is None or destroyed(self._reader, seq):
-                return None
-            raise
-
-
 def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
     """Return the rule that keeps a grain from being erased; None if it may go.
 
@@ -63,7 +46,7 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
     act = policy.Act("erase", grain.address, now=now)
     preset = settings.preset or load(())  # what a grain says of its own retention binds always
     try:
-        policy.check(_World(reader), act, hold_authorities=settings.hold_authorities)
+        policy.check(StoreWorld(reader), act, hold_authorities=settings.hold_authorities)
         preset.check_delete(grain, now)
     except InvalidationDeniedError as error:
         return error.rule or error.code

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgpack
 
-from omsgrain.engine import lineage, origins
+from omsgrain.engine import lineage, origins, reviewing
 from omsgrain.errors import IntegrityError, OmsError, StoreError
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store import due, tombstones
@@ -190,8 +190,7 @@ def forget_talk(
     digests = {digest for one in names for digest in (one.stored, one.plain) if digest}
     addresses = {digest.hex() for digest in digests}
     for key, row in list(writer.rows(REVIEWS)):
-        review = msgpack.unpackb(row)
-        if not addresses.isdisjoint((review.get("address"), review.get("by"))):
+        if reviewing.is_about(row, addresses):
             writer.set_row(REVIEWS, key, None)
     if numbers := _notes_about(writer, digests):
         audit.erase_notes(

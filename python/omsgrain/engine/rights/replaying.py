@@ -8,6 +8,7 @@ from functools import partial
 
 from omsgrain.engine.rights import removal, unkeying
 from omsgrain.engine.rights.erasing import Erasing
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import ErasedError, KeyMissingError
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Store, Writer
@@ -47,11 +48,11 @@ class Replaying(Erasing):
             while after < last:
                 with self._store.read() as reader:
                     seqs = [seq for seq, _ in reader.page(after, _PAGE) if seq <= last]
-                    plain = _plain(reader, seqs)
-                    known = tombstones.refused(reader, list(plain.values()))
+                    names = _names(reader, seqs)
+                    known = tombstones.refused(reader, list(names.values()))
                 if not seqs:
                     break
-                if doomed := [seq for i, seq in enumerate(plain) if i in known]:
+                if doomed := [seq for i, seq in enumerate(names) if i in known]:
                     gone += self._store.write(partial(self._remove_again, seqs=doomed))
                 after = seqs[-1]
         self._sweep_destroyed()
@@ -97,7 +98,16 @@ def _take_over(
     writer.set_rows(TOMBSTONES, rows)
 
 
-def _plain(reader: Reader, seqs: Sequence[int]) -> dict[int, bytes]:
-    """The plain addresses of those grains of which they can be told."""
-    found = ((seq, removal.names_of(reader, seq)) for seq in seqs)
-    return {seq: one.plain for seq, one in found if one is not None and one.plain is not None}
+def _names(reader: Reader, seqs: Sequence[int]) -> dict[int, bytes]:
+    """The plain addresses of grains; of those that nobody here can open the stored ones.
+
+    Those whose key is known to be destroyed are left out: where they were erased, they stay.
+    """
+    found: dict[int, bytes] = {}
+    for seq in seqs:
+        one = removal.names_of(reader, seq)
+        if one is not None and one.plain is not None:
+            found[seq] = one.plain
+        elif one is not None and not destroyed(reader, seq):
+            found[seq] = one.stored
+    return found

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
 from omsgrain import _core
 from omsgrain.engine import acts
 from omsgrain.engine.base import Base
-from omsgrain.engine.rights.selector import Found, Identities, select
+from omsgrain.engine.rights.selector import Found, Identities, by_pages, select
 from omsgrain.engine.world import seq_of
 from omsgrain.errors import SchemaError
 from omsgrain.store.base import Writer
@@ -93,7 +92,7 @@ class Restricting(Base):
         _check_reason(reason_code)
         selection = select(self._store, identities)
         restricted = grains = 0
-        for page in _pages(found for found in selection if found.own):
+        for page in by_pages((found for found in selection if found.own), _PAGE):
             grains += len(page)
             restricted += self._store.write(
                 partial(self._mark, page=page, reason_code=reason_code)
@@ -111,8 +110,3 @@ class Restricting(Base):
 def _check_reason(reason_code: str) -> None:
     if not isinstance(reason_code, str) or not reason_code.strip():
         raise SchemaError("a restriction names its reason", field="/reason_code")
-
-
-def _pages(found: Iterator[Found]) -> Iterator[list[Found]]:
-    while page := list(islice(found, _PAGE)):
-        yield page

@@ -14,7 +14,7 @@ from omsgrain.engine.base import Base
 from omsgrain.engine.rights import consent as consents
 from omsgrain.engine.rights import keeping
 from omsgrain.engine.rights.removal import remove_grains
-from omsgrain.engine.rights.selector import destroyed
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.index.policy.export import is_privileged
@@ -59,7 +59,8 @@ class DueReport:
             stands again.
         finished: entries of other kinds that were done.
         kept: grains that stay, restricted, with the rule that keeps them.
-        waiting: entries of other kinds that could not be done yet.
+        waiting: entries of other kinds that could not be done yet; and erasures that are done but
+            for grains that could not be looked into, for want of a key or by damage.
     """
 
     erased: int = 0

@@ -11,9 +11,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from omsgrain import _core
+from omsgrain.engine.world import destroyed
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT
@@ -29,7 +31,7 @@ __all__ = [
     "Found",
     "Identities",
     "Selection",
-    "destroyed",
+    "by_pages",
     "fields_of",
     "select",
     "unopened",
@@ -206,6 +208,13 @@ def select(store: Store, identities: Identities | Iterable[str]) -> Selection:
     return Selection(store, Identities(identities))
 
 
+def by_pages(found: Iterable[Found], most: int) -> Iterator[list[Found]]:
+    """Give grains by as many as a transaction should have."""
+    rest = iter(found)
+    while page := list(islice(rest, most)):
+        yield page
+
+
 def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
     """Return the fields in which a grain names the person. Spec: OMS §9."""
     fields = grain.fields
@@ -214,19 +223,6 @@ def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
         for name in FIELDS
         if name in fields and any(text in identities for text in _texts(fields[name]))
     )
-
-
-def destroyed(reader: Reader, seq: int) -> bool:
-    """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
-    if not isinstance(reader, SealedReader):
-        return False
-    try:
-        reader.keys_of(seq)
-    except ErasedError:
-        return True
-    except KeyMissingError:
-        pass
-    return False
 
 
 def unopened(reader: Reader) -> bool:

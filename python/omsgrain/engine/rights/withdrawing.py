@@ -108,7 +108,8 @@ class Withdrawing(Putting):
             return self._store.write(
                 lambda writer: self._cascade(writer, consent_address, days, reason, None)
             )
-        intake = take_one(fields if signer is None else _signed(fields, signer))
+        item = fields if signer is None else _signed(fields, signer)
+        intake = take_one(item, resolver=self._settings.resolver)
         for note in intake.warnings:
             warnings.warn(note.message, OmsWarning, stacklevel=2)
 
