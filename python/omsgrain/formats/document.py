@@ -19,7 +19,7 @@ from omsgrain.errors import FormatError
 from omsgrain.formats import raw
 from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.source import KEY, Source, apply, same
+from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, same
 from omsgrain.formats.source import spell as spell_plain
 from omsgrain.formats.texts import Texts
 from omsgrain.grain import Grain, make
@@ -203,9 +203,11 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
     if source is None or source.kind != KIND or not isinstance(listed, bytes):
         return None
     if source.parts:
-        envelope = json.loads(raw.gather(source.parts, get))
+        envelope = _read(raw.gather(source.parts, get))
     else:
         envelope = apply({}, source.residual)
+    if not isinstance(envelope, dict):
+        raise FormatError("what stands around the records is no object", rule="manifest")
     arrays: dict[str, list[str]] = {}
     for address in _addresses(listed):
         page = get(address)
@@ -219,7 +221,7 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
         source.id,
         envelope,
         arrays,
-        Style.of(json.loads(style)) if isinstance(style, bytes) else None,
+        Style.of(_read(style)) if isinstance(style, bytes) else None,
         tuple(_addresses(text)) if isinstance(text, bytes) else (),
         layout if isinstance(layout, str) else None,
     )
@@ -233,12 +235,15 @@ def keyed(grain: Grain, get: raw.Get) -> frozenset[str]:
         get: gives the grains that it names.
 
     Raises:
+        FormatError: one of them is not what it must be.
         NotFoundError: one is not there.
     """
     said, apart = grain.get(_KEYED), grain.get(_KEYED_IN)
     if isinstance(apart, bytes):
         said = raw.gather(_addresses(apart), get)
-    ids = json.loads(said) if isinstance(said, bytes) else []
+    ids = _read(said) if isinstance(said, bytes) else []
+    if not isinstance(ids, list):
+        raise FormatError("a list of ids is none", rule="manifest")
     return frozenset(one for one in ids if isinstance(one, str))
 
 
@@ -265,7 +270,7 @@ def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
     if found.text:
         text = raw.gather(found.text, get)
         # What was changed since is written as it is now.
-        if same(json.loads(text), document):
+        if same(_read(text), document):
             return text
     return spell(document, found.style or COMPACT)
 
@@ -304,6 +309,14 @@ def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
             raise FormatError("no array of records stands there", field=pointer, rule="manifest")
         document = _with(document, pointer, array)
     return document
+
+
+def _read(data: bytes) -> Any:
+    """JSON that a manifest holds; anyone may have written it."""
+    try:
+        return json.loads(data)
+    except NOT_CHECKED:
+        raise FormatError("a part of a manifest is not JSON", rule="manifest") from None
 
 
 def _at(value: Any, pointer: str) -> Any:

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
+from omsgrain.errors import NotFoundError, OmsError, StoreError
 from omsgrain.formats import raw
 from omsgrain.formats.aimem import embedding, times
+from omsgrain.formats.aimem.check import Checker
 from omsgrain.formats.aimem.fields import DNA, Kind
+from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.records import Fields, Record, Shape, Table
 from omsgrain.grain import Grain
 
@@ -20,6 +23,7 @@ __all__ = [
     "FORMAT",
     "NAMESPACE",
     "Built",
+    "checked",
     "from_grain",
     "name_of",
     "same_record",
@@ -105,6 +109,32 @@ def from_grain(grain: Grain, get: raw.Get) -> tuple[Kind, Record] | None:
         FormatError: the side channel does not fit the grain.
     """
     return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
+
+
+def checked(grain: Grain, get: raw.Get, limits: Limits = LIMITS) -> tuple[Kind, Record] | None:
+    """As `from_grain`, but None if the record is no good one, or a part of it is gone.
+
+    Whoever may put grains can write into one that it was a record of any sort. What is no valid
+    record is not one, or it would spoil every bundle from then on.
+
+    Args:
+        grain: any.
+        get: gives the grains that hold the parts of a large record.
+        limits: of values.
+    """
+    try:
+        found = from_grain(grain, get)
+    except NotFoundError:
+        return None
+    except StoreError:
+        raise
+    except OmsError:
+        return None
+    if found is None:
+        return None
+    checker = Checker(limits)
+    checker.record(*found, "", ends=False)
+    return None if checker.problems else found
 
 
 def same_record(found: tuple[Kind, Record] | None, record: Record) -> bool:

@@ -12,7 +12,7 @@ from omsgrain.formats import raw, times
 from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest
 from omsgrain.formats.exact import COMPACT, Style, style_of
 from omsgrain.formats.exact import spell as spell_json
-from omsgrain.formats.listed import gathered, getter, owner_of, the_one, vector_of
+from omsgrain.formats.listed import gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import envelope, layouts
 from omsgrain.formats.mif1.document import Document
@@ -112,7 +112,7 @@ def dump(
         NotFoundError: a grain that the document is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = getter(by_address)
+    get = raw.getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
     if layout is not None and layout not in get_args(Layout):
         raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))

@@ -11,7 +11,7 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats import reading, times
 from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, fill, manifest, spelled
 from omsgrain.formats.exact import style_of
-from omsgrain.formats.listed import Item, gathered, getter, owner_of, the_one, vector_of
+from omsgrain.formats.listed import Item, bare, gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif2 import document as documents
 from omsgrain.formats.mif2.fields import FORMAT
 from omsgrain.formats.mif2.limits import LIMITS, Limits
@@ -19,6 +19,7 @@ from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.mif2.rules import WARNINGS
 from omsgrain.formats.mif2.values import name
 from omsgrain.formats.problems import Problem
+from omsgrain.formats.raw import getter
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
@@ -92,7 +93,7 @@ def dump(
         if kind == "memory" and "embeddings" in value and not embeddings:
             losses.append(Loss(value["id"], "embeddings", "embeddings were not asked for"))
             return {key: one for key, one in value.items() if key != "embeddings"}
-        return documents.bare(kind, value)
+        return bare(kind, value)
 
     arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
     return Dump(spelled(found, fill(found.envelope, arrays), get), losses)

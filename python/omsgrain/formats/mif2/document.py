@@ -10,14 +10,14 @@ from typing import Any
 from omsgrain.formats import reading
 from omsgrain.formats.document import fill, lift
 from omsgrain.formats.exact import spell
-from omsgrain.formats.listed import Item
+from omsgrain.formats.listed import Item, bare
 from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2.check import Checker
 from omsgrain.formats.mif2.fields import ARRAYS
 from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
-__all__ = ["Document", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
+__all__ = ["Document", "Verdict", "of_dict", "read", "sealed", "validate", "write"]
 
 
 @dataclass(slots=True)
@@ -97,11 +97,6 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
 def write(document: Document) -> bytes:
     """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
     return spell(document.to_dict())
-
-
-def bare(kind: str, value: dict[str, Any]) -> Any:
-    """What stands in the document for a record."""
-    return value["value"] if kind == "other" else value
 
 
 def _apart(document: Any, checker: Checker) -> Document:

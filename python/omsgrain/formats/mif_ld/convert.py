@@ -8,18 +8,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import NotFoundError, SchemaError
-from omsgrain.formats.document import (
-    Dump,
-    Import,
-    Loss,
-    Manifest,
-    Vector,
-    manifest,
-    open_manifest,
-    spelled,
-)
+from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, spelled
 from omsgrain.formats.exact import style_of
+from omsgrain.formats.listed import bare, the_one
 from omsgrain.formats.mif_ld import layouts
 from omsgrain.formats.mif_ld.fields import FORMAT, LOCAL
 from omsgrain.formats.mif_ld.layouts import Layout
@@ -32,8 +24,9 @@ from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.raw import Get
+from omsgrain.formats.raw import Get, getter
 from omsgrain.formats.records import newest
+from omsgrain.formats.source import checking
 from omsgrain.grain import Grain
 
 __all__ = ["ARRAY", "dump", "files_of", "imported", "in_shape", "is_local", "load", "own",
@@ -119,6 +112,19 @@ def dump(
         NotFoundError: a grain that the file is made of is not among these.
     """
     found, get = own(grains)
+    with checking():
+        return _dump(found, get, embeddings, exact, layout, shape, local)
+
+
+def _dump(
+    found: Owned,
+    get: Get,
+    embeddings: bool,
+    exact: bool,
+    layout: Layout | None,
+    shape: Shape | None,
+    local: bool,
+) -> Dump:
     losses: list[Loss] = []
     if not embeddings:
         found = _without_embeddings(found, losses)
@@ -219,7 +225,7 @@ class Owned(NamedTuple):
     values: list[Any]
 
 
-def own(grains: Iterable[Grain]) -> tuple[Owned, Any]:
+def own(grains: Iterable[Grain]) -> tuple[Owned, Get]:
     """The one file, or directory, that is among grains.
 
     Returns:
@@ -231,25 +237,18 @@ def own(grains: Iterable[Grain]) -> tuple[Owned, Any]:
         NotFoundError: a grain that it is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-
-    def get(address: str) -> Grain:
-        if address not in by_address:
-            raise NotFoundError("a grain of the document is missing", field=f"/{address}")
-        return by_address[address]
-
-    opened = (open_manifest(grain, get) for grain in by_address.values())
-    found = [one for one in opened if one is not None and one.format == FORMAT]
-    if len(found) != 1:
-        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
+    get = getter(by_address)
+    found = the_one(by_address.values(), FORMAT, get)
     values = []
-    for address in found[0].arrays.get(ARRAY, ()):
+    for address in found.arrays.get(ARRAY, ()):
         born = TABLE.from_grain(get(address), get)
         if born is None:
             raise SchemaError("a record of the document is none", field=f"/{address}")
-        kind, record = born
-        values.append(record if kind == "memory" else record["value"])
-    counters = found[0].envelope.get(_COUNTERS) or {}
-    return Owned(found[0], list(together(values, counters))), get
+        values.append(bare(*born))
+    counters = found.envelope.get(_COUNTERS) or {}
+    if not isinstance(counters, dict):
+        raise FormatError("counters that are none", rule="manifest")
+    return Owned(found, list(together(values, counters))), get
 
 
 def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
