@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from conversions import DOCUMENTS, FEWER, NOBODY, converted
 from mif_ld_documents import FULL, FULL_1X, MEMORIES, MINIMAL, spelled
 from omsgrain import formats
+from omsgrain.errors import NotFoundError
 from omsgrain.grain import make
 
 LD = "mif-ld"
@@ -122,3 +123,13 @@ def test_grains_that_never_were_a_record() -> None:
     assert (payload["memoryType"], payload["content"]) == ("episodic", "It rained.")
     alone = formats.dump([grain], format=LD, layout="markdown")
     assert formats.load(alone.data).format == LD
+
+
+@pytest.mark.parametrize("other", DOCUMENTS)
+def test_a_document_of_which_something_is_missing(other: str) -> None:
+    local = MINIMAL | {"@id": "urn:mif:private", "namespace": "_local"}
+    loaded = formats.load(spelled([MINIMAL, local]))
+    pages = {one.address for one in loaded.grains if "x_addresses" in one}
+    assert pages
+    with pytest.raises(NotFoundError):
+        formats.dump([one for one in loaded.grains if one.address not in pages], format=other)

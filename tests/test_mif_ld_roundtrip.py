@@ -267,9 +267,16 @@ def test_bad_memories_are_left_out() -> None:
 def test_sizes_are_bounded() -> None:
     loaded = convert.load(b"[" + b"{}," * 1500 + spelled(MINIMAL) + b"]")
     assert len(loaded.problems) == 1001
+    # Of each only the first defect is kept, once there are a thousand.
+    many = convert.load(b"[" + b'{"@type":"Memory"},' * 1500 + spelled(MINIMAL) + b"]")
+    assert (many.problems[-1].rule, many.problems[-1].found) == ("more", "1300 more")
     assert json.loads(convert.dump(loaded.grains).data) == [MINIMAL]
     few = Limits(documents=2)
-    for data in (spelled([MINIMAL] * 3), b"\n".join([spelled(MINIMAL)] * 3)):
+    corpus = {"@type": "MemoryCorpus", "records": [MINIMAL] * 3}
+    lines = b"\n".join([spelled(MINIMAL)] * 3)
+    # What is behind the limit is not looked at: neither is it kept.
+    broken = b"\n".join([spelled(MINIMAL), b"{", b"{", b"{"])
+    for data in (spelled([MINIMAL] * 3), spelled(corpus), lines, broken):
         with pytest.raises(DocumentError) as caught:
             convert.load(data, limits=few)
         assert caught.value.problems[0].rule == "too_large"
