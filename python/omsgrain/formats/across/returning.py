@@ -83,6 +83,8 @@ def _all(
     found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain], options: Options
 ) -> Import | None:
     heaped = heap(grains)
+    if not _has_all(heaped):
+        return None
     try:
         vectors = _vectors(found, looked, heaped, None, options)
         made, _ = tree(heaped, found.format, vectors, options)
@@ -118,7 +120,7 @@ def _some(
     gone = {address for name, (_, address) in made.items() if name not in still}
     instead = {still[name]: address for name, (_, address) in made.items()
                if address not in gone}  # fmt: skip
-    whole = not gone
+    whole = not gone and _has_all(heaped)
     if not instead and not whole:
         return found
     mixed = _mixed(found, looked, own, instead)
@@ -130,6 +132,12 @@ def _some(
     again, _ = tree(heap(mixed), found.format, vectors, options)
     alike = _alike(again, document, found.format)
     return replace(found, grains=mixed, vectors=vectors) if alike else found
+
+
+def _has_all(heaped: Heap) -> bool:
+    """Whether all that a document lists is there: its record may have been taken out or broken."""
+    listed = (array for one in heaped.manifests for array in one.arrays.values())
+    return all(one in heaped.grains for array in listed for one in array)
 
 
 def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
