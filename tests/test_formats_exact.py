@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.errors import FormatError
-from omsgrain.formats.document import Manifest, fill, lift, manifest, open_manifest, spelled
+from omsgrain.formats.arrays import fill, lift
+from omsgrain.formats.document import Manifest, manifest, open_manifest, spelled
 from omsgrain.formats.exact import Style, spell, style_of
 from omsgrain.formats.packed import float32, pack, unpack
 from omsgrain.formats.source import same

@@ -19,7 +19,7 @@ from mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from mif2_documents import ANY
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff, yaml_reader
-from omsgrain.formats.document import lift
+from omsgrain.formats.arrays import lift
 from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS
 from omsgrain.formats.mif1.limits import Limits

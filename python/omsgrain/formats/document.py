@@ -4,8 +4,8 @@
 The manifest is a State grain. Its side channel holds the envelope; pages beside it, State grains
 too, list the addresses of the records of each array in their order, those that stand twice twice.
 
-An array is known by its JSON pointer in the envelope, where it stands empty; those of AIMEM by
-their names alone.
+An array is known by its JSON pointer in the envelope, where it stands empty, as `arrays` leaves
+it; those of AIMEM by their names alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, same
 from omsgrain.formats.source import spell as spell_plain
-from omsgrain.formats.texts import Texts
 from omsgrain.grain import Grain, make
 
 __all__ = [
@@ -32,9 +31,7 @@ __all__ = [
     "Manifest",
     "Vector",
     "beside",
-    "fill",
     "keyed",
-    "lift",
     "manifest",
     "open_manifest",
     "spelled",
@@ -275,69 +272,12 @@ def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
     return spell(document, found.style or COMPACT)
 
 
-def lift(
-    document: dict[str, Any], pointers: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the arrays of records out of a document.
-
-    Args:
-        document: any; it is not changed.
-        pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
-
-    Returns:
-        The document with these arrays empty, and the arrays by pointer: lists, or `Texts`.
-    """
-    envelope: dict[str, Any] = document
-    arrays: dict[str, Any] = {}
-    for pointer in pointers:
-        array = _at(document, pointer)
-        if isinstance(array, list | Texts):
-            arrays[pointer] = array
-            envelope = _with(envelope, pointer, [])
-    return envelope, arrays
-
-
-def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the arrays of records into a document again; the other way of `lift`.
-
-    Raises:
-        FormatError: the envelope has no place for one.
-    """
-    document = envelope
-    for pointer, array in arrays.items():
-        if not isinstance(_at(envelope, pointer), list):
-            raise FormatError("no array of records stands there", field=pointer, rule="manifest")
-        document = _with(document, pointer, array)
-    return document
-
-
 def _read(data: bytes) -> Any:
     """JSON that a manifest holds; anyone may have written it."""
     try:
         return json.loads(data)
     except NOT_CHECKED:
         raise FormatError("a part of a manifest is not JSON", rule="manifest") from None
-
-
-def _at(value: Any, pointer: str) -> Any:
-    for key in _keys(pointer):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _with(document: dict[str, Any], pointer: str, array: Any) -> dict[str, Any]:
-    """The document with another array; only what leads to it is copied."""
-    *way, last = _keys(pointer)
-    whole = place = dict(document)
-    for key in way:
-        place[key] = dict(place[key])
-        place = place[key]
-    place[last] = array
-    return whole
-
-
-def _keys(pointer: str) -> list[str]:
-    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
 
 
 def _paged(arrays: Mapping[str, list[str]]) -> Iterator[tuple[dict[str, Any], bytes]]:

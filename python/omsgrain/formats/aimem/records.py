@@ -7,7 +7,6 @@ References stay URNs. An embedding is no part of a grain: the store keeps vector
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
 from omsgrain.errors import NotFoundError, OmsError, StoreError
@@ -16,6 +15,7 @@ from omsgrain.formats.aimem import embedding, times
 from omsgrain.formats.aimem.check import Checker
 from omsgrain.formats.aimem.fields import DNA, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.records import Fields, Record, Shape, Table
 from omsgrain.grain import Grain
 
@@ -216,7 +216,7 @@ def _to_chunk(fields: Mapping[str, Any], name: str) -> Record:
     if kind == "workflow":
         content = content[0]
     record: Record = {"id": name, "content": content}
-    record["content_hash"] = f"sha256:{sha256(content.encode()).hexdigest()}"
+    record["content_hash"] = of_bytes(content.encode())
     record["memory_type"] = what
     if "recall_priority" in fields:
         record["zone"] = _ZONES[fields["recall_priority"]]

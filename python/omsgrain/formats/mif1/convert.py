@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Any, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import raw, times
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest
 from omsgrain.formats.exact import COMPACT, Style, style_of
 from omsgrain.formats.exact import spell as spell_json
@@ -73,7 +73,7 @@ def load(
     instant = times.parse(when, floating=True) if isinstance(when, str) else None
     whole = Manifest(
         FORMAT,
-        known if isinstance(known, str) and known else f"sha256:{sha256(data).hexdigest()}",
+        known if isinstance(known, str) and known else of_bytes(data),
         found.envelope,
         made.arrays,
         style,

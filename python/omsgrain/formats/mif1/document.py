@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from omsgrain.formats.document import fill, lift
+from omsgrain.formats.arrays import fill, lift
 from omsgrain.formats.listed import Item
 from omsgrain.formats.mif1 import checksum, layouts
 from omsgrain.formats.mif1.check import Checker

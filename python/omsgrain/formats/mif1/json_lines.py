@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import IO, Any, Final, NamedTuple
 
 from omsgrain.formats import reading
-from omsgrain.formats.document import fill, lift
+from omsgrain.formats.arrays import fill, lift
 from omsgrain.formats.exact import spell
 from omsgrain.formats.mif1.fields import ARRAYS, SHAPES, Kind
 from omsgrain.formats.mif1.limits import LIMITS, Limits

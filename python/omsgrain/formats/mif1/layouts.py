@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omsgrain.formats import reading, yaml_reader
-from omsgrain.formats.document import lift
+from omsgrain.formats.arrays import lift
 from omsgrain.formats.exact import spell as spell_json
 from omsgrain.formats.mif1 import json_lines, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS, Kind, Layout

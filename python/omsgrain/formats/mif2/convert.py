@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Any
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import reading, times
-from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, fill, manifest, spelled
+from omsgrain.formats.arrays import fill
+from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, spelled
 from omsgrain.formats.exact import style_of
 from omsgrain.formats.listed import Item, bare, gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif2 import document as documents
@@ -50,7 +51,7 @@ def load(
         warnings = (*warnings, Problem("owner_not_kept", where, says))
     made = gathered(TABLE, found.records, owner, _vector)
     when = times.parse(meta.get("created_at", ""), floating=True)
-    known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
+    known = name(meta.get("id")) or of_bytes(data)
     whole = Manifest(FORMAT, known, found.envelope, made.arrays, style)
     text = data if exact and style is None else None
     more = manifest(whole, created_at=times.of_grain(when), user_id=owner, text=text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, spelled
 from omsgrain.formats.exact import style_of
 from omsgrain.formats.listed import bare, the_one
@@ -79,7 +79,7 @@ def load(
     elif exact and sheet.tree is not None:
         style = style_of(data, sheet.tree)
         text = data if style is None else None
-    known = f"sha256:{sha256(data).hexdigest()}"
+    known = of_bytes(data)
     whole = Manifest(FORMAT, known, {}, {}, style, layout=found.entry["layout"])
     return imported([found], whole, user_id=user_id, text=text)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import reading
@@ -279,7 +279,9 @@ def _said(text: str) -> list[str]:
 
 def _lines(data: bytes, limits: Limits) -> Sheet:
     reading.bounded(data, limits.document)
-    values, places, problems = [], [], []
+    values: list[Any] = []
+    places: list[tuple[str, int | None]] = []
+    problems: list[Problem] = []
     for number, line in enumerate(BytesIO(data), 1):
         if not line.strip():
             continue
@@ -292,7 +294,7 @@ def _lines(data: bytes, limits: Limits) -> Sheet:
         values.append(value)
         places.append(("", number))
     entry = {"layout": "lines", "count": len(values)}
-    return Sheet(entry, values, cast("Any", places), problems=tuple(problems))
+    return Sheet(entry, values, places, problems=tuple(problems))
 
 
 def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:

@@ -17,7 +17,8 @@ from omsgrain.formats.across.bare import MEMBERS, NOT_ASKED
 from omsgrain.formats.across.build import ARRAYS, Options
 from omsgrain.formats.across.gather import heap
 from omsgrain.formats.across.mif2 import METADATA, about
-from omsgrain.formats.document import Loss, lift
+from omsgrain.formats.arrays import lift
+from omsgrain.formats.document import Loss
 from omsgrain.formats.raw import getter
 from omsgrain.formats.source import checking
 from omsgrain.formats.texts import Texts, drained
