@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 
 import jcs
+from conversions import FEWER
 from mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 from omsgrain.formats.mif2 import checksum, convert, document
 from omsgrain.formats.mif2.checksum import of_counts, of_document, verify_checksum
@@ -24,6 +25,7 @@ def test_what_was_made_of_counts() -> None:
     assert (of_counts(counted), of_counts({"todos": 7})) == (three, none)
 
 
+@FEWER
 @given(DOCUMENTS)
 def test_ours_is_of_all_but_itself(whole: dict[str, Any]) -> None:
     bare = copy.deepcopy(whole)

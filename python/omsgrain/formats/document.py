@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import FormatError
+from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import raw
 from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
@@ -24,6 +24,7 @@ from omsgrain.formats.source import spell as spell_plain
 from omsgrain.grain import Grain, make
 
 __all__ = [
+    "CHANGED",
     "KIND",
     "Dump",
     "Import",
@@ -48,6 +49,7 @@ _LAYOUT = "x_layout"
 _KEYED = "x_keyed"
 _KEYED_IN = "x_keyed_in"
 _DIGEST = 32
+CHANGED: Final = "a document that was changed is not spelled as it was"
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
 _LISTED = 100_000  # characters of ids in it
@@ -252,15 +254,17 @@ def beside(grain: Grain) -> list[str]:
     return [*(() if source is None else source.parts), *own]
 
 
-def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
+def spelled(found: Manifest, document: Any, get: raw.Get, *, exact: bool = False) -> bytes:
     """Write a document as the one that was imported was written, as far as that was kept.
 
     Args:
         found: its manifest.
         document: what is to be written.
         get: gives the grains that the manifest names.
+        exact: refuse what would be spelled in another way.
 
     Raises:
+        SchemaError: ``exact``, and it is not what it was.
         FormatError: one of them is not what it must be.
         NotFoundError: one is not there.
     """
@@ -269,6 +273,8 @@ def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
         # What was changed since is written as it is now.
         if same(_read(text), document):
             return text
+        if exact:
+            raise SchemaError(CHANGED, field="/exact")
     return spell(document, found.style or COMPACT)
 
 

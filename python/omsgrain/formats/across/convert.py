@@ -131,7 +131,7 @@ def dump(
     if exact and (own is None or (own.style is None and not own.text)):
         raise SchemaError("how the document was spelled was not kept when it was loaded")
     with checking():
-        data, lost = _spelled(document, own, to, layout, shape, getter(found.grains))
+        data, lost = _spelled(document, own, to, layout, shape, exact, getter(found.grains))
     if passphrase is not None or key is not None:
         from omsgrain.formats.mif1.envelope import seal_document
 
@@ -145,20 +145,21 @@ def _spelled(
     to: str,
     layout: Any,
     shape: Shape | None,
+    exact: bool,
     get: Get,
 ) -> tuple[bytes, list[Loss]]:
     """The bytes of a document, and what its layout or its shape does not hold."""
     if to == MIF1:
-        return _mif1(document, own, layout, get), []
+        return _mif1(document, own, layout, exact, get), []
     if to == MIF_LD:
         from omsgrain.formats.mif_ld.convert import in_shape, written
 
         losses: list[Loss] = []
         document["memories"] = in_shape(document["memories"], shape, losses)
-        data, lost = written(document, own, layout, get)
+        data, lost = written(document, own, layout, get, exact=exact)
         return data, [*losses, *lost]
     if own is not None and to == MIF2:
-        return spelled(own, document, get), []
+        return spelled(own, document, get, exact=exact), []
     return spell(document), []
 
 
@@ -285,10 +286,12 @@ def with_vector(
     return record | {"embedding": embedding.encode(vectors[address].data)}
 
 
-def _mif1(document: dict[str, Any], own: Manifest | None, layout: Any, get: Get) -> bytes:
+def _mif1(
+    document: dict[str, Any], own: Manifest | None, layout: Any, exact: bool, get: Get
+) -> bytes:
     from omsgrain.formats.mif1 import layouts
     from omsgrain.formats.mif1.convert import spelled as as_it_was
 
     if own is not None and layout in (None, own.layout or "json"):
-        return as_it_was(own, document, get)
+        return as_it_was(own, document, get, exact=exact)
     return layouts.spell(document, layout or "json")

@@ -97,7 +97,7 @@ def dump(
         return bare(kind, value)
 
     arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
-    return Dump(spelled(found, fill(found.envelope, arrays), get), losses)
+    return Dump(spelled(found, fill(found.envelope, arrays), get, exact=exact), losses)
 
 
 def _vector(item: Item) -> Vector | None:

@@ -9,7 +9,16 @@ from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.checksums import of_bytes
-from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, spelled
+from omsgrain.formats.document import (
+    CHANGED,
+    Dump,
+    Import,
+    Loss,
+    Manifest,
+    Vector,
+    manifest,
+    spelled,
+)
 from omsgrain.formats.exact import style_of
 from omsgrain.formats.listed import bare, the_one
 from omsgrain.formats.mif_ld import layouts
@@ -21,7 +30,7 @@ from omsgrain.formats.mif_ld.reshaping import reshaped
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.mif_ld.staying import STAYS
 from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
-from omsgrain.formats.mif_ld.validate import Mode
+from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.raw import Get, getter
@@ -69,7 +78,8 @@ def load(
     sheet = layouts.read(data, layout, limits, shape)
     found = taken(sheet, mode=mode, strict_published=strict_published)
     if found.problems and sheet.entry["layout"] in ("document", "markdown"):
-        raise DocumentError(list(found.problems))
+        total = judge(sheet.values[0], mode=mode, strict_published=strict_published).total
+        raise DocumentError(list(found.problems), total)
     if mode == "extra":
         found = found._replace(warnings=(*found.warnings, *in_order([found])))
     text = style = None
@@ -143,15 +153,22 @@ def _dump(
         raise SchemaError("how the file was spelled was not kept when it was loaded")
     if entry["layout"] in ("lines", "markdown"):
         data, lost = layouts.write(entry, values)
+        if exact and data != str(entry.get("text", data.decode())).encode():
+            raise SchemaError(CHANGED, field="/exact")
         return Dump(data, losses + [Loss(*one) for one in lost])
     whole = layouts.tree(entry, values)
     if layout is not None and layout != found.manifest.layout:
         return Dump(layouts.write(entry, values)[0], losses)
-    return Dump(spelled(found.manifest, whole, get), losses)
+    return Dump(spelled(found.manifest, whole, get, exact=exact), losses)
 
 
 def written(
-    made: Mapping[str, Any], found: Manifest | None, layout: Layout | None, get: Get
+    made: Mapping[str, Any],
+    found: Manifest | None,
+    layout: Layout | None,
+    get: Get,
+    *,
+    exact: bool = False,
 ) -> tuple[bytes, list[Loss]]:
     """Write a file that was made of grains of other formats.
 
@@ -160,6 +177,7 @@ def written(
         found: the manifest of a file that was here before.
         layout: another than that had.
         get: gives the grains that the manifest names.
+        exact: refuse what would be spelled in another way than it was.
 
     Raises:
         SchemaError: the layout has one memory in a file, and there are not so many.
@@ -171,7 +189,7 @@ def written(
     if layout is not None and layout != entry["layout"]:
         entry = layouts.entry(layout, values)
     elif found is not None and entry["layout"] not in ("lines", "markdown"):
-        return spelled(found, layouts.tree(entry, values), get), []
+        return spelled(found, layouts.tree(entry, values), get, exact=exact), []
     data, lost = layouts.write(entry, values)
     return data, [Loss(*one) for one in lost]
 
