@@ -106,7 +106,8 @@ TWO: dict[str, tuple[str, dict[str, Any]]] = {
                     "created_at": TIME} for name in ("one", "two")],
     }),
     "mif2": ("memories", {"mif_version": "2.0", "export_meta": {"user_id": TENANT}, "memories": [
-        {"id": f"a1b2c3d4-e5f6-4890-abcd-ef123456789{end}", "content": end, "created_at": TIME} for end in "12"]}),
+        {"id": f"a1b2c3d4-e5f6-4890-abcd-ef123456789{end}", "content": end, "created_at": TIME}
+        for end in "12"]}),
     "mif1": ("memories", {"mif_version": "1.0", "export": {"user_id": TENANT}, "memories": [
         {"id": f"mem_{end}", "content": end, "type": "Task", "created_at": TIME}
         for end in "12"]}),
