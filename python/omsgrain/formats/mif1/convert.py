@@ -108,7 +108,7 @@ def dump(
 
     Raises:
         SchemaError: no document is among the grains, or several; or how it was spelled was not
-            kept; or there is no such layout.
+            kept, or it is not what it was; or there is no such layout.
         FormatError: a grain is not what it must be.
         NotFoundError: a grain that the document is made of is not among these.
     """

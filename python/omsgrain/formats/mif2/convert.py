@@ -75,7 +75,7 @@ def dump(
 
     Raises:
         SchemaError: no document is among the grains, or several; or how it was spelled was not
-            kept.
+            kept, or it is not what it was.
         FormatError: a grain is not what it must be.
         NotFoundError: a grain that the document is made of is not among these.
     """

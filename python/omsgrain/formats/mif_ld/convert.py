@@ -116,8 +116,8 @@ def dump(
         local: whether memories of the namespace ``_local`` leave.
 
     Raises:
-        SchemaError: no file is among the grains, or several; how it was spelled was not kept; or
-            all there is does not leave.
+        SchemaError: no file is among the grains, or several; how it was spelled was not kept, or
+            it is not what it was; or all there is does not leave.
         FormatError: a grain is not what it must be.
         NotFoundError: a grain that the file is made of is not among these.
     """
