@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+import jcs
 import omsgrain as og
 from aimem_bundles import TENANT, documents
+from conversions import FEWER
 from omsgrain import _core
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.engine.base import Settings
-from omsgrain.formats.aimem import bundle, checksum, convert, embedding, native
-from omsgrain.formats.aimem.fields import ARRAYS
+from omsgrain.formats.aimem import bundle, convert, embedding, native
 from omsgrain.formats.aimem.records import from_grain, to_grain
 from omsgrain.grain import make
 from omsgrain.store.memory import MemoryStore
@@ -27,31 +28,21 @@ def text_of(document: dict[str, Any]) -> bytes:
 
 
 def with_checksum(document: dict[str, Any]) -> bytes:
-    return text_of(document | {"checksum": checksum.of_document(text_of(document))})
+    return text_of(document | {"checksum": jcs.checksum(document)})
 
 
-@given(documents())
-def test_a_valid_bundle_is_found_valid(document: dict[str, Any]) -> None:
-    verdict = bundle.validate(with_checksum(document))
-    assert verdict.problems == ()
-
-
+@FEWER
 @given(documents())
 def test_records_come_back(document: dict[str, Any]) -> None:
     read = bundle.read(with_checksum(document))
     for kind, records in read.records.items():
-        for i, record in enumerate(records):
+        for record in records:
             built = to_grain(kind, record, tenant=document["tenant_id"])
             found = from_grain(built.grain, {p.address: p for p in built.parts}.__getitem__)
             assert found is not None and found[0] == kind
             if built.vector is not None:
                 found[1]["embedding"] = embedding.encode(built.vector)
             assert _core.canonical_json(text_of(found[1])) == _core.canonical_json(text_of(record))
-            records[i] = found[1]
-    again = bundle.write(bundle.Bundle(read.envelope, read.records))
-    missing = [name for name in ARRAYS if name not in document]
-    if not missing:
-        assert json.loads(again)["checksum"] == read.envelope["checksum"]
 
 
 @given(documents())

@@ -97,6 +97,42 @@ def test_a_relation_that_was_taken_out_does_not_come_back() -> None:
     assert "a:one" not in json.dumps(again) and "a:two" in json.dumps(again)
 
 
+#: Two of each, in the array that a document of the format has for them.
+TWO: dict[str, tuple[str, dict[str, Any]]] = {
+    "aimem": ("chunks", {
+        "format": "aimem-bundle", "version": "1", "producer": "a", "scope": "FULL",
+        "tenant_id": TENANT, "exported_at": TIME,
+        "chunks": [{"id": f"urn:aimem:a:{name}", "content": name, "memory_type": "fact",
+                    "created_at": TIME} for name in ("one", "two")],
+    }),
+    "mif2": ("memories", {"mif_version": "2.0", "export_meta": {"user_id": TENANT}, "memories": [
+        {"id": f"a1b2c3d4-e5f6-4890-abcd-ef123456789{end}", "content": end, "created_at": TIME}
+        for end in "12"]}),
+    "mif1": ("memories", {"mif_version": "1.0", "export": {"user_id": TENANT}, "memories": [
+        {"id": f"mem_{end}", "content": end, "type": "Task", "created_at": TIME}
+        for end in "12"]}),
+    "mif-ld": ("records", corpus([LINKED | {"@id": f"urn:mif:{end}"} for end in "12"])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_what_was_taken_out_or_broken_stops_nothing(one: str, other: str) -> None:
+    """The document that the records were of lists one that is not there any more."""
+    (array, document), there = TWO[one], TWO[other][0]
+    loaded = load(sealed(document) if one == "aimem" else document, one)
+    for broken in (False,) if other == "aimem" else (False, True):
+        made = json.loads(formats.dump(loaded, format=other, user_id=TENANT).data)
+        first = made[there][0]
+        if broken:
+            del first.get("payload", first)["content"]
+        else:
+            del made[there][0]
+        back = load(sealed(made) if other == "aimem" else made, other)
+        assert len(back.problems) == broken
+        again = json.loads(formats.dump(back, format=one, user_id=TENANT).data)
+        assert len(again[array]) == 1
+
+
 @pytest.mark.parametrize(("one", "document"), ODD)
 def test_odd_ones_there_and_back(one: str, document: dict[str, Any]) -> None:
     for other in (other for here, other in PAIRS if here == one):

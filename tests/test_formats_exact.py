@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain.errors import FormatError
-from omsgrain.formats.document import Manifest, fill, lift, manifest, open_manifest, spelled
+import mif1_documents as mif1
+import mif2_documents as mif2
+import mif_ld_documents as mif_ld
+from omsgrain import formats
+from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.arrays import fill, lift
+from omsgrain.formats.document import Manifest, manifest, open_manifest, spelled
 from omsgrain.formats.exact import Style, spell, style_of
 from omsgrain.formats.packed import float32, pack, unpack
 from omsgrain.formats.source import same
@@ -165,3 +170,22 @@ def test_what_a_store_searches_by() -> None:
     assert float32([1, 0.5]) == b"\0\0\x80\x3f\0\0\0\x3f"
     for values in ([], None, [None], [True], ["a"], [1e39], [10**400]):
         assert float32(values) is None
+
+
+BAD: dict[str, Any] = {"id": 5}
+ODD: dict[str, tuple[str, Any]] = {
+    "mif2": ("memories", {"mif_version": "2.0", "memories": [mif2.MINIMAL["memories"][0], BAD]}),
+    "mif1": ("memories", mif1.MINIMAL | {"memories": [mif1.MINIMAL["memories"][0], BAD]}),
+    "mif-ld": ("", [mif_ld.MINIMAL, BAD]),
+}
+
+
+@pytest.mark.parametrize("format", ODD)
+def test_without_a_bad_record_it_is_not_spelled_as_it_was(format: str) -> None:
+    """A bad record is left out, so the text that was kept is not the document any more."""
+    odd = json.dumps(ODD[format][1]).replace(", ", ",  ").encode()
+    loaded = formats.load(odd, format=format, exact=True)
+    assert loaded.problems
+    with pytest.raises(SchemaError):
+        formats.dump(loaded, format=format, exact=True)
+    assert formats.load(formats.dump(loaded, format=format).data, format=format).problems == ()

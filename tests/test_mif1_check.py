@@ -222,3 +222,10 @@ def test_a_document_that_is_too_large_is_not_parsed() -> None:
     tracemalloc.stop()
     assert rules(verdict.faults) == [("too_large", "")]
     assert peak < 500_000
+
+
+def test_two_memories_of_one_short_id_are_two() -> None:
+    memory = SEP["memories"][0] | {"id": "a"}
+    verdict = document.validate(spelled(SEP | {"memories": [memory, memory]}))
+    told = [one.pointer for one in verdict.warnings if one.rule == "duplicate_content"]
+    assert told == ["/memories/1/content"]

@@ -41,7 +41,7 @@ def test_the_right_passphrase_opens_it_and_no_other() -> None:
     for other in ("a garden at dawn", "A garden at dusk", "a garden at dusk "):
         with pytest.raises(KeyMissingError):
             open_document(SEALED, other)
-    for none in (None, ""):
+    for none in (None, "", "\ud800"):
         for work in (partial(open_document, SEALED, none), partial(seal_document, DATA, none)):
             with pytest.raises(KeyMissingError) as caught:
                 work()

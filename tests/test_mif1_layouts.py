@@ -19,7 +19,7 @@ from mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from mif2_documents import ANY
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff, yaml_reader
-from omsgrain.formats.document import lift
+from omsgrain.formats.arrays import lift
 from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS
 from omsgrain.formats.mif1.limits import Limits
@@ -148,6 +148,10 @@ def test_yaml_that_costs_too_much() -> None:
     repeated = b"a: &a [1, 2, 3]\nb: [*a, *a]\n"
     assert read_yaml(repeated)["b"] == [[1, 2, 3]] * 2
     assert refused(repeated, aliases=7) == ("not_yaml", "/b/1")
+    # Few values can be long ones: written out they are no larger than a document may be.
+    for long in (b"a: &a " + b"x" * 500, b"a: &a {" + b"x" * 500 + b": 1}"):
+        assert refused(long + b"\nb: [*a, *a]\n", document=1_500) == ("too_large", "")
+        assert len(read_yaml(long + b"\nb: [*a, *a]\n", document=1_600)["b"]) == 2
 
 
 def test_where_a_yaml_text_is_wrong() -> None:

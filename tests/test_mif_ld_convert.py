@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from conversions import DOCUMENTS, FEWER, NOBODY, converted
 from mif_ld_documents import FULL, FULL_1X, MEMORIES, MINIMAL, spelled
 from omsgrain import formats
+from omsgrain.errors import NotFoundError
 from omsgrain.grain import make
 
 LD = "mif-ld"
@@ -122,3 +123,48 @@ def test_grains_that_never_were_a_record() -> None:
     assert (payload["memoryType"], payload["content"]) == ("episodic", "It rained.")
     alone = formats.dump([grain], format=LD, layout="markdown")
     assert formats.load(alone.data).format == LD
+
+
+@pytest.mark.parametrize("other", DOCUMENTS)
+def test_a_document_of_which_something_is_missing(other: str) -> None:
+    local = MINIMAL | {"@id": "urn:mif:private", "namespace": "_local"}
+    loaded = formats.load(spelled([MINIMAL, local]))
+    pages = {one.address for one in loaded.grains if "x_addresses" in one}
+    assert pages
+    with pytest.raises(NotFoundError):
+        formats.dump([one for one in loaded.grains if one.address not in pages], format=other)
+
+
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+
+
+@pytest.mark.parametrize(
+    ("said", "created"),
+    [
+        ("2026-06-30T23:59:60Z", "2026-06-30T23:59:60Z"),
+        ("2026-01-01T10:00:60Z", "2026-01-01T10:01:00Z"),
+        ("9999-12-31T23:59:60-14:00", "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_a_leap_second_is_the_last_of_a_day(said: str, created: str) -> None:
+    memory = {"id": UUID, "content": "tea", "created_at": said}
+    document = spelled({"mif_version": "2.0", "memories": [memory]})
+    data, losses = converted(formats.load(document), LD, strict=True)
+    loaded = formats.load(data)
+    assert loaded.problems == ()
+    (record,) = json.loads(data)["records"]
+    assert record["payload"]["created"] == created
+    assert ("created_at" in {one.field for one in losses}) is (said != created)
+
+
+@pytest.mark.parametrize("id", ["urn:mif:x", "urn:mif:entity:x", "urn:mif:", "x"])
+def test_an_entity_has_a_urn_of_entities(id: str) -> None:
+    memory = {"id": UUID, "content": "tea", "created_at": "2026-01-01T10:00:00Z",
+              "entities": [{"name": "Ada"}]}  # fmt: skip
+    graph = {"entities": [{"id": id, "name": "Ada"}], "relationships": []}
+    document = {"mif_version": "2.0", "memories": [memory], "knowledge_graph": graph}
+    loaded = formats.load(spelled(document))
+    data, _ = converted(loaded, LD)
+    back = formats.load(data)
+    assert back.problems == ()
+    assert json.loads(formats.dump(back, format="mif2", local=True).data) == document

@@ -243,3 +243,18 @@ def test_front_matter_of_other_types_is_refused_and_no_crash(front: str) -> None
     for mode in ("schema", "lenient", "extra"):
         with pytest.raises(DocumentError):
             convert.load(data, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"---\nid: x\nid: y\n---\nbody\n", 3),
+        (b"---\r\nid: x\r\nid: y\r\n---\r\nbody\r\n", 3),
+        (b"---\nid: x\ncreated: [\n---\nbody\n", 4),
+        (b"---\nid: x\n---\nbody\n\xff\n", 5),
+    ],
+)
+def test_lines_are_those_of_the_file(text: bytes, line: int) -> None:
+    with pytest.raises(DocumentError) as caught:
+        convert.load(text, layout="markdown")
+    assert caught.value.problems[0].line == line

@@ -70,6 +70,16 @@ def test_values_of_the_memory_are_in_no_message() -> None:
     assert secret not in repr(found)
 
 
+@pytest.mark.parametrize("member", ["ontology", "entity"])
+def test_names_that_are_none_are_in_no_message(member: str) -> None:
+    text = "Ada Lovelace, 12 Example Street"
+    whole = memory("workshop", GOOD, **CITED)
+    name = "id" if member == "ontology" else "entity_type"
+    found = judge_entity(whole | {member: whole[member] | {name: text}}, SHOP)
+    assert found.problems or found.warnings
+    assert not any("Ada" in str(one.to_dict()) for one in (*found.problems, *found.warnings))
+
+
 def test_fields_that_are_required_are_those_of_the_type_only() -> None:
     errors, _ = judged({"entity_type": "machine"})
     assert errors == [("ENT-MISSING", "/entity"), ("ENT-MISSING", "/entity")]

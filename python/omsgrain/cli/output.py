@@ -26,7 +26,10 @@ INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPI
 PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
 
 # Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls.
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Surrogates stand for bytes of a file name that are no UTF-8, which no output can hold.
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def json_option(command: F) -> F:

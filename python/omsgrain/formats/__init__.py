@@ -15,6 +15,9 @@ listed      documents whose records stand in arrays
 shapes      objects by tables of their fields
 exact       how a text is spelled
 document    a whole document: records, and a manifest of what stood around them
+arrays      the arrays of records in a document
+checksums   checksums of documents
+members     members of objects that may be anything
 sniff       which format a document is of
 model       what formats of agent memory have in common
 across      from one format to another

@@ -4,8 +4,8 @@
 The manifest is a State grain. Its side channel holds the envelope; pages beside it, State grains
 too, list the addresses of the records of each array in their order, those that stand twice twice.
 
-An array is known by its JSON pointer in the envelope, where it stands empty; those of AIMEM by
-their names alone.
+An array is known by its JSON pointer in the envelope, where it stands empty, as `arrays` leaves
+it; those of AIMEM by their names alone.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import FormatError
+from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import raw
 from omsgrain.formats.exact import COMPACT, Style, spell
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.source import KEY, Source, apply, same
+from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, same
 from omsgrain.formats.source import spell as spell_plain
-from omsgrain.formats.texts import Texts
 from omsgrain.grain import Grain, make
 
 __all__ = [
+    "CHANGED",
     "KIND",
     "Dump",
     "Import",
@@ -32,9 +32,7 @@ __all__ = [
     "Manifest",
     "Vector",
     "beside",
-    "fill",
     "keyed",
-    "lift",
     "manifest",
     "open_manifest",
     "spelled",
@@ -51,6 +49,7 @@ _LAYOUT = "x_layout"
 _KEYED = "x_keyed"
 _KEYED_IN = "x_keyed_in"
 _DIGEST = 32
+CHANGED: Final = "a document that was changed is not spelled as it was"
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
 _LISTED = 100_000  # characters of ids in it
@@ -206,9 +205,11 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
     if source is None or source.kind != KIND or not isinstance(listed, bytes):
         return None
     if source.parts:
-        envelope = json.loads(raw.gather(source.parts, get))
+        envelope = _read(raw.gather(source.parts, get))
     else:
         envelope = apply({}, source.residual)
+    if not isinstance(envelope, dict):
+        raise FormatError("what stands around the records is no object", rule="manifest")
     arrays: dict[str, list[str]] = {}
     for address in _addresses(listed):
         page = get(address)
@@ -222,7 +223,7 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
         source.id,
         envelope,
         arrays,
-        Style.of(json.loads(style)) if isinstance(style, bytes) else None,
+        Style.of(_read(style)) if isinstance(style, bytes) else None,
         tuple(_addresses(text)) if isinstance(text, bytes) else (),
         layout if isinstance(layout, str) else None,
     )
@@ -236,12 +237,15 @@ def keyed(grain: Grain, get: raw.Get) -> frozenset[str]:
         get: gives the grains that it names.
 
     Raises:
+        FormatError: one of them is not what it must be.
         NotFoundError: one is not there.
     """
     said, apart = grain.get(_KEYED), grain.get(_KEYED_IN)
     if isinstance(apart, bytes):
         said = raw.gather(_addresses(apart), get)
-    ids = json.loads(said) if isinstance(said, bytes) else []
+    ids = _read(said) if isinstance(said, bytes) else []
+    if not isinstance(ids, list):
+        raise FormatError("a list of ids is none", rule="manifest")
     return frozenset(one for one in ids if isinstance(one, str))
 
 
@@ -253,81 +257,36 @@ def beside(grain: Grain) -> list[str]:
     return [*(() if source is None else source.parts), *own]
 
 
-def spelled(found: Manifest, document: Any, get: raw.Get) -> bytes:
+def spelled(found: Manifest, document: Any, get: raw.Get, *, exact: bool = False) -> bytes:
     """Write a document as the one that was imported was written, as far as that was kept.
 
     Args:
         found: its manifest.
         document: what is to be written.
         get: gives the grains that the manifest names.
+        exact: refuse what would be spelled in another way.
 
     Raises:
+        SchemaError: ``exact``, and it is not what it was.
         FormatError: one of them is not what it must be.
         NotFoundError: one is not there.
     """
     if found.text:
         text = raw.gather(found.text, get)
         # What was changed since is written as it is now.
-        if same(json.loads(text), document):
+        if same(_read(text), document):
             return text
+        if exact:
+            raise SchemaError(CHANGED, field="/exact")
     return spell(document, found.style or COMPACT)
 
 
-def lift(
-    document: dict[str, Any], pointers: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the arrays of records out of a document.
-
-    Args:
-        document: any; it is not changed.
-        pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
-
-    Returns:
-        The document with these arrays empty, and the arrays by pointer: lists, or `Texts`.
-    """
-    envelope: dict[str, Any] = document
-    arrays: dict[str, Any] = {}
-    for pointer in pointers:
-        array = _at(document, pointer)
-        if isinstance(array, list | Texts):
-            arrays[pointer] = array
-            envelope = _with(envelope, pointer, [])
-    return envelope, arrays
-
-
-def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the arrays of records into a document again; the other way of `lift`.
-
-    Raises:
-        FormatError: the envelope has no place for one.
-    """
-    document = envelope
-    for pointer, array in arrays.items():
-        if not isinstance(_at(envelope, pointer), list):
-            raise FormatError("no array of records stands there", field=pointer, rule="manifest")
-        document = _with(document, pointer, array)
-    return document
-
-
-def _at(value: Any, pointer: str) -> Any:
-    for key in _keys(pointer):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _with(document: dict[str, Any], pointer: str, array: Any) -> dict[str, Any]:
-    """The document with another array; only what leads to it is copied."""
-    *way, last = _keys(pointer)
-    whole = place = dict(document)
-    for key in way:
-        place[key] = dict(place[key])
-        place = place[key]
-    place[last] = array
-    return whole
-
-
-def _keys(pointer: str) -> list[str]:
-    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+def _read(data: bytes) -> Any:
+    """JSON that a manifest holds; anyone may have written it."""
+    try:
+        return json.loads(data)
+    except NOT_CHECKED:
+        raise FormatError("a part of a manifest is not JSON", rule="manifest") from None
 
 
 def _paged(arrays: Mapping[str, list[str]]) -> Iterator[tuple[dict[str, Any], bytes]]:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import SchemaError
 from omsgrain.formats import raw
 from omsgrain.formats.document import Manifest, Vector, open_manifest
 from omsgrain.formats.packed import float32
@@ -15,7 +15,7 @@ from omsgrain.formats.records import NAME, Built, Table
 from omsgrain.formats.texts import drained
 from omsgrain.grain import Grain
 
-__all__ = ["Gathered", "Item", "gathered", "getter", "owner_of", "the_one", "vector_of"]
+__all__ = ["Gathered", "Item", "bare", "gathered", "owner_of", "the_one", "vector_of"]
 
 
 class Item(NamedTuple):
@@ -103,6 +103,11 @@ def vector_of(told: Any) -> Vector | None:
     return None if data is None else Vector(told["model"], data)
 
 
+def bare(kind: str, record: dict[str, Any]) -> Any:
+    """What stands in a document for a record."""
+    return record.get("value") if kind == "other" else record
+
+
 def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
     """Whose the grains are, and whether nobody could be because of the name.
 
@@ -115,21 +120,6 @@ def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
     if len(said) <= NAME and not said.startswith("\ufeff"):
         return unicodedata.normalize("NFC", said), False
     return None, True
-
-
-def getter(grains: Mapping[str, Grain]) -> raw.Get:
-    """Gives the grains that a document is made of.
-
-    Args:
-        grains: by address.
-    """
-
-    def get(address: str) -> Grain:
-        if address not in grains:
-            raise NotFoundError("a grain of the document is missing", field=f"/{address}")
-        return grains[address]
-
-    return get
 
 
 def the_one(grains: Iterable[Grain], format: str, get: raw.Get) -> Manifest:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from omsgrain.errors import FormatError
+from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.grain import Grain, make
 
-__all__ = ["KIND", "RECORD", "Get", "gather", "is_beside", "own", "split"]
+__all__ = ["KIND", "RECORD", "Get", "gather", "getter", "is_beside", "own", "split"]
 
 _OURS = "omsgrain:"
 KIND: Final = "omsgrain:raw"
@@ -53,6 +53,22 @@ def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
         )
         for at in range(0, len(data), _PART)
     ]
+
+
+def getter(grains: Mapping[str, Grain]) -> Get:
+    """Gives the grains that others name; a NotFoundError for any that is not among them.
+
+    Args:
+        grains: by address.
+    """
+
+    def get(address: str) -> Grain:
+        found = grains.get(address)
+        if found is None:
+            raise NotFoundError("a grain that another one names is missing", expected=address)
+        return found
+
+    return get
 
 
 def own(grain: Grain, get: Get) -> Get:

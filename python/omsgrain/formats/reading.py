@@ -13,7 +13,15 @@ from omsgrain import _core
 from omsgrain.errors import CorruptError, OmsError
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = ["RULES", "kind_of", "parse", "parse_canonical", "refused"]
+__all__ = [
+    "RULES",
+    "bounded",
+    "kind_of",
+    "parse",
+    "parse_canonical",
+    "refused",
+    "too_large",
+]
 
 RULES: Final[dict[str, str]] = {
     "too_large": "the document is larger than it may be",
@@ -65,14 +73,28 @@ def parse_canonical(data: bytes, *, most: int, depth: int, without: str) -> tupl
 
 
 def _read(data: bytes, most: int, depth: int, without: str | None) -> tuple[Any, bytes | None]:
-    if len(data) > most:
-        raise _breach("too_large", f"at most {most} bytes", f"{len(data)} bytes")
+    bounded(data, most)
     if data.startswith(_BOM):
         raise _breach("not_json", "UTF-8 without a byte order mark", "a byte order mark")
     try:
         return _core.parse_json(data, depth, without is not None, without)
     except OmsError as error:
         raise DocumentError([refused(error)]) from None
+
+
+def bounded(data: bytes, most: int) -> None:
+    """Refuse a document that is larger than it may be, before it is looked at.
+
+    Raises:
+        DocumentError: with the rule ``too_large``.
+    """
+    if len(data) > most:
+        raise too_large(f"{most} bytes", f"{len(data)} bytes")
+
+
+def too_large(most: str, found: str) -> DocumentError:
+    """The error that more is there than may be, both in words."""
+    return _breach("too_large", f"at most {most}", found)
 
 
 def _breach(rule: str, expected: str, found: str) -> DocumentError:

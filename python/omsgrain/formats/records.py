@@ -16,12 +16,20 @@ from itertools import islice
 from typing import Any, Final
 
 from omsgrain import _core
-from omsgrain.errors import OmsError
+from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import raw
 from omsgrain.formats.fields import composed, is_equal, stripped
 from omsgrain.formats.kinds import NAME, Built, Fields, Record, Shape
 from omsgrain.formats.orders import Orders
-from omsgrain.formats.source import KEY, Source, apply, difference, spell, spelled
+from omsgrain.formats.source import (
+    KEY,
+    NOT_CHECKED,
+    Source,
+    apply,
+    difference,
+    spell,
+    spelled,
+)
 from omsgrain.grain import Grain, make, options
 
 __all__ = [
@@ -151,8 +159,17 @@ class Table:
         source = Source.of(grain)
         if source is None or source.format != self.format or source.kind not in self._shapes:
             return None
-        if source.parts:
-            return source.kind, json.loads(raw.gather(source.parts, get))
+        whole = raw.gather(source.parts, get) if source.parts else None
+        try:
+            record = self._rebuilt(source, grain) if whole is None else json.loads(whole)
+        except NOT_CHECKED:
+            record = None
+        if not isinstance(record, dict):
+            raise FormatError("the side channel does not fit the grain", rule="residual")
+        return source.kind, record
+
+    def _rebuilt(self, source: Source, grain: Grain) -> Any:
+        """The record that a grain was which has all of it in itself."""
         shape, residual = self._shapes[source.kind], source.residual
         if residual is not None and "=" in residual:
             record = residual["="]
@@ -162,9 +179,7 @@ class Table:
                 record = {
                     name: record[name] for name in self._orders.arranged(source.kind, record)
                 }
-        if source.packed is not None:
-            record = shape.whole(record, source.packed)
-        return source.kind, record
+        return record if source.packed is None else shape.whole(record, source.packed)
 
     def is_same(self, found: tuple[str, Record] | None, record: Record) -> bool:
         """Whether a record came back."""

@@ -24,8 +24,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import FormatError
@@ -33,10 +35,12 @@ from omsgrain.grain import Grain
 
 __all__ = [
     "KEY",
+    "NOT_CHECKED",
     "Difference",
     "Json",
     "Source",
     "apply",
+    "checking",
     "difference",
     "same",
     "spell",
@@ -44,6 +48,10 @@ __all__ = [
 ]
 
 KEY = "x_src"
+NOT_CHECKED: Final = (
+    KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+"""What is raised by what stands in a grain and nobody has checked: anyone may have written it."""
 _spell = json.JSONEncoder(separators=(",", ":")).encode
 
 Json: TypeAlias = Any
@@ -90,7 +98,7 @@ class Source:
             texts = read["f"], read["k"], read["id"]
             residual, parts = read.get("r"), tuple(read.get("p", ()))
             hash_, packed = read.get("h"), read.get("e")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except NOT_CHECKED:
             return None
         if not all(isinstance(text, str) for text in (*texts, *parts)):
             return None
@@ -123,6 +131,19 @@ def spelled(
     if packed is not None:
         value["e"] = packed
     return spell(value)
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """A block in which records are read from grains that nobody has checked.
+
+    Raises:
+        FormatError: one of them is none.
+    """
+    try:
+        yield
+    except NOT_CHECKED:
+        raise FormatError("a grain is of a record that is none", rule="residual") from None
 
 
 def spell(value: Json) -> bytes:
@@ -195,7 +216,7 @@ def apply(rebuilt: Json, found: Difference | None) -> Json:
         return rebuilt
     try:
         return _apply(rebuilt, found)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+    except NOT_CHECKED:
         raise FormatError("the residual does not fit the record", rule="residual") from None
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.reading import RULES as READING
+from omsgrain.formats.reading import bounded, too_large
 
 __all__ = ["RULES", "read"]
 
@@ -38,71 +39,75 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
-def read(data: bytes, *, most: int, depth: int, aliases: int = 10_000) -> Any:
+def read(data: bytes, *, most: int, depth: int, aliases: int = 10_000, before: int = 0) -> Any:
     """Read a document.
 
     Args:
         data: its bytes, in UTF-8 without a byte order mark.
         most: how many bytes it may have; looked at first.
         depth: how many objects and arrays may stand inside one another.
-        aliases: how many values its aliases may stand for, all together.
+        aliases: how many values its aliases may stand for, all together; what they say again
+            counts as if it were written again, so it is bounded by ``most`` too.
+        before: how many lines of a file stand before it; errors name the line of the file.
 
     Raises:
         DocumentError: it is too large or too deep, no YAML, or more than JSON can say.
         UnsupportedError: there is no PyYAML.
     """
-    if len(data) > most:
-        limit, size = f"at most {most} bytes", f"{len(data)} bytes"
-        raise DocumentError([Problem("too_large", "", RULES["too_large"], limit, size)])
+    bounded(data, most)
     if data.startswith(_BOM):
-        _refuse("", 1, "UTF-8 without a byte order mark")
+        _refuse("", before + 1, "UTF-8 without a byte order mark")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        _refuse("", data.count(b"\n", 0, error.start) + 1, "UTF-8")
+        _refuse("", before + data.count(b"\n", 0, error.start) + 1, "UTF-8")
     try:
         import yaml
     except ImportError:
         raise UnsupportedError("YAML needs PyYAML", expected="omsgrain[formats]") from None
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _Reader(depth, aliases).read(yaml.parse(text, Loader=loader))
+        reader = _Reader(depth, aliases, most - len(data), before)
+        return reader.read(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = None if mark is None else mark.line + 1
+        line = None if mark is None else before + mark.line + 1
     _refuse("", line, "YAML")
 
 
 class _Place:
     """An object or an array that is being read."""
 
-    __slots__ = ("anchor", "height", "key", "size", "value")
+    __slots__ = ("anchor", "height", "key", "length", "size", "value")
 
     def __init__(self, value: Any, anchor: str | None) -> None:
         self.value = value
         self.anchor = anchor
         self.key: str | None = None  # of an object, if the next value is that of this key
         self.size = self.height = 1
+        self.length = 0
 
 
 class _Reader:
     """Makes a tree of the events of one document; they nest in a list, not in calls."""
 
-    def __init__(self, depth: int, aliases: int) -> None:
+    def __init__(self, depth: int, aliases: int, room: int, before: int) -> None:
         self._depth = depth
         self._aliases = aliases
+        self._room = room  # characters that aliases may still say again
+        self._before = before
         self._open: list[_Place] = []
-        # What an anchor stands for, how many values that is, and how deep.
-        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        # What an anchor stands for, how many values that is, how deep, and how many characters.
+        self._anchors: dict[str, tuple[Any, int, int, int]] = {}
         self._repeated = 0
-        self._line = 1
+        self._line = before + 1
         self._done: list[Any] = []
 
     def read(self, events: Iterable[Any]) -> Any:
         """The tree."""
         documents = 0
         for event in events:
-            self._line = event.start_mark.line + 1
+            self._line = self._before + event.start_mark.line + 1
             match type(event).__name__:
                 case "ScalarEvent":
                     self._scalar(event)
@@ -136,22 +141,25 @@ class _Reader:
     def _end(self) -> None:
         place = self._open.pop()
         if place.anchor is not None:
-            self._anchors[place.anchor] = place.value, place.size, place.height
-        self._put(place.value, place.size, place.height)
+            self._anchors[place.anchor] = place.value, place.size, place.height, place.length
+        self._put(place.value, place.size, place.height, place.length)
 
     def _alias(self, event: Any) -> None:
         # One that is not finished yet is not there, so nothing can hold itself.
         if event.anchor not in self._anchors:
             self._refuse("an anchor before its alias")
-        value, size, height = self._anchors[event.anchor]
+        value, size, height, length = self._anchors[event.anchor]
         self._repeated += size
+        self._room -= length
+        if self._room < 0:
+            raise too_large("as many bytes, each alias written out", "more")
         if self._repeated > self._aliases:
             self._refuse(f"aliases of at most {self._aliases} values")
         if len(self._open) + height > self._depth:
             self._too_deep()
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             self._refuse("keys that are strings")
-        self._put(value, size, height)
+        self._put(value, size, height, length)
 
     def _scalar(self, event: Any) -> None:
         place = self._open[-1] if self._open else None
@@ -160,8 +168,8 @@ class _Reader:
             return
         value = self._resolved(event)
         if event.anchor is not None:
-            self._anchors[event.anchor] = value, 1, 0
-        self._put(value, 1, 0)
+            self._anchors[event.anchor] = value, 1, 0, len(event.value)
+        self._put(value, 1, 0, len(event.value))
 
     def _key(self, place: _Place, event: Any) -> None:
         key: str = event.value
@@ -174,13 +182,15 @@ class _Reader:
             place.key = key
             self._refuse("each key once")
         place.key = key
+        place.length += len(key)
 
-    def _put(self, value: Any, size: int, height: int) -> None:
+    def _put(self, value: Any, size: int, height: int, length: int) -> None:
         if not self._open:
             self._done.append(value)
             return
         place = self._open[-1]
         place.size += size
+        place.length += length
         place.height = max(place.height, height + 1)
         if isinstance(place.value, dict):
             place.value[place.key] = value

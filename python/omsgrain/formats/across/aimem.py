@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -23,6 +22,7 @@ from omsgrain.formats.across.spelling import in_utc
 from omsgrain.formats.aimem import embedding, urn
 from omsgrain.formats.aimem.fields import ENVELOPE, FORMAT, RECORDS, VERSION
 from omsgrain.formats.aimem.limits import LIMITS, NAME, TAG, TEXT
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.packed import float32, unpack
 
 __all__ = ["CARRIED", "CLASSES", "TITLE", "TOLD", "adapt", "read", "tenant_of", "write"]
@@ -278,7 +278,7 @@ def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Writte
 def _record(item: model.Memory) -> Record:
     written = CLASSES["chunk"].write(item)
     record: Record = {"id": written.pop("id"), "content": item.content}
-    record["content_hash"] = f"sha256:{sha256(item.content.encode()).hexdigest()}"
+    record["content_hash"] = of_bytes(item.content.encode())
     return record | written
 
 

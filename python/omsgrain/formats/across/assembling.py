@@ -10,7 +10,7 @@ from omsgrain.formats.across import mif_ld
 from omsgrain.formats.across.build import ARRAYS
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem import bundle
-from omsgrain.formats.document import fill
+from omsgrain.formats.arrays import fill
 
 __all__ = ["Records", "assembled", "together"]
 
@@ -34,7 +34,7 @@ def assembled(
     for pointer in arrays:
         envelope = _with_room(envelope, pointer)
     if to == MIF2:
-        from omsgrain.formats.mif2.document import sealed
+        from omsgrain.formats.mif2.checksum import sealed
 
         whole = together(envelope, arrays, to)
         return sealed(whole) if summed else whole

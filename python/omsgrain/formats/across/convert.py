@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from omsgrain.errors import FormatError, SchemaError
+from omsgrain.errors import SchemaError
 from omsgrain.formats.across.assembling import Records, assembled, together
 from omsgrain.formats.across.bare import NOT_ASKED, bare
 from omsgrain.formats.across.build import ARRAYS, Made, Options, build
 from omsgrain.formats.across.carry import has_beside, load_up
-from omsgrain.formats.across.gather import HUBS, Born, Heap, getter, heap
+from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem import embedding
 from omsgrain.formats.document import (
@@ -27,14 +26,12 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.exact import spell
 from omsgrain.formats.mif_ld.shape import Shape
-from omsgrain.formats.raw import Get
-from omsgrain.formats.source import KEY
+from omsgrain.formats.raw import Get, getter
+from omsgrain.formats.source import KEY, checking
 from omsgrain.grain import Grain
 
 __all__ = [
-    "NOT_CHECKED",
     "SHAPE",
-    "checking",
     "dump",
     "is_foreign",
     "remade",
@@ -43,10 +40,6 @@ __all__ = [
     "with_vector",
 ]
 
-NOT_CHECKED: Final = (
-    KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError,
-)  # fmt: skip
-"""What a record raises that stands in a grain, and that nobody has checked as one."""
 SHAPE: Final = "shape"
 """In the envelope of MIF in JSON-LD: the shape of what was made of grains that went along."""
 _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
@@ -137,38 +130,37 @@ def dump(
     own = _own(found, to)
     if exact and (own is None or (own.style is None and not own.text)):
         raise SchemaError("how the document was spelled was not kept when it was loaded")
-    if to == MIF1:
-        data = _mif1(document, own, layout, found.grains.__getitem__)
-        if passphrase is not None or key is not None:
-            from omsgrain.formats.mif1.envelope import seal_document
+    with checking():
+        data, lost = _spelled(document, own, to, layout, shape, exact, getter(found.grains))
+    if passphrase is not None or key is not None:
+        from omsgrain.formats.mif1.envelope import seal_document
 
-            data = seal_document(data, passphrase, key=key)
-    elif to == MIF_LD:
+        data = seal_document(data, passphrase, key=key)
+    return Dump(data, [*losses, *lost])
+
+
+def _spelled(
+    document: dict[str, Any],
+    own: Manifest | None,
+    to: str,
+    layout: Any,
+    shape: Shape | None,
+    exact: bool,
+    get: Get,
+) -> tuple[bytes, list[Loss]]:
+    """The bytes of a document, and what its layout or its shape does not hold."""
+    if to == MIF1:
+        return _mif1(document, own, layout, exact, get), []
+    if to == MIF_LD:
         from omsgrain.formats.mif_ld.convert import in_shape, written
 
-        losses = list(losses)
+        losses: list[Loss] = []
         document["memories"] = in_shape(document["memories"], shape, losses)
-        form: Any = layout
-        data, lost = written(document, own, form, found.grains.__getitem__)
-        losses = [*losses, *lost]
-    elif own is not None and to == MIF2:
-        data = spelled(own, document, found.grains.__getitem__)
-    else:
-        data = spell(document)
-    return Dump(data, losses)
-
-
-@contextmanager
-def checking() -> Iterator[None]:
-    """A block in which records are read from grains that nobody has checked.
-
-    Raises:
-        FormatError: one of them is none.
-    """
-    try:
-        yield
-    except NOT_CHECKED:
-        raise FormatError("a grain is of a record that is none", rule="residual") from None
+        data, lost = written(document, own, layout, get, exact=exact)
+        return data, [*losses, *lost]
+    if own is not None and to == MIF2:
+        return spelled(own, document, get, exact=exact), []
+    return spell(document), []
 
 
 def tree(
@@ -294,10 +286,12 @@ def with_vector(
     return record | {"embedding": embedding.encode(vectors[address].data)}
 
 
-def _mif1(document: dict[str, Any], own: Manifest | None, layout: Any, get: Get) -> bytes:
+def _mif1(
+    document: dict[str, Any], own: Manifest | None, layout: Any, exact: bool, get: Get
+) -> bytes:
     from omsgrain.formats.mif1 import layouts
     from omsgrain.formats.mif1.convert import spelled as as_it_was
 
     if own is not None and layout in (None, own.layout or "json"):
-        return as_it_was(own, document, get)
+        return as_it_was(own, document, get, exact=exact)
     return layouts.spell(document, layout or "json")

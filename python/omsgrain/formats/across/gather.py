@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import SchemaError
 from omsgrain.formats import model, raw
 from omsgrain.formats.across import aimem, mif1, mif2, mif_ld, native
 from omsgrain.formats.across.content import Content
@@ -19,7 +19,7 @@ from omsgrain.formats.records import Record
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["HUBS", "NATIVE", "Born", "Heap", "Held", "born", "getter", "heap", "parts_of"]
+__all__ = ["HUBS", "NATIVE", "Born", "Heap", "Held", "born", "heap", "parts_of"]
 
 NATIVE: Final = "omsgrain"
 """The format of what never was a record."""
@@ -128,7 +128,7 @@ def heap(grains: Iterable[Grain]) -> Heap:
         NotFoundError: one that another one names is not among them.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = getter(by_address)
+    get = raw.getter(by_address)
     found = Heap(by_address, [], {}, [], [])
     for address, grain in by_address.items():
         source = Source.of(grain)
@@ -147,22 +147,6 @@ def heap(grains: Iterable[Grain]) -> Heap:
     for manifest in found.manifests:
         _in_order(found, manifest)
     return found
-
-
-def getter(by_address: Mapping[str, Grain]) -> raw.Get:
-    """What gives the grains that others name.
-
-    Args:
-        by_address: all that there are; it raises a NotFoundError for any other.
-    """
-
-    def get(address: str) -> Grain:
-        found = by_address.get(address)
-        if found is None:
-            raise NotFoundError("a grain that another one names is missing", expected=address)
-        return found
-
-    return get
 
 
 def parts_of(grain: Grain) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from omsgrain.formats.across.content import Content, Found, Written, left, near
 from omsgrain.formats.across.losses import Told
 from omsgrain.formats.across.shaping import Record, Shape, shape
 from omsgrain.formats.across.spelling import count, rate, rfc3339, whole
+from omsgrain.formats.members import object_of, text_of
 from omsgrain.formats.mif1.fields import (
     ARRAYS,
     PRIORITIES,
@@ -202,9 +203,9 @@ def _texts(value: Any) -> bool:
 
 
 def _document(envelope: Mapping[str, Any]) -> model.Document:
-    export = _object(envelope, "export")
-    metadata, graph = _object(envelope, "metadata"), _object(envelope, "graph")
-    privacy = _object(metadata, "privacy")
+    export = object_of(envelope, "export")
+    metadata, graph = object_of(envelope, "metadata"), object_of(envelope, "graph")
+    privacy = object_of(metadata, "privacy")
     rest = dict(left(envelope, _AROUND))
     for place, of, known in (("export", export, _EXPORT), ("metadata", metadata, _METADATA),
                              ("metadata/privacy", privacy, _PRIVACY),
@@ -212,24 +213,15 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
         rest |= {f"{place}/{name}": value for name, value in left(of, known)}
     redacted = privacy.get("redacted_fields")
     return model.Document(
-        id=_text(export.get("id")) or "",
-        user=_text(export.get("user_id")),
-        exported_at=_text(export.get("created_at")),
-        generator=_object(envelope, "generator"),
+        id=text_of(export, "id") or "",
+        user=text_of(export, "user_id"),
+        exported_at=text_of(export, "created_at"),
+        generator=object_of(envelope, "generator"),
         pii=_flag(privacy.get("pii_detected")),
         secrets=_flag(privacy.get("secrets_detected")),
         redacted=tuple(redacted or ()) if _texts(redacted) else (),
         rest=rest,
     )
-
-
-def _object(of: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = of.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _flag(value: Any) -> bool | None:

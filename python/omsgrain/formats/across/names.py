@@ -116,7 +116,7 @@ def _urn(kind: Kind, id: str, external: str | None) -> str:
         return external
     prefix = _URN + _NODE if kind == "entity" else _URN
     local = _local(id)
-    return local if local.startswith(_URN) else prefix + local
+    return local if local.startswith(prefix) else prefix + local
 
 
 class Names:

@@ -16,14 +16,14 @@ from typing import Any
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.across.build import ARRAYS, Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
-from omsgrain.formats.across.convert import NOT_CHECKED, SHAPE, remade, tree, with_vector
+from omsgrain.formats.across.convert import SHAPE, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
 from omsgrain.formats.across.names import AIMEM, MIF2
 from omsgrain.formats.document import Import, Manifest, Vector, manifest, open_manifest
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.packed import float32
-from omsgrain.formats.raw import gather
-from omsgrain.formats.source import Source, difference, same
+from omsgrain.formats.raw import gather, getter
+from omsgrain.formats.source import NOT_CHECKED, Source, difference, same
 from omsgrain.grain import Grain
 
 __all__ = ["taken_back"]
@@ -75,7 +75,7 @@ def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
 def _stands_beside(found: Import) -> bool:
     """Whether grains stand beside the records of a document, where MIF 2.0 has them."""
     by_address = {grain.address: grain for grain in found.grains}
-    own = open_manifest(found.grains[-1], by_address.__getitem__) if found.grains else None
+    own = open_manifest(found.grains[-1], getter(by_address)) if found.grains else None
     return own is None or bool(carried(own.envelope, ()))
 
 
@@ -83,6 +83,8 @@ def _all(
     found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain], options: Options
 ) -> Import | None:
     heaped = heap(grains)
+    if not _has_all(heaped):
+        return None
     try:
         vectors = _vectors(found, looked, heaped, None, options)
         made, _ = tree(heaped, found.format, vectors, options)
@@ -118,7 +120,7 @@ def _some(
     gone = {address for name, (_, address) in made.items() if name not in still}
     instead = {still[name]: address for name, (_, address) in made.items()
                if address not in gone}  # fmt: skip
-    whole = not gone
+    whole = not gone and _has_all(heaped)
     if not instead and not whole:
         return found
     mixed = _mixed(found, looked, own, instead)
@@ -132,6 +134,12 @@ def _some(
     return replace(found, grains=mixed, vectors=vectors) if alike else found
 
 
+def _has_all(heaped: Heap) -> bool:
+    """Whether all that a document lists is there: its record may have been taken out or broken."""
+    listed = (array for one in heaped.manifests for array in one.arrays.values())
+    return all(one in heaped.grains for array in listed for one in array)
+
+
 def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
     """The grains of the records that stay, and the manifest with others in their places."""
     stay = [one for one in found.grains
@@ -139,7 +147,7 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
     parts = [looked.grains[part] for one in stay for part in parts_of(one)]
     arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
     last = found.grains[-1]  # where the manifest stands
-    text = gather(own.text, looked.grains.__getitem__) if own.text else None
+    text = gather(own.text, getter(looked.grains)) if own.text else None
     around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
                       user_id=last.get("user_id"), text=text)  # fmt: skip
     return [*parts, *stay, *around]

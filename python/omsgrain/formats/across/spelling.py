@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 
 from omsgrain.formats import model, times
 from omsgrain.formats.aimem import times as utc
+from omsgrain.formats.mif_ld import checks
 
-__all__ = ["count", "in_utc", "rate", "rfc3339", "whole"]
+__all__ = ["count", "date_time", "in_utc", "rate", "rfc3339", "whole"]
 
 _RFC3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
@@ -33,6 +34,15 @@ def rfc3339(text: str | int | None) -> str | None:
     if instant is None or _RFC3339.fullmatch(text):
         return None if instant is None else text
     return _spelled(instant) or text
+
+
+def date_time(text: str | None) -> str | None:
+    """A time as `rfc3339` has it, whose leap second is one: the last of a day in UTC."""
+    spelled = rfc3339(text)
+    if spelled is None or checks.date_time(spelled):
+        return spelled
+    instant = times.parse(spelled, floating=True)
+    return None if instant is None else _spelled(instant)
 
 
 def in_utc(text: str | int | None) -> str | None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from omsgrain.formats.aimem.check import CHECKSUM, Checker
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.rules import RULES
+from omsgrain.formats.exact import spell
 from omsgrain.formats.problems import DocumentError, Problem, Problems
 from omsgrain.formats.reading import kind_of, parse_canonical
 
@@ -108,10 +108,10 @@ def write(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
     whole = bundle.to_dict() | {"format": FORMAT}
     left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
     document = {name: value for name, value in whole.items() if name not in left_out}
-    document = document | {checksum.MEMBER: checksum.of_document(_spelled(document))}
+    document = document | {checksum.MEMBER: checksum.of_document(spell(document))}
     first = [field.name for field in ENVELOPE if field.name in document]
     order = [*first, *(name for name in document if name not in first)]
-    return _spelled({name: document[name] for name in order})
+    return spell({name: document[name] for name in order})
 
 
 def problem(
@@ -142,7 +142,3 @@ def _parse(data: bytes, limits: Limits) -> tuple[dict[str, Any], str]:
     if not isinstance(document, dict):
         raise DocumentError([problem("not_object", "", "an object", kind_of(document))])
     return document, checksum.of_canonical(canonical)
-
-
-def _spelled(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

@@ -3,31 +3,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from omsgrain.formats.aimem import times
 from omsgrain.formats.aimem.fields import Field
 from omsgrain.formats.aimem.rules import RULES, WARNINGS
 from omsgrain.formats.problems import Problem, Problems
 from omsgrain.formats.reading import kind_of
+from omsgrain.formats.shapes.table import KINDS
 
 __all__ = ["Plan", "Values", "plan"]
 
 Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, Field], ...]
 """A table of fields as it is run through: name, types, most code points, and the rest."""
 
-_KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
-    "str": ("a string", (str,)),
-    "bool": ("a bool", (bool,)),
-    "number": ("a number", (int, float)),
-    "int": ("an integer", (int,)),
-    "array": ("an array", (list,)),
-}
-
 
 def plan(table: tuple[Field, ...]) -> Plan:
     """Look up the types of a table once."""
-    return tuple((field.name, _KINDS[field.kind][1], field.most, field) for field in table)
+    return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
 
 
 class Values:
@@ -59,7 +52,7 @@ class Values:
         self, pointer: str, field: Field, value: Any, there: bool, good: dict[str, Any]
     ) -> None:
         """Say what is wrong with a field; a float that is whole is an integer after all."""
-        words, types = _KINDS[field.kind]
+        words, types = KINDS[field.kind]
         if not there:
             self._wrong(field.breach or "missing_field", pointer, field.says)
         elif type(value) in types:

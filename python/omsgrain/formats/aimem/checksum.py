@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from omsgrain import _core
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.checksums import of_bytes
 
 __all__ = ["MEMBER", "Sum", "of_canonical", "of_document", "of_parts"]
 
@@ -37,7 +38,7 @@ def of_document(text: bytes, depth: int = 128) -> str:
 
 def of_canonical(text: bytes) -> str:
     """The checksum of a bundle whose canonical text without the checksum this is."""
-    return _spell(sha256(text).hexdigest())
+    return of_bytes(text)
 
 
 def of_parts(envelope: dict[str, Any], parts: Callable[[Kind], Iterable[bytes]]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import raw
 from omsgrain.formats.aimem import bundle, embedding, times, urn
 from omsgrain.formats.aimem.bundle import Bundle
@@ -78,15 +78,10 @@ def dump(
     Raises:
         SchemaError: several documents, no tenant, or not a producer.
         NotFoundError: a grain that another one is made of is not among them.
-        FormatError: it belongs to somebody else.
+        FormatError: it belongs to somebody else, or is not what it must be.
     """
     by_address = {grain.address: grain for grain in grains}
-
-    def get(address: str) -> Grain:
-        if address not in by_address:
-            raise NotFoundError("a part of a document is not there", expected=address)
-        return by_address[address]
-
+    get = raw.getter(by_address)
     found = [
         one
         for grain in by_address.values()
@@ -110,6 +105,8 @@ def dump(
         return born[1]
 
     if found:
+        if not found[0].arrays.keys() <= ARRAYS.keys():
+            raise FormatError("a manifest lists what no bundle has", rule="manifest")
         records = {
             ARRAYS[name]: [record(address) for address in listed]
             for name, listed in found[0].arrays.items()

@@ -20,6 +20,7 @@ from omsgrain.formats.aimem import times, urn
 from omsgrain.formats.aimem.fields import DNA
 from omsgrain.formats.aimem.limits import LIMITS, TAG
 from omsgrain.formats.aimem.records import PRIORITIES, RELATIONS
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import Loss
 from omsgrain.formats.mif2.memories import CONTENT
 from omsgrain.formats.raw import RECORD
@@ -80,7 +81,7 @@ def native(
     chunk: dict[str, Any] = {
         "id": urn.urn(producer, name[:_LOCAL]),
         "content": content,
-        "content_hash": f"sha256:{sha256(content.encode()).hexdigest()}",
+        "content_hash": of_bytes(content.encode()),
         "memory_type": kind,
     }
     if (zone := _ZONES.get(grain.get("recall_priority", ""))) is not None:

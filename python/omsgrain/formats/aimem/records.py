@@ -7,12 +7,15 @@ References stay URNs. An embedding is no part of a grain: the store keeps vector
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
+from omsgrain.errors import NotFoundError, OmsError, StoreError
 from omsgrain.formats import raw
 from omsgrain.formats.aimem import embedding, times
+from omsgrain.formats.aimem.check import Checker
 from omsgrain.formats.aimem.fields import DNA, Kind
+from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.records import Fields, Record, Shape, Table
 from omsgrain.grain import Grain
 
@@ -20,6 +23,7 @@ __all__ = [
     "FORMAT",
     "NAMESPACE",
     "Built",
+    "checked",
     "from_grain",
     "name_of",
     "same_record",
@@ -107,6 +111,32 @@ def from_grain(grain: Grain, get: raw.Get) -> tuple[Kind, Record] | None:
     return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
 
 
+def checked(grain: Grain, get: raw.Get, limits: Limits = LIMITS) -> tuple[Kind, Record] | None:
+    """As `from_grain`, but None if the record is no good one, or a part of it is gone.
+
+    Whoever may put grains can write into one that it was a record of any sort. What is no valid
+    record is not one, or it would spoil every bundle from then on.
+
+    Args:
+        grain: any.
+        get: gives the grains that hold the parts of a large record.
+        limits: of values.
+    """
+    try:
+        found = from_grain(grain, get)
+    except NotFoundError:
+        return None
+    except StoreError:
+        raise
+    except OmsError:
+        return None
+    if found is None:
+        return None
+    checker = Checker(limits)
+    checker.record(*found, "", ends=False)
+    return None if checker.problems else found
+
+
 def same_record(found: tuple[Kind, Record] | None, record: Record) -> bool:
     """Whether a record came back; the order of its keys says nothing."""
     return _TABLE.is_same(found, record)
@@ -186,7 +216,7 @@ def _to_chunk(fields: Mapping[str, Any], name: str) -> Record:
     if kind == "workflow":
         content = content[0]
     record: Record = {"id": name, "content": content}
-    record["content_hash"] = f"sha256:{sha256(content.encode()).hexdigest()}"
+    record["content_hash"] = of_bytes(content.encode())
     record["memory_type"] = what
     if "recall_priority" in fields:
         record["zone"] = _ZONES[fields["recall_priority"]]

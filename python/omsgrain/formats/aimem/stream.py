@@ -20,6 +20,7 @@ from omsgrain.formats.aimem.check import Checker
 from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.exact import spell
 from omsgrain.formats.problems import DocumentError, Problem, Problems
 from omsgrain.formats.reading import kind_of, refused
 
@@ -122,12 +123,12 @@ def write(
     envelope["format"] = FORMAT
     total = of_parts(
         envelope,
-        lambda kind: (_core.canonical_json(_spelled(record), TAG) for record in parts(kind)),
+        lambda kind: (_core.canonical_json(spell(record), TAG) for record in parts(kind)),
     )
-    yield _spelled(envelope | {MEMBER: total}) + b"\n"
+    yield spell(envelope | {MEMBER: total}) + b"\n"
     for kind in ARRAYS.values():
         for record in parts(kind):
-            yield _spelled({TAG: kind, **record} | {TAG: kind}) + b"\n"
+            yield spell({TAG: kind, **record} | {TAG: kind}) + b"\n"
 
 
 def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
@@ -200,7 +201,3 @@ def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker)
             counts[kind] += 1
             checker.ends(kind, record, pointer, number)
             checker.twice(kind, record, pointer, number)
-
-
-def _spelled(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

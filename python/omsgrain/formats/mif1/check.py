@@ -7,7 +7,6 @@ Spec: MIF 1.0 §2 to §7, §9
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from string import ascii_letters, digits, hexdigits
 from typing import Any, Final
 
@@ -81,8 +80,6 @@ class Checker(Shaped):
 
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts)
-        self._ids: dict[str, set[int]] = {kind: set() for kind in ARRAYS.values()}
-        self._contents: dict[bytes, str] = {}
 
     def document(self, document: Any, line: int | None = None) -> None:
         """Check what stands around the records, and the consent."""
@@ -115,18 +112,8 @@ class Checker(Shaped):
                 if not any(mark in ids for ids in self._ids.values()):
                     self._warn("unknown_end", f"{pointer}/{name}")
             return True
-        # Python's hash is keyed, so nobody can make two that are one.
-        mark = hash(record["id"])
-        if mark in self._ids[kind]:
-            self._warn("duplicate_id", f"{pointer}/id")
-        self._ids[kind].add(mark)
+        self._once(kind, record, pointer)
         return True
-
-    def first_with(self, record: dict[str, Any]) -> str | None:
-        """The id of the memory that has this one's content and came before; asked once each."""
-        digest = sha256(record["content"].encode()).digest()
-        first = self._contents.setdefault(digest, record["id"])
-        return None if first is record["id"] else first
 
     def counts(self, document: dict[str, Any]) -> None:
         """Tell where a document says another number of records than it has."""

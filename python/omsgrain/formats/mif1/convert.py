@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import raw, times
-from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest
+from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.document import CHANGED, Dump, Import, Loss, Manifest, Vector, manifest
 from omsgrain.formats.exact import COMPACT, Style, style_of
 from omsgrain.formats.exact import spell as spell_json
-from omsgrain.formats.listed import gathered, getter, owner_of, the_one, vector_of
+from omsgrain.formats.listed import gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import envelope, layouts
 from omsgrain.formats.mif1.document import Document
@@ -73,7 +74,7 @@ def load(
     instant = times.parse(when, floating=True) if isinstance(when, str) else None
     whole = Manifest(
         FORMAT,
-        known if isinstance(known, str) and known else f"sha256:{sha256(data).hexdigest()}",
+        known if isinstance(known, str) and known else of_bytes(data),
         found.envelope,
         made.arrays,
         style,
@@ -107,12 +108,12 @@ def dump(
 
     Raises:
         SchemaError: no document is among the grains, or several; or how it was spelled was not
-            kept; or there is no such layout.
+            kept, or it is not what it was; or there is no such layout.
         FormatError: a grain is not what it must be.
         NotFoundError: a grain that the document is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = getter(by_address)
+    get = raw.getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
     if layout is not None and layout not in get_args(Layout):
         raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))
@@ -134,7 +135,11 @@ def dump(
 
     arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
     document = documents.together(found.envelope, arrays)
-    data = layouts.spell(document, layout or kept) if changed else spelled(found, document, get)
+    data = (
+        layouts.spell(document, layout or kept)
+        if changed
+        else spelled(found, document, get, exact=exact)
+    )
     if passphrase is not None or key is not None:
         data = envelope.seal_document(data, passphrase, key=key)
     return Dump(data, losses)
@@ -151,6 +156,10 @@ def _style(data: bytes, found: Document, limits: Limits) -> Style | None:
     return COMPACT if layouts.spell(tree, found.layout) == data else None
 
 
+_ANY: Final = Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
+"""What was kept was taken once, however large it is."""
+
+
 def _layout(found: Manifest) -> Layout:
     for layout in get_args(Layout):
         if layout == found.layout:
@@ -158,15 +167,19 @@ def _layout(found: Manifest) -> Layout:
     return "json"
 
 
-def spelled(found: Manifest, document: dict[str, Any], get: raw.Get) -> bytes:
-    """Write a document as the one that was imported was written, as far as that was kept."""
+def spelled(
+    found: Manifest, document: dict[str, Any], get: raw.Get, *, exact: bool = False
+) -> bytes:
+    """As `omsgrain.formats.document.spelled`, in the layout that the document had."""
     layout = _layout(found)
     if found.text:
         text = raw.gather(found.text, get)
         # What was changed since is written as it is now.
-        read = layouts.parse(text, layout, Limits(document=len(text), line=len(text)))
+        read = layouts.parse(text, layout, _ANY)
         if same(read.document, document):
             return text
+        if exact:
+            raise SchemaError(CHANGED, field="/exact")
     if layout == "json":
         return spell_json(document, found.style or COMPACT)
     return layouts.spell(document, layout)

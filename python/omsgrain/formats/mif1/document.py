@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from omsgrain.formats.document import fill, lift
+from omsgrain.formats.arrays import fill, lift
 from omsgrain.formats.listed import Item
 from omsgrain.formats.mif1 import checksum, layouts
 from omsgrain.formats.mif1.check import Checker
@@ -117,11 +117,7 @@ def _checked(parsed: layouts.Parsed, checker: Checker) -> Document:
             if not checker.record(kind, record, f"{pointer}/{i}", line):
                 found.left_out += 1
                 continue
-            of = checker.first_with(record) if kind == "memory" else None
-            if of is not None:
-                says = WARNINGS["duplicate_content"].says
-                where = f"{pointer}/{i}/content"
-                checker.warnings.add(Problem("duplicate_content", where, says, line=line))
+            of = checker.first_with(record, f"{pointer}/{i}") if kind == "memory" else None
             items.append(Item(kind, record, of))
         found.records[pointer] = items
     if not parsed.left_out:

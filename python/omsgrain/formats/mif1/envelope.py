@@ -218,7 +218,13 @@ def _derived(passphrase: str | None, kdf: Kdf) -> bytes:
         expected = "at least one character"
         raise KeyMissingError("the passphrase is empty", field="/passphrase", expected=expected)
     # The same passphrase from another keyboard may come decomposed.
-    secret = unicodedata.normalize("NFC", passphrase).encode()
+    try:
+        secret = unicodedata.normalize("NFC", passphrase).encode()
+    except UnicodeEncodeError:
+        expected = "text that UTF-8 has"
+        raise KeyMissingError(
+            "no passphrase that can be", field="/passphrase", expected=expected
+        ) from None
     try:
         return _argon2id(secret, kdf)
     except MemoryError:

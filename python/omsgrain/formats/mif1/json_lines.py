@@ -19,10 +19,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import IO, Any, Final, NamedTuple
 
 from omsgrain.formats import reading
-from omsgrain.formats.document import fill, lift
+from omsgrain.formats.arrays import fill, lift
 from omsgrain.formats.exact import spell
 from omsgrain.formats.mif1.fields import ARRAYS, SHAPES, Kind
 from omsgrain.formats.mif1.limits import LIMITS, Limits
@@ -101,7 +102,7 @@ class Lines:
         try:
             first = reading.parse(line, most=limits.line, depth=limits.depth)
         except DocumentError as error:
-            raise DocumentError([_on_line(one, 1) for one in error.problems]) from None
+            raise DocumentError([replace(one, line=1) for one in error.problems]) from None
         if not is_header(first):
             raise DocumentError([_problem("no_header", 1, '"type": "header"')])
         self._digest.update(line)
@@ -116,7 +117,7 @@ class Lines:
             try:
                 value = reading.parse(line, most=self._limits.line, depth=self._limits.depth)
             except DocumentError as error:
-                self._bad(_on_line(error.problems[0], self._number), line)
+                self._bad(replace(error.problems[0], line=self._number), line)
                 continue
             what = value.get("type") if isinstance(value, dict) else None
             if what == _FOOTER:
@@ -295,12 +296,6 @@ def _orders(document: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _spelled(value: dict[str, Any]) -> bytes:
     return spell(value) + b"\n"
-
-
-def _on_line(problem: Problem, line: int) -> Problem:
-    return Problem(
-        problem.rule, problem.pointer, problem.message, problem.expected, problem.found, line
-    )
 
 
 def _problem(rule: str, line: int, expected: str | None = None, pointer: str = "") -> Problem:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omsgrain.formats import reading, yaml_reader
-from omsgrain.formats.document import lift
+from omsgrain.formats.arrays import lift
 from omsgrain.formats.exact import spell as spell_json
 from omsgrain.formats.mif1 import json_lines, yaml_writer
 from omsgrain.formats.mif1.fields import ARRAYS, Kind, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import RULES
-from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.problems import Problem
 
 __all__ = ["Parsed", "layout_of", "looks_like_yaml", "parse", "spell", "spell_lines"]
 
@@ -101,9 +100,7 @@ def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) ->
             data, most=limits.document, depth=limits.depth, aliases=limits.aliases
         )
         return Parsed(tree, layout)
-    if len(data) > limits.document:
-        most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
-        raise DocumentError([Problem("too_large", "", RULES["too_large"].says, most, size)])
+    reading.bounded(data, limits.document)
     return _by_lines(data, limits)
 
 

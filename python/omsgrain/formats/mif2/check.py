@@ -7,7 +7,6 @@ Spec: MIF 2.0 §1 to §4
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.mif2.fields import ARRAYS, DIALECT, MAJOR, SHAPES, VERSION, Kind
@@ -61,8 +60,6 @@ class Checker(Shaped):
 
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts)
-        self._ids: dict[Kind, set[int]] = {kind: set() for kind in ARRAYS.values()}
-        self._contents: dict[bytes, str] = {}
 
     def document(self, document: Any) -> None:
         """Check what stands around the records."""
@@ -92,7 +89,7 @@ class Checker(Shaped):
         self._once(kind, record, pointer)
         if kind == "memory":
             self._memory(pointer, record)
-            return self._content(pointer, record)
+            return Fate(True, of=self.first_with(record, pointer))
         if kind == "relationship":
             for name in ("source_entity_id", "target_entity_id"):
                 if hash(record[name]) not in self._ids["entity"]:
@@ -110,13 +107,6 @@ class Checker(Shaped):
         self._once(kind, record, pointer)
         return GOOD
 
-    def _once(self, kind: Kind, record: dict[str, Any], pointer: str) -> None:
-        # Python's hash is keyed, so nobody can make two that are one.
-        mark, known = hash(record["id"]), self._ids[kind]
-        if mark in known:
-            self._warn("duplicate_id", f"{pointer}/id")
-        known.add(mark)
-
     def _memory(self, pointer: str, record: dict[str, Any]) -> None:
         kind = record.get("memory_type")
         if kind is not None and not _SNAKE.fullmatch(kind):
@@ -131,12 +121,3 @@ class Checker(Shaped):
             length = str(len(vector["vector"]))
             where = f"{pointer}/embeddings/vector"
             self._warn("dimension_mismatch", where, "as many numbers as dimensions", length)
-
-    def _content(self, pointer: str, record: dict[str, Any]) -> Fate:
-        digest = sha256(record["content"].encode()).digest()
-        first = self._contents.get(digest)
-        if first is None:
-            self._contents[digest] = record["id"]
-            return GOOD
-        self._warn("duplicate_content", f"{pointer}/content")
-        return Fate(True, of=first)

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Any
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import reading, times
-from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, fill, manifest, spelled
+from omsgrain.formats.arrays import fill
+from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, spelled
 from omsgrain.formats.exact import style_of
-from omsgrain.formats.listed import Item, gathered, getter, owner_of, the_one, vector_of
+from omsgrain.formats.listed import Item, bare, gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif2 import document as documents
 from omsgrain.formats.mif2.fields import FORMAT
 from omsgrain.formats.mif2.limits import LIMITS, Limits
@@ -19,6 +20,7 @@ from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.mif2.rules import WARNINGS
 from omsgrain.formats.mif2.values import name
 from omsgrain.formats.problems import Problem
+from omsgrain.formats.raw import getter
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
@@ -49,7 +51,7 @@ def load(
         warnings = (*warnings, Problem("owner_not_kept", where, says))
     made = gathered(TABLE, found.records, owner, _vector)
     when = times.parse(meta.get("created_at", ""), floating=True)
-    known = name(meta.get("id")) or f"sha256:{sha256(data).hexdigest()}"
+    known = name(meta.get("id")) or of_bytes(data)
     whole = Manifest(FORMAT, known, found.envelope, made.arrays, style)
     text = data if exact and style is None else None
     more = manifest(whole, created_at=times.of_grain(when), user_id=owner, text=text)
@@ -73,7 +75,7 @@ def dump(
 
     Raises:
         SchemaError: no document is among the grains, or several; or how it was spelled was not
-            kept.
+            kept, or it is not what it was.
         FormatError: a grain is not what it must be.
         NotFoundError: a grain that the document is made of is not among these.
     """
@@ -92,10 +94,10 @@ def dump(
         if kind == "memory" and "embeddings" in value and not embeddings:
             losses.append(Loss(value["id"], "embeddings", "embeddings were not asked for"))
             return {key: one for key, one in value.items() if key != "embeddings"}
-        return documents.bare(kind, value)
+        return bare(kind, value)
 
     arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
-    return Dump(spelled(found, fill(found.envelope, arrays), get), losses)
+    return Dump(spelled(found, fill(found.envelope, arrays), get, exact=exact), losses)
 
 
 def _vector(item: Item) -> Vector | None:

@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from omsgrain.formats import reading
-from omsgrain.formats.document import fill, lift
+from omsgrain.formats.arrays import fill, lift
 from omsgrain.formats.exact import spell
-from omsgrain.formats.listed import Item
-from omsgrain.formats.mif2 import checksum
+from omsgrain.formats.listed import Item, bare
 from omsgrain.formats.mif2.check import Checker
 from omsgrain.formats.mif2.fields import ARRAYS
 from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
-__all__ = ["Document", "Verdict", "bare", "of_dict", "read", "sealed", "validate", "write"]
+__all__ = ["Document", "Verdict", "of_dict", "read", "validate", "write"]
 
 
 @dataclass(slots=True)
@@ -86,22 +84,9 @@ def of_dict(document: Any) -> Document:
     return found
 
 
-def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of our own, with its checksum made anew, at the end of ``export_meta``."""
-    meta = {k: v for k, v in document.get("export_meta", {}).items() if k != checksum.MEMBER}
-    whole = {**document, "export_meta": meta}
-    meta[checksum.MEMBER] = checksum.of_document(whole)
-    return whole
-
-
 def write(document: Document) -> bytes:
     """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
     return spell(document.to_dict())
-
-
-def bare(kind: str, value: dict[str, Any]) -> Any:
-    """What stands in the document for a record."""
-    return value["value"] if kind == "other" else value
 
 
 def _apart(document: Any, checker: Checker) -> Document:

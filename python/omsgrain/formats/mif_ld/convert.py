@@ -5,21 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import (
+    CHANGED,
     Dump,
     Import,
     Loss,
     Manifest,
     Vector,
     manifest,
-    open_manifest,
     spelled,
 )
 from omsgrain.formats.exact import style_of
+from omsgrain.formats.listed import bare, the_one
 from omsgrain.formats.mif_ld import layouts
 from omsgrain.formats.mif_ld.fields import FORMAT, LOCAL
 from omsgrain.formats.mif_ld.layouts import Layout
@@ -29,11 +30,12 @@ from omsgrain.formats.mif_ld.reshaping import reshaped
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.mif_ld.staying import STAYS
 from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
-from omsgrain.formats.mif_ld.validate import Mode
+from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.raw import Get
+from omsgrain.formats.raw import Get, getter
 from omsgrain.formats.records import newest
+from omsgrain.formats.source import checking
 from omsgrain.grain import Grain
 
 __all__ = ["ARRAY", "dump", "files_of", "imported", "in_shape", "is_local", "load", "own",
@@ -76,7 +78,8 @@ def load(
     sheet = layouts.read(data, layout, limits, shape)
     found = taken(sheet, mode=mode, strict_published=strict_published)
     if found.problems and sheet.entry["layout"] in ("document", "markdown"):
-        raise DocumentError(list(found.problems))
+        total = judge(sheet.values[0], mode=mode, strict_published=strict_published).total
+        raise DocumentError(list(found.problems), total)
     if mode == "extra":
         found = found._replace(warnings=(*found.warnings, *in_order([found])))
     text = style = None
@@ -86,7 +89,7 @@ def load(
     elif exact and sheet.tree is not None:
         style = style_of(data, sheet.tree)
         text = data if style is None else None
-    known = f"sha256:{sha256(data).hexdigest()}"
+    known = of_bytes(data)
     whole = Manifest(FORMAT, known, {}, {}, style, layout=found.entry["layout"])
     return imported([found], whole, user_id=user_id, text=text)
 
@@ -113,12 +116,25 @@ def dump(
         local: whether memories of the namespace ``_local`` leave.
 
     Raises:
-        SchemaError: no file is among the grains, or several; how it was spelled was not kept; or
-            all there is does not leave.
+        SchemaError: no file is among the grains, or several; how it was spelled was not kept, or
+            it is not what it was; or all there is does not leave.
         FormatError: a grain is not what it must be.
         NotFoundError: a grain that the file is made of is not among these.
     """
     found, get = own(grains)
+    with checking():
+        return _dump(found, get, embeddings, exact, layout, shape, local)
+
+
+def _dump(
+    found: Owned,
+    get: Get,
+    embeddings: bool,
+    exact: bool,
+    layout: Layout | None,
+    shape: Shape | None,
+    local: bool,
+) -> Dump:
     losses: list[Loss] = []
     if not embeddings:
         found = _without_embeddings(found, losses)
@@ -137,15 +153,22 @@ def dump(
         raise SchemaError("how the file was spelled was not kept when it was loaded")
     if entry["layout"] in ("lines", "markdown"):
         data, lost = layouts.write(entry, values)
+        if exact and data != str(entry.get("text", data.decode())).encode():
+            raise SchemaError(CHANGED, field="/exact")
         return Dump(data, losses + [Loss(*one) for one in lost])
     whole = layouts.tree(entry, values)
     if layout is not None and layout != found.manifest.layout:
         return Dump(layouts.write(entry, values)[0], losses)
-    return Dump(spelled(found.manifest, whole, get), losses)
+    return Dump(spelled(found.manifest, whole, get, exact=exact), losses)
 
 
 def written(
-    made: Mapping[str, Any], found: Manifest | None, layout: Layout | None, get: Get
+    made: Mapping[str, Any],
+    found: Manifest | None,
+    layout: Layout | None,
+    get: Get,
+    *,
+    exact: bool = False,
 ) -> tuple[bytes, list[Loss]]:
     """Write a file that was made of grains of other formats.
 
@@ -154,6 +177,7 @@ def written(
         found: the manifest of a file that was here before.
         layout: another than that had.
         get: gives the grains that the manifest names.
+        exact: refuse what would be spelled in another way than it was.
 
     Raises:
         SchemaError: the layout has one memory in a file, and there are not so many.
@@ -165,7 +189,7 @@ def written(
     if layout is not None and layout != entry["layout"]:
         entry = layouts.entry(layout, values)
     elif found is not None and entry["layout"] not in ("lines", "markdown"):
-        return spelled(found, layouts.tree(entry, values), get), []
+        return spelled(found, layouts.tree(entry, values), get, exact=exact), []
     data, lost = layouts.write(entry, values)
     return data, [Loss(*one) for one in lost]
 
@@ -225,7 +249,7 @@ class Owned(NamedTuple):
     values: list[Any]
 
 
-def own(grains: Iterable[Grain]) -> tuple[Owned, Any]:
+def own(grains: Iterable[Grain]) -> tuple[Owned, Get]:
     """The one file, or directory, that is among grains.
 
     Returns:
@@ -237,25 +261,18 @@ def own(grains: Iterable[Grain]) -> tuple[Owned, Any]:
         NotFoundError: a grain that it is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-
-    def get(address: str) -> Grain:
-        if address not in by_address:
-            raise NotFoundError("a grain of the document is missing", field=f"/{address}")
-        return by_address[address]
-
-    opened = (open_manifest(grain, get) for grain in by_address.values())
-    found = [one for one in opened if one is not None and one.format == FORMAT]
-    if len(found) != 1:
-        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
+    get = getter(by_address)
+    found = the_one(by_address.values(), FORMAT, get)
     values = []
-    for address in found[0].arrays.get(ARRAY, ()):
+    for address in found.arrays.get(ARRAY, ()):
         born = TABLE.from_grain(get(address), get)
         if born is None:
             raise SchemaError("a record of the document is none", field=f"/{address}")
-        kind, record = born
-        values.append(record if kind == "memory" else record["value"])
-    counters = found[0].envelope.get(_COUNTERS) or {}
-    return Owned(found[0], list(together(values, counters))), get
+        values.append(bare(*born))
+    counters = found.envelope.get(_COUNTERS) or {}
+    if not isinstance(counters, dict):
+        raise FormatError("counters that are none", rule="manifest")
+    return Owned(found, list(together(values, counters))), get
 
 
 def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from io import BytesIO
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import reading
@@ -106,19 +108,23 @@ def read(
     layout = layout or layout_of(data)
     if layout == "markdown":
         return _markdown(data, limits, shape)
-    sheet = _lines(data, limits) if layout == "lines" else _json(data, limits)
-    if (count := len(sheet.values) + len(sheet.problems)) > limits.documents:
-        most, size = f"at most {limits.documents} documents", f"{count} documents"
-        raise DocumentError([Problem("too_large", "", reading.RULES["too_large"], most, size)])
-    return sheet
+    return _lines(data, limits) if layout == "lines" else _json(data, limits)
+
+
+def _counted(count: int, limits: Limits) -> None:
+    """Refuse too many documents, before anything is made of them."""
+    if count > limits.documents:
+        raise reading.too_large(f"{limits.documents} documents", f"{count} documents")
 
 
 def _json(data: bytes, limits: Limits) -> Sheet:
     tree = reading.parse(data, most=limits.document, depth=limits.depth)
     if isinstance(tree, list):
+        _counted(len(tree), limits)
         entry = {"layout": "array", "count": len(tree)}
         return Sheet(entry, tree, [(f"/{i}", None) for i in range(len(tree))], tree)
     if isinstance(tree, dict) and _is_corpus(tree):
+        _counted(len(tree[_array(tree)]), limits)
         return _corpus(tree)
     return Sheet({"layout": "document", "count": 1}, [tree], [("", None)], tree)
 
@@ -272,25 +278,23 @@ def _said(text: str) -> list[str]:
 
 
 def _lines(data: bytes, limits: Limits) -> Sheet:
-    if len(data) > limits.document:
-        most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
-        raise DocumentError([Problem("too_large", "", reading.RULES["too_large"], most, size)])
-    values, places, problems = [], [], []
-    for number, line in enumerate(data.split(b"\n"), 1):
+    reading.bounded(data, limits.document)
+    values: list[Any] = []
+    places: list[tuple[str, int | None]] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(BytesIO(data), 1):
         if not line.strip():
             continue
+        _counted(len(values) + len(problems) + 1, limits)
         try:
             value = reading.parse(line, most=limits.document, depth=limits.depth)
         except DocumentError as error:
-            one = error.problems[0]
-            problems.append(
-                Problem(one.rule, one.pointer, one.message, one.expected, one.found, number)
-            )
+            problems.append(replace(error.problems[0], line=number))
             continue
         values.append(value)
         places.append(("", number))
     entry = {"layout": "lines", "count": len(values)}
-    return Sheet(entry, values, cast("Any", places), problems=tuple(problems))
+    return Sheet(entry, values, places, problems=tuple(problems))
 
 
 def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from omsgrain.formats import times
+from omsgrain.formats.members import object_of, objects_of
 from omsgrain.formats.mif2.values import instant, name, text
 from omsgrain.formats.mif_ld.fields import CONTEXT, FORMAT, ORDER, TYPES
 from omsgrain.formats.records import Fields, Record, Shape, Table
@@ -80,7 +81,7 @@ def _to_fields(record: Record, owner: str | None) -> Fields:
     }
     if owner is not None:
         fields["user_id"] = owner
-    said = _object(record, "provenance")
+    said = object_of(record, "provenance")
     if kind == "belief":
         prefers = (namespace or "").rsplit("/", 1)[-1] == _PREFERENCES
         fields["subject"] = _subject(record)
@@ -118,7 +119,7 @@ def _subject(record: Record) -> str:
     named = [
         (one.get("role"), urn)
         for one in (entities if isinstance(entities, list) else ())
-        if isinstance(one, dict) and (urn := name(_object(one, "entity").get("@id")))
+        if isinstance(one, dict) and (urn := name(object_of(one, "entity").get("@id")))
     ]
     said = (urn for role, urn in named if role == "subject")
     return next(said, named[0][1] if named else text(record["@id"])) or "-"
@@ -133,7 +134,7 @@ def _confidence(said: Record) -> float:
 
 def _times(record: Record) -> Fields:
     """When a memory is true, and since when it is known; never computed from its ttl."""
-    temporal = _object(record, "temporal")
+    temporal = object_of(record, "temporal")
     texts = {"valid_from": temporal.get("validFrom"), "valid_to": temporal.get("validUntil"),
              "system_valid_from": temporal.get("recordedAt", _revised(record))}  # fmt: skip
     fields: Fields = {}
@@ -158,7 +159,7 @@ def _references(record: Record) -> Fields:
     fields: Fields = {}
     if refs := [*_cited(record), *_attached(record)][:_MOST]:
         fields["content_refs"] = refs
-    vector = _object(record, "embedding")
+    vector = object_of(record, "embedding")
     uri, model, dimensions = name(vector.get("vectorUri")), name(vector.get("model")), None
     if type(vector.get("dimensions")) is int and 0 < vector["dimensions"] < 1 << 31:
         dimensions = vector["dimensions"]
@@ -170,7 +171,7 @@ def _references(record: Record) -> Fields:
 
 
 def _cited(record: Record) -> Iterator[Fields]:
-    for one in _objects(record, "citations"):
+    for one in objects_of(record, "citations"):
         if (url := name(one.get("url"))) is None:
             continue
         ref: Fields = {
@@ -186,7 +187,7 @@ def _cited(record: Record) -> Iterator[Fields]:
 
 
 def _attached(record: Record) -> Iterator[Fields]:
-    for one in _objects(record, "documents"):
+    for one in objects_of(record, "documents"):
         uri = name(one.get("url")) or name(one.get("id"))
         if uri is None:
             continue
@@ -197,20 +198,10 @@ def _attached(record: Record) -> Iterator[Fields]:
         size = one.get("byteLength")
         if type(size) is int and 0 <= size < 1 << 53:
             ref["size_bytes"] = size
-        hash_ = _object(one, "hash")
+        hash_ = object_of(one, "hash")
         if hash_.get("algorithm") == "sha256" and name(hash_.get("value")):
             ref["checksum"] = f"sha256:{hash_['value']}"
         yield ref
-
-
-def _object(record: Mapping[str, Any], member: str) -> Record:
-    value = record.get(member)
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(record: Mapping[str, Any], member: str) -> list[Record]:
-    value = record.get(member)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 # -- to memories ----------------------------------------------------------------------------------

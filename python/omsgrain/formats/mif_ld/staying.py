@@ -8,6 +8,7 @@ from typing import Final
 
 from omsgrain.formats.document import KIND, Loss, open_manifest
 from omsgrain.formats.mif_ld.fields import FORMAT, LOCAL
+from omsgrain.formats.raw import getter
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
@@ -23,6 +24,10 @@ def without_local(grains: Iterable[Grain]) -> tuple[list[Grain], list[Loss]]:
 
     With a memory go the grains that hold its parts, and the manifest, which names it and may hold
     its text; the other memories of the file stand alone then.
+
+    Raises:
+        FormatError: a manifest is not what it must be.
+        NotFoundError: a grain that it names is not among them.
     """
     given = list(grains)
     gone = {grain.address: Loss(source.id, "memory", STAYS) for grain, source in _local(given)}
@@ -34,7 +39,7 @@ def without_local(grains: Iterable[Grain]) -> tuple[list[Grain], list[Loss]]:
         source = Source.of(grain)
         if source is None or source.format != FORMAT:
             continue
-        if source.kind == KIND and (whole := open_manifest(grain, by_address.__getitem__)):
+        if source.kind == KIND and (whole := open_manifest(grain, getter(by_address))):
             if any(one in gone for listed in whole.arrays.values() for one in listed):
                 gone[grain.address] = Loss("", "document", _LISTS)
                 parts.update(whole.text)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from omsgrain.formats.mif_ld import extra, layouts
 from omsgrain.formats.mif_ld.layouts import Sheet
 from omsgrain.formats.mif_ld.lenient import mended
 from omsgrain.formats.mif_ld.validate import Mode, judge
-from omsgrain.formats.problems import Problem
+from omsgrain.formats.problems import MOST, Problem
 
 __all__ = ["Taken", "document_of", "in_order", "taken"]
 
@@ -59,10 +59,10 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
         if not (sheet.entry["layout"] == "corpus" and layouts.is_of_another_kind(value)):
             verdict = judge(value, mode=mode, strict_published=strict_published)
             told = _placed(verdict.findings[:_OF_ONE], place, line)
-            warnings += _placed(verdict.warnings, place, line)
-            problems += told
+            warnings += _some(warnings, _placed(verdict.warnings, place, line))
+            problems += _some(problems, told)
             if not told:
-                dropped += _placed(verdict.dropped, place, line)
+                dropped += _some(dropped, _placed(verdict.dropped, place, line))
                 value = mended(value) if mode == "lenient" else value
         good.append(not told)
         if not told:
@@ -73,6 +73,11 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
     if not all(good):
         entry = layouts.shrunk(entry, good)
     return Taken(entry, values, tuple(warnings), tuple(problems), tuple(dropped), tuple(places))
+
+
+def _some(before: Sequence[Problem], found: list[Problem]) -> list[Problem]:
+    """What is kept of one document's: where there are many already, only the first."""
+    return found if len(before) < MOST else found[:1]
 
 
 def document_of(pointer: str) -> str:

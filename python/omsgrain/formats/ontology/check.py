@@ -7,6 +7,7 @@ Members of memories of both shapes are read: ``memoryType`` and ``conceptType``,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +26,7 @@ __all__ = ["Judgement", "judge_entity"]
 
 Document = Mapping[str, Any]
 _NONE: Final[dict[str, Any]] = {}
+_NAME: Final = re.compile("[a-z][a-z0-9-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,10 @@ def judge_entity(
     version = reference.get("version")
     known = library.get(name, version if isinstance(version, str) else None)
     if known is None:
-        at = "/ontology/id"
+        at, says = "/ontology/id", _named(name)
         if library.get(name) is not None:
-            at, name = "/ontology/version", f"{name}, in this version"
-        told.tell("ENT-ONTOLOGY", at if "id" in reference else "/ontology", name)
+            at, says = "/ontology/version", f"{name}, in this version"
+        told.tell("ENT-ONTOLOGY", at if "id" in reference else "/ontology", says)
         return _judgement(told)
     kind = None
     if isinstance(entity, dict):
@@ -84,6 +86,11 @@ def judge_entity(
     if kind is not None:
         _relationships(document, kind, known, others or {}, told)
     return _judgement(told)
+
+
+def _named(name: str) -> str:
+    """A name that nobody knows, if it looks like one: a memory may have any text there."""
+    return repr(name) if _NAME.fullmatch(name) else ""
 
 
 def _judgement(told: Faults) -> Judgement:
@@ -98,7 +105,7 @@ def _entity(document: Document, entity: Document, known: Known, told: Faults) ->
         return None
     one = known.scope.parts.types.get(name)
     if one is None:
-        told.tell("ENT-TYPE", "/entity/entity_type", repr(name))
+        told.tell("ENT-TYPE", "/entity/entity_type", _named(name))
         return None
     own = _type_of(document)
     if own is not None and one.base is not None and own != one.base:

@@ -6,7 +6,9 @@ Nearly every record is good, and that is seen at one look; only another is walke
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from omsgrain.formats.problems import FIRSTS, Problem, Problems
@@ -20,7 +22,7 @@ __all__ = ["Checker"]
 class Checker:
     """Checks one document: what stands around its records first, then its records.
 
-    A format says in a class of its own what else it asks.
+    A format says in a class of its own what else it asks. Of what was seen only hashes are kept.
 
     Attributes:
         faults: what the document is refused for.
@@ -49,6 +51,8 @@ class Checker:
         self._found = self.faults
         self._line: int | None = None
         self._shapes, self._rules, self._told = shapes, rules, warnings
+        self._ids: defaultdict[str, set[int]] = defaultdict(set)
+        self._contents: dict[bytes, str] = {}
 
     def refuse(self) -> None:
         """Refuse the document if it must be, also for more bad records than are told.
@@ -60,6 +64,29 @@ class Checker:
             self._found, self._line = self.faults, None
             self._wrong("too_many_bad", "", f"at most {FIRSTS}")
         self.faults.raise_any()
+
+    def first_with(self, record: dict[str, Any], pointer: str) -> str | None:
+        """The id of the memory before this one that has the same content; None if none has it.
+
+        Args:
+            record: a good one, each once, and all in their order.
+            pointer: where it stands.
+        """
+        digest = sha256(record["content"].encode()).digest()
+        first = self._contents.get(digest)
+        if first is None:
+            self._contents[digest] = record["id"]
+        else:
+            self._warn("duplicate_content", f"{pointer}/content")
+        return first
+
+    def _once(self, kind: str, record: dict[str, Any], pointer: str) -> None:
+        """Take the id of a record, and tell if it stands twice."""
+        # Python's hash is keyed, so nobody can make two that are one.
+        mark, known = hash(record["id"]), self._ids[kind]
+        if mark in known:
+            self._warn("duplicate_id", f"{pointer}/id")
+        known.add(mark)
 
     def _is_good(self, kind: str, record: Any, pointer: str) -> bool:
         """Check one record, and say whether it can be taken."""

@@ -19,12 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omsgrain.errors import NotFoundError, OmsError, StoreError, UnsupportedError
+from omsgrain.errors import UnsupportedError
 from omsgrain.formats.aimem import urn
-from omsgrain.formats.aimem.check import Checker
 from omsgrain.formats.aimem.fields import Kind
 from omsgrain.formats.aimem.native import native
-from omsgrain.formats.aimem.records import from_grain
+from omsgrain.formats.aimem.records import checked
 from omsgrain.formats.document import Loss
 from omsgrain.formats.mif1.consent import STAYS, is_consent
 from omsgrain.formats.raw import is_beside
@@ -35,8 +34,6 @@ from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model
 
 __all__ = ["Part", "choose", "said"]
-
-_FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -76,27 +73,6 @@ class Part:
         return by_kind[kind]
 
 
-def _record_of(page: Page, grain: Grain) -> tuple[Kind, dict[str, Any]] | None:
-    """The record that a grain was, without its embedding; None if it is not a good one.
-
-    Whoever may put grains can write into one that it was a record of any sort. What is no valid
-    record is not one, or it would spoil every bundle from then on.
-    """
-    try:
-        found = from_grain(grain, page.get)
-    except NotFoundError:
-        return None
-    except StoreError:
-        raise
-    except (OmsError, *_FAULTS):
-        return None
-    if found is None:
-        return None
-    checker = Checker()
-    checker.record(found[0], found[1], "", ends=False)
-    return None if checker.problems else found
-
-
 class _Choice:
     """The walk through all grains of a tenant."""
 
@@ -119,7 +95,7 @@ class _Choice:
             self._report.passed_over += 1
             return
         time = grain.get("created_at", 0)
-        found = _record_of(page, grain)
+        found = checked(grain, page.get)
         if found is None:
             chunk, losses = said(grain, self._asked)
             if chunk is None or self._chunk(page, seq, time, chunk):

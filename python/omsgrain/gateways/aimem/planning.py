@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -11,6 +12,7 @@ from omsgrain.engine.sources import Found, Snapshot
 from omsgrain.errors import NotFoundError
 from omsgrain.formats.aimem import records
 from omsgrain.formats.aimem.fields import Kind
+from omsgrain.formats.aimem.limits import Limits
 from omsgrain.formats.source import Source
 from omsgrain.gateways.aimem.deciding import INSERTED, UNCHANGED, UPDATED, Decision, decide
 from omsgrain.gateways.aimem.returning import returned
@@ -19,6 +21,8 @@ from omsgrain.grain import Grain
 
 __all__ = ["Plan", "Planner", "Record", "Terms"]
 
+_ANY: Final = Limits(content=sys.maxsize)
+"""What is stored was taken once, however large it is."""
 _ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
     "chunk": (),
     "entity": (),
@@ -192,7 +196,7 @@ def _stored(
     for one in there:
         source = Source.of(one.grain)
         if source is not None and (source.format, source.kind) == (records.FORMAT, kind):
-            born = records.from_grain(one.grain, get)
+            born = records.checked(one.grain, get, _ANY)
             if born is not None:
                 return one, born[1]
     return None

@@ -19,8 +19,8 @@ from omsgrain.errors import NotFoundError
 from omsgrain.formats.across.gather import parts_of
 from omsgrain.formats.document import KIND, Dump, Loss, Manifest, open_manifest
 from omsgrain.formats.exact import COMPACT
+from omsgrain.formats.listed import bare
 from omsgrain.formats.mif1.document import together
-from omsgrain.formats.mif2.document import bare
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Source
 from omsgrain.formats.texts import Texts

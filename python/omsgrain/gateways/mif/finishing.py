@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
 from omsgrain.formats import times
-from omsgrain.formats.document import fill
+from omsgrain.formats.arrays import fill
 from omsgrain.formats.texts import Texts
 from omsgrain.gateways.mif.references import LIKE_UUID, References
 from omsgrain.gateways.mif.versions import Version, version
@@ -60,7 +60,7 @@ def finished(
 
 
 def _mif2(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
-    from omsgrain.formats.mif2.document import sealed
+    from omsgrain.formats.mif2.checksum import sealed
 
     if flags is not None:
         meta = {**document.get("export_meta", {}), "privacy": flags.to_dict()}

@@ -15,9 +15,12 @@ from omsgrain.formats import times
 from omsgrain.formats.across import convert
 from omsgrain.formats.across.bare import MEMBERS, NOT_ASKED
 from omsgrain.formats.across.build import ARRAYS, Options
-from omsgrain.formats.across.gather import getter, heap
+from omsgrain.formats.across.gather import heap
 from omsgrain.formats.across.mif2 import METADATA, about
-from omsgrain.formats.document import Loss, lift
+from omsgrain.formats.arrays import lift
+from omsgrain.formats.document import Loss
+from omsgrain.formats.raw import getter
+from omsgrain.formats.source import checking
 from omsgrain.formats.texts import Texts, drained
 from omsgrain.formats.vendors import MEMBER, OURS
 from omsgrain.gateways.mif.choosing import Chosen, Reads
@@ -60,7 +63,7 @@ def gathered(chosen: Chosen, format: str, options: Options, *, local: bool) -> G
     """
     pointers = {kind: pointer for pointer, kind in ARRAYS[format].items()}
     lost = [Loss(at, kind, _NO_PLACE) for at, kind in chosen.own.items() if kind not in pointers]
-    with convert.checking():
+    with checking():
         if chosen.grains.keys() <= chosen.own.keys() | chosen.parts:
             found = _own(chosen, format, options, pointers)
         else:

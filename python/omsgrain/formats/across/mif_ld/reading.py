@@ -24,6 +24,7 @@ from omsgrain.formats.across.mif_ld.words import (
     urn_of,
 )  # fmt: skip
 from omsgrain.formats.across.shaping import Record
+from omsgrain.formats.members import object_of, objects_of, text_of
 from omsgrain.formats.mif_ld.fields import CONTEXT
 from omsgrain.formats.mif_ld.records import is_memory, type_of
 from omsgrain.formats.mif_ld.volatile import together
@@ -64,12 +65,12 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
 
 def _memory(record: Record) -> tuple[model.Memory, list[model.Relation]]:
     rest = dict(_rest(record))
-    given: dict[str, Any] = {"updated_at": _text(record, "modified")}
+    given: dict[str, Any] = {"updated_at": text_of(record, "modified")}
     kind, namespace = _type(record)
     if namespace is not None:
         rest["namespace"] = namespace
-    temporal = _object(record, "temporal")
-    given["accessed_at"] = _text(temporal, "lastAccessed")
+    temporal = object_of(record, "temporal")
+    given["accessed_at"] = text_of(temporal, "lastAccessed")
     accesses = temporal.get("accessCount")
     given["access_count"] = accesses if type(accesses) is int else None
     known = {"@type", "accessCount", "lastAccessed"}
@@ -100,14 +101,14 @@ def _rest(record: Record) -> Iterator[tuple[str, Any]]:
     both = record.get("memoryType"), record.get("conceptType")
     if None not in both and both[0] != both[1]:
         yield "memoryType", both[0]
-    for name, value in _object(record, EXTENSIONS).items():
+    for name, value in object_of(record, EXTENSIONS).items():
         if name != CARRIED:
             yield f"{EXTENSIONS}/{name}", value
 
 
 def _type(record: Record) -> tuple[str, str | None]:
     """The type of a memory, and its namespace if that says more."""
-    base, namespace = type_of(record) or "semantic", _text(record, "namespace")
+    base, namespace = type_of(record) or "semantic", text_of(record, "namespace")
     finer = FINER.fullmatch(namespace or "")
     if finer is not None and finer[1] == base:
         kind = singular(finer[2])
@@ -117,24 +118,24 @@ def _type(record: Record) -> tuple[str, str | None]:
 
 
 def _mentions(record: Record) -> Iterator[model.Mention]:
-    for one in _objects(record, "entities"):
-        kind = _text(one, "entityType")
+    for one in objects_of(record, "entities"):
+        kind = text_of(one, "entityType")
         rest = {name: one[name] for name in ("role",) if name in one}
-        urn = _object(one, "entity").get("@id")
+        urn = object_of(one, "entity").get("@id")
         type_ = None if kind is None else ENTITIES.get(kind, kind)
-        name = _text(one, "name")
+        name = text_of(one, "name")
         if urn != urn_of(name or "", type_):
             rest["entity"] = urn
         yield model.Mention(name=name or str(urn).removeprefix(ENTITY), type=type_, rest=rest)
 
 
 def _embedding(record: Record) -> model.Embedding | None:
-    said = _object(record, "embedding")
+    said = object_of(record, "embedding")
     others = ("modelVersion", "sourceText", "vectorUri")
     rest: dict[str, Any] = {name: said[name] for name in others if name in said}
     dimensions, normalized = said.get("dimensions"), said.get("normalized")
     found = model.Embedding(
-        model=_text(said, "model"),
+        model=text_of(said, "model"),
         dimensions=dimensions if type(dimensions) is int else None,
         normalized=normalized if isinstance(normalized, bool) else None,
         rest=rest,
@@ -143,13 +144,13 @@ def _embedding(record: Record) -> model.Embedding | None:
 
 
 def _origin(record: Record) -> model.Provenance | None:
-    said = _object(record, "provenance")
-    kind = _text(said, "sourceType")
+    said = object_of(record, "provenance")
+    kind = text_of(said, "sourceType")
     rest = {name: one for name, one in said.items()
             if name not in ("sourceType", "agent")
             and (name, one) != ("@type", "prov:Entity")}  # fmt: skip
     found = model.Provenance(type=None if kind is None else SOURCES.get(kind, kind),
-                             agent=_text(said, "agent"), rest=rest)  # fmt: skip
+                             agent=text_of(said, "agent"), rest=rest)  # fmt: skip
     return None if found == model.Provenance() else found
 
 
@@ -159,10 +160,10 @@ def _relationships(
     parent: str | None = None
     related: list[str] = []
     relations: list[model.Relation] = []
-    for at, one in enumerate(_objects(record, "relationships")):
+    for at, one in enumerate(objects_of(record, "relationships")):
         target = one.get("target")
         to = target.get("@id") if isinstance(target, dict) else target
-        name = _text(one, "relationshipType") or _text(one, "type") or ""
+        name = text_of(one, "relationshipType") or text_of(one, "type") or ""
         kind = kind_of_relation(name)
         more = one.keys() - {"@type", "relationshipType", "type", "target"}
         if isinstance(target, dict):
@@ -195,18 +196,3 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
     if isinstance(extensions := rest.get(EXTENSIONS), dict):
         rest[EXTENSIONS] = {name: v for name, v in extensions.items() if name != CARRIED}
     return model.Document(rest={name: value for name, value in rest.items() if value})
-
-
-def _object(record: Mapping[str, Any], name: str) -> Record:
-    value = record.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(record: Mapping[str, Any], name: str) -> list[Record]:
-    value = record.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _text(record: Mapping[str, Any], name: str) -> str | None:
-    value = record.get(name)
-    return value if isinstance(value, str) else None

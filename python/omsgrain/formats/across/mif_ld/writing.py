@@ -22,7 +22,7 @@ from omsgrain.formats.across.mif_ld.words import (
     urn_of,
 )  # fmt: skip
 from omsgrain.formats.across.shaping import Record
-from omsgrain.formats.across.spelling import count, rate, rfc3339
+from omsgrain.formats.across.spelling import count, date_time, rate
 from omsgrain.formats.mif_ld.fields import CONTEXT
 from omsgrain.formats.mif_ld.layouts import corpus
 from omsgrain.formats.mif_ld.records import is_memory
@@ -61,9 +61,9 @@ def adapt(item: model.Item) -> model.Item | None:
         if not item.content:
             return None
         times: dict[str, Any] = {
-            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
+            name: date_time(getattr(item, name)) for name in ("updated_at", "accessed_at")
         }
-        made = rfc3339(item.created_at) or times["updated_at"] or _EPOCH
+        made = date_time(item.created_at) or times["updated_at"] or _EPOCH
         return replace(item, created_at=made, **times)
     if not isinstance(item, model.Relation):
         return None

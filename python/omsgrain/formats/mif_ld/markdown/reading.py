@@ -13,7 +13,7 @@ from omsgrain.formats.mif_ld.markdown.front import split
 from omsgrain.formats.mif_ld.markdown.names import FRONT_1_X, PASCAL, camel, slug, urn_of
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.reading import RULES
+from omsgrain.formats.reading import bounded
 from omsgrain.formats.records import Record
 
 __all__ = ["SPACE", "read", "read_bytes", "sections"]
@@ -40,16 +40,14 @@ def read_bytes(
         DocumentError: it is too large, is not UTF-8, or has no front matter that can be read.
         UnsupportedError: there is no PyYAML.
     """
-    if len(data) > limits.document:
-        most, size = f"at most {limits.document} bytes", f"{len(data)} bytes"
-        raise DocumentError([Problem("too_large", "", RULES["too_large"], most, size)])
+    bounded(data, limits.document)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         says = "the text is not UTF-8"
         raise DocumentError([Problem("not_markdown", "", says, "UTF-8", line=line)]) from None
-    front, body = _parted(text)
+    front, body = _parted(text, limits)
     told = _shape_of(front, body) or shape or "0.1"
     document, warnings = _document(front, body, told)
     return document, told, tuple(warnings)
@@ -73,14 +71,15 @@ def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, 
     return document, warnings
 
 
-def _parted(text: str) -> tuple[Record, str]:
+def _parted(text: str, limits: Limits) -> tuple[Record, str]:
     parts = split(text)
     if parts is None:
         expected = "two lines of three dashes, and YAML between them"
         raise DocumentError(
             [Problem("not_markdown", "", "the text has no front matter", expected)]
         )
-    front = yaml_reader.read(parts[0].encode(), most=LIMITS.document, depth=LIMITS.depth)
+    most, depth = limits.document, limits.depth
+    front = yaml_reader.read(parts[0].encode(), most=most, depth=depth, before=1)
     if not isinstance(front, dict):
         says = "the front matter is no object"
         raise DocumentError([Problem("not_markdown", "", says, "an object")])

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members of objects that may be anything: what they hold if it is of the type, else nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["object_of", "objects_of", "text_of"]
+
+
+def object_of(record: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """The object that a member is; an empty one if it is none."""
+    value = record.get(member)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(record: Mapping[str, Any], member: str) -> list[dict[str, Any]]:
+    """The objects in the array that a member is; none if it is none."""
+    value = record.get(member)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def text_of(record: Mapping[str, Any], member: str) -> str | None:
+    """The text that a member is; None if it is none."""
+    value = record.get(member)
+    return value if isinstance(value, str) else None
