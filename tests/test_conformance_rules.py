@@ -160,7 +160,7 @@ def test_vectors(shell: Shell, tmp_path: Path) -> None:
     ("--vectors", ".", "--spec", "oms"), ("--vectors", ".", "--aimem-url", "http://x"),
     ("--aimem-url", "http://x", "--token", "t", "--rule", "oms"), ("--spec", "omz"),
     ("--json", "--format", "markdown"), ("--rule", "oms.header.size", "--output", "x"),
-    ("--level", "4"),
+    ("--level", "4"), ("--token", "t"), ("--timeout", "5"), ("--vectors", ".", "--timeout", "5"),
 ])  # fmt: skip
 def test_options_that_do_not_go_together(shell: Shell, options: tuple[str, ...]) -> None:
     assert shell("conformance", *options) == USAGE

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -159,4 +160,7 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as in `omsgrain ... >&-`
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # letters that it cannot write are told by number
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

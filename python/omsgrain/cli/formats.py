@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.mif import mode_option, shape_option
+from omsgrain.cli.mif import mode_option, passphrase, shape_option
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import Where
 from omsgrain.formats.problems import DocumentError
@@ -289,13 +289,3 @@ def convert(
     tell_losses(done.losses, len(done.losses))
     click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
     return 0
-
-
-def passphrase(file: Path | None) -> str | None:
-    """The first line of a file."""
-    if file is None:
-        return None
-    line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
-    if not line:
-        raise click.UsageError("--passphrase-file has no passphrase in its first line")
-    return line

@@ -70,4 +70,5 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
         output.emit({"file": str(target), **made})
         return
     problems = f"{wrong} problem" + ("" if wrong == 1 else "s")
-    click.echo(f"{values['grains']} grains, {values['verified']} verified, {problems}: {target}")
+    said = f"{values['grains']} grains, {values['verified']} verified, {problems}: {target}"
+    click.echo(output.safe(said))

@@ -25,8 +25,11 @@ OS_ERROR = 1
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
 
-# Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls.
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls. And
+# halves of characters, which no output can write: as such a name that is not UTF-8 arrives.
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def json_option(command: F) -> F:

@@ -177,7 +177,8 @@ def erase(
         return 0
     rekey = None if new_master is None else master_key(new_master)
     given |= {"reason_code": reason, "rekey": rekey, "policy": policy, "actor": actor}
-    if forget_tokens:  # before the files are written anew
+    rights.check_erasure(people, reason_code=reason, rekey=rekey)
+    if forget_tokens:  # before the files are written anew, and after what can be refused
         tokens.forget_tokens(store, people, actor=actor)
     if tenant is None:
         report = rights.erase(store, people, **given)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell lets people type and pipe: odd names, files without text, numbers that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omsgrain as og
+from omsgrain.ops import tokens
+from shell import USAGE, Shell, belief, exit_code, lamp
+
+MAIN = (sys.executable, "-c", "from omsgrain.cli import main; main()")
+NAME = os.fsdecode(b"caf\xe9.mg")  # as a disk of another encoding has it
+
+
+@pytest.fixture
+def store(shell: Shell) -> str:
+    """A store with a grain, in the current directory."""
+    with og.open("m.omsg") as grains:
+        grains.put(belief(1))
+    return "m.omsg"
+
+
+def test_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None:
+    assert shell("export", store, NAME) == 0
+    assert b"caf\\udce9.mg" in shell.out
+    assert shell.json("export", store, NAME, "--replace")["paths"] == [NAME]
+    assert shell("verify", NAME) == 0
+    assert shell("import", "other.omsg", NAME) == 0
+    assert shell("inspect", store, "-o", f"{NAME}.html") == 0
+    assert b"problems: caf\\udce9" in shell.out
+    Path(NAME).write_bytes(b"neither")
+    assert shell("verify", NAME, "--json") != 0
+    assert json.loads(shell.out)["failed"][0]["name"] == NAME
+    Path(NAME).write_bytes(b"{}\n")
+    assert shell("ingest", store, NAME, "--errors", "collect") != 0
+    assert b"rejects: caf\\udce9" in shell.out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a name of bytes, and a locale")
+def test_an_output_that_has_few_letters(store: str, tmp_path: Path) -> None:
+    grain = json.dumps(lamp("größer als …")).encode()
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    for words in (("ingest", store), ("query", store)):
+        done = subprocess.run(
+            [*MAIN, *words], input=grain, capture_output=True, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert b"gr\\xf6\\xdfer" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sync", "m.omsg", "http://127.0.0.1:9", "--token-file", "secret"),
+        ("verify", "x.mif.json", "--passphrase-file", "secret"),
+        ("import", "m.omsg", "x.mif.json", "--user", "a", "--passphrase-file", "secret"),
+        ("export", "m.omsg", "y.mif.json", "--user", "a", "--passphrase-file", "secret"),
+        ("convert", "x.mif.json", "y.mif.yaml", "--passphrase-file", "secret"),
+        ("bridge", "m.omsg", "--mqtt", "mqtt://127.0.0.1:9", "--topic", "a", "--dead-letter", "b",
+         "--user", "u", "--password-file", "secret"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+@pytest.mark.parametrize("secret", [b"", b"\nrest", b"\xff\xfe\n", b"x" * 70_000])
+def test_a_file_without_a_secret(
+    shell: Shell, store: str, words: tuple[str, ...], secret: bytes
+) -> None:
+    Path("secret").write_bytes(secret)
+    Path("x.mif.json").write_text('{"mif_version": "2.0", "memories": []}')
+    assert shell(*words) == USAGE
+    assert b"first line" in shell.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bench", "--seconds", "nan"),
+        ("conformance", "--aimem-url", "http://127.0.0.1:9", "--token", "t", "--timeout", "nan"),
+        ("conformance", "--aimem-url", "http://127.0.0.1:9", "--token", "t", "--timeout", "-1"),
+        ("serve", "m.omsg", "--timeout", "nan"),
+        ("serve", "m.omsg", "--grace", "nan"),
+        ("audit", "m.omsg", "--verify", "--limit", "1"),
+        ("audit", "m.omsg", "--checkpoint", "--operation", "put"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_mean_nothing(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    assert shell(*words) == USAGE
+
+
+def test_an_erasure_that_is_refused_does_nothing(shell: Shell, tmp_path: Path) -> None:
+    tenant = "6f1c3d7a-58b2-4c0e-9d41-0a7e52b8c936"
+    with og.open("m.omsg") as grains:
+        grains.put(belief(1, user_id=tenant))
+    tokens.add_token(tmp_path / "m.omsg", "laptop", tenant, ["export"])
+    erase = ("erase", "m.omsg", "--tenant", tenant, "--forget-tokens", "--reason")
+    for more in (("two words",), ("x", "--new-master", "nowhere.key")):
+        assert shell(*erase, *more) == exit_code("ERR_SCHEMA")
+    assert [one["name"] for one in shell.json("token", "list", "m.omsg")] == ["laptop"]
+    assert shell.json(*erase, "gdpr17")["tokens"] == 0
+
+
+def test_a_reason_is_a_word_wherever_it_stays(shell: Shell) -> None:
+    with og.open("m.omsg") as grains:
+        address = grains.put(belief(1))
+    by = ("--authority", "court 7")
+    for words in (("hold", *by), ("release", *by), ("restrict",), ("unrestrict",)):
+        name, *rest = words
+        code, error = shell.error(name, "m.omsg", address, *rest, "--reason", "Ada has asked")
+        assert (code, error["code"]) == (exit_code("ERR_SCHEMA"), "ERR_SCHEMA"), name
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of files")
+def test_a_report_is_private_from_its_first_byte(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with og.open("m.omsg") as grains:
+        grains.put(belief(1, user_id="ada"))
+    seen: list[int] = []
+    replace = os.replace
+
+    def watched(source: str, target: str) -> None:
+        seen.append(Path(source).stat().st_mode & 0o777)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    assert shell("report", "m.omsg", "ada", "-o", "ada.mg") == 0
+    assert seen == [0o600] == [Path("ada.mg").stat().st_mode & 0o777]
