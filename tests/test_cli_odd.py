@@ -32,6 +32,9 @@ def test_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None:
     assert b"caf\\udce9.mg" in shell.out
     assert shell.json("export", store, NAME, "--replace")["paths"] == [NAME]
     assert shell("verify", NAME) == 0
+    address = og.address(og.encode(belief(1)))
+    assert shell("get", store, address[:12]) == exit_code("ERR_HASH_LENGTH")
+    assert b"--full" in shell.err  # where whole ones are shown
     assert shell("import", "other.omsg", NAME) == 0
     assert shell("inspect", store, "-o", f"{NAME}.html") == 0
     assert b"problems: caf\\udce9" in shell.out
@@ -93,6 +96,23 @@ def test_a_file_without_a_secret(
 )
 def test_options_that_mean_nothing(shell: Shell, store: str, words: tuple[str, ...]) -> None:
     assert shell(*words) == USAGE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "m.omsg", "--port", "0", "--tls-cert", "x.pem", "--tls-key", "x.pem"),
+        ("conformance", "--aimem-url", "https://127.0.0.1:9", "--token", "t", "--ca", "x.pem"),
+        ("bridge", "m.omsg", "--mqtt", "mqtts://127.0.0.1:9", "--topic", "a", "--dead-letter",
+         "b", "--ca", "x.pem"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_certificates_that_are_none(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    Path("x.pem").write_text("not PEM")
+    assert shell(*words, "--json") == 1
+    *_, said = shell.err.splitlines()  # a bridge has logged before it
+    assert json.loads(said)["error"]["code"] == "TLS"
 
 
 def test_an_erasure_that_is_refused_does_nothing(shell: Shell, tmp_path: Path) -> None:

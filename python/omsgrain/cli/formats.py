@@ -201,15 +201,17 @@ def export_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> None
         click.echo(counts)
 
 
-def warn(warnings: list[dict[str, Any]]) -> None:
-    """Print the first warnings to stderr, and how many there are."""
+def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
+    """Print the first warnings to stderr, and how many there are; of a file, if it is named."""
+    of = f"{name}: " if name else ""
     for one in warnings[:SHOWN]:
         line = f"line {one['line']}" if one.get("line") is not None else ""
         place = " ".join(part for part in (line, one.get("pointer")) if part)
         where = f" (at {place})" if place else ""
-        click.echo(output.safe(f"warning: {one['rule']}: {one['message']}{where}"), err=True)
+        text = f"{of}warning: {one['rule']}: {one['message']}{where}"
+        click.echo(output.safe(text), err=True)
     if len(warnings) > SHOWN:
-        click.echo(f"… and {len(warnings) - SHOWN} more warnings", err=True)
+        click.echo(output.safe(f"{of}… and {len(warnings) - SHOWN} more warnings"), err=True)
 
 
 def tell_losses(losses: Sequence[Loss], total: int) -> None:

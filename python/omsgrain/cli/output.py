@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from omsgrain.errors import OmsError
+from omsgrain.errors import HashLengthError, OmsError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,6 +92,8 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     """Print the error to stderr and return the exit code; None if it is not one we know."""
     if isinstance(error, OmsError):
         text, values, code = str(error), error.to_dict(), error.exit_code
+        if isinstance(error, HashLengthError):  # most often one that a table has cut
+            text += "; whole ones are shown by --full and --json"
         if error.rule is not None:  # as often as not it is all that tells why
             text += f"; rule {error.rule}"
     elif isinstance(error, click.ClickException):
@@ -108,6 +110,8 @@ def report(error: Exception, *, as_json: bool) -> int | None:
         text = error.strerror or str(error) or name
         if error.filename is not None:
             text += f": {os.fspath(error.filename)!r}"
+        if type(error).__module__ == "ssl":  # its numbers are its own, and its words OpenSSL's
+            name, text = "TLS", f"certificates and keys are PEM, and belong together; found {text}"
         values, code = {"code": name, "message": text}, OS_ERROR
     else:
         return None

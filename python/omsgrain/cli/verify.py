@@ -112,7 +112,7 @@ def verify(
         for bad in failures:
             click.echo(output.safe(str(bad)), err=True)
         for document in documents:
-            formats.warn([warning.to_dict() for warning in document.warnings])
+            formats.warn([one.to_dict() for one in document.warnings], document.name)
             if not quiet and not document.errors:
                 click.echo(output.safe(formats.line(document)))
         for one in () if quiet else signed:
