@@ -123,7 +123,13 @@ def test_certificates_that_are_none(shell: Shell, store: str, words: tuple[str, 
     assert json.loads(said)["error"]["code"] == "TLS"
 
 
-def test_an_erasure_that_is_refused_does_nothing(shell: Shell, tmp_path: Path) -> None:
+def test_an_erasure_that_is_refused_does_nothing(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[object] = []
+    monkeypatch.setattr(
+        "omsgrain.ops.removing.clear_mentions", lambda *given: trimmed.append(given)
+    )
     tenant = "6f1c3d7a-58b2-4c0e-9d41-0a7e52b8c936"
     with og.open("m.omsg") as grains:
         grains.put(belief(1, user_id=tenant))
@@ -131,8 +137,12 @@ def test_an_erasure_that_is_refused_does_nothing(shell: Shell, tmp_path: Path) -
     erase = ("erase", "m.omsg", "--tenant", tenant, "--forget-tokens", "--reason")
     for more in (("two words",), ("x", "--new-master", "nowhere.key")):
         assert shell(*erase, *more) == exit_code("ERR_SCHEMA")
+    named = ("erase", "m.omsg", tenant, "--mentions", "erase", "--reason")
+    assert shell(*named, "two words") == exit_code("ERR_SCHEMA")
+    assert trimmed == []
     assert [one["name"] for one in shell.json("token", "list", "m.omsg")] == ["laptop"]
     assert shell.json(*erase, "gdpr17")["tokens"] == 0
+    assert shell(*named, "gdpr17") == 0 and len(trimmed) == 1
 
 
 def test_a_reason_is_a_word_wherever_it_stays(shell: Shell) -> None:
