@@ -46,6 +46,32 @@ def test_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None:
     assert b"rejects: caf\\udce9" in shell.out
 
 
+def test_a_store_whose_name_is_not_utf_8(shell: Shell, store: str) -> None:
+    odd = os.fsdecode(b"caf\xe9.omsg")
+    assert shell("export", store, "all.mg") == 0
+    assert shell("import", odd, "all.mg") == 0
+    assert shell.json("stats", odd)["grains"] == 1
+    assert shell("compact", odd) == shell("check", odd) == 0
+    assert shell("inspect", odd, "-o", "odd.html") == 0
+    assert b"caf\\udce9" in Path("odd.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "m.omsg", NAME),
+        ("hold", "m.omsg", "0" * 64, "--authority", NAME, "--reason", "x"),
+        ("sync", "m.omsg", "n.omsg", "--namespace", NAME),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_argument_that_is_not_utf_8(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    if words[0] == "hold":
+        with og.open(store) as grains:
+            words = (*words[:2], grains.put(belief(1)), *words[3:])
+    assert shell(*words) == USAGE
+
+
 def test_a_container_where_one_grain_is_asked_for(shell: Shell, store: str) -> None:
     """Both are called .mg, and "version 77" would tell nobody which this is."""
     assert shell("export", store, "all.mg") == 0

@@ -148,7 +148,10 @@ def run(args: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return output.close_stdout()
-    except Exception as error:
+    except Exception as raised:
+        error = raised
+        if isinstance(raised, UnicodeEncodeError) and output.halved("".join(args)):
+            error = click.UsageError("an argument is not UTF-8")  # as a name of a file may be
         if (code := output.report(error, as_json="--json" in options)) is None:
             raise
         return code

@@ -63,7 +63,7 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
         count = inspection.GRAINS if grains is None else grains
         values = inspection.inspect(source, grains=count, advance=advance)
     with NewFiles(replace=replace) as files:
-        files.add(target, [inspection.page(values).encode()])
+        files.add(target, [inspection.page(values).encode(errors="backslashreplace")])
     wrong = len(values["failures"]) + sum(not one["ok"] for one in values["checks"])
     if as_json:
         made = {"grains": values["grains"], "verified": values["verified"], "problems": wrong}

@@ -30,6 +30,7 @@ PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def json_option(command: F) -> F:
@@ -41,6 +42,11 @@ def json_option(command: F) -> F:
 def safe(text: str) -> str:
     """The text with active characters escaped: a grain must not drive the reader's terminal."""
     return _ACTIVE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+def halved(text: str) -> bool:
+    """Whether a text has half a character, as an argument that is not UTF-8 has."""
+    return _HALF.search(text) is not None
 
 
 def dumps(value: Any, indent: int | None = None) -> str:

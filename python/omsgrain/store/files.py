@@ -156,7 +156,7 @@ class Files:
         Free pages are copied along: the copy without them ends the process in py-lmdb 3.0.0.
         """
         with self.reading():
-            self.file.env.copy(str(path), compact=False)
+            self.file.env.copy(os.fsencode(path), compact=False)
 
     def sync(self) -> None:
         """Sync to the disk what was committed without, and note how far that is."""
