@@ -210,7 +210,7 @@ def _tell(report: ErasureReport) -> None:
         click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     for what in report.incomplete:
         if what == "unopened":
-            click.echo("there are grains that nobody could look into: give --keys", err=True)
+            click.echo("grains were not looked into: no key here opens them", err=True)
         elif what == "key":
             click.echo("a key could not be destroyed: it is in another key file", err=True)
         elif what == "rekey":
