@@ -96,7 +96,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "ranges of MIF",
         (_SHAPED,),
         deaf("out_of_range"),
-        "mif2 mif1.importance mif1.consent.kinds",
+        "mif2.memory mif2.entity-ref mif2.embedding mif2.graph mif1.importance mif1.consent.kinds",
         "mif2.memory.version.least mif2.entity-ref.confidence mif2.embedding.kinds "
         "mif2.graph.relationship.confidence mif1.importance.range mif1.consent.kinds",
     ),

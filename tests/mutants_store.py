@@ -41,7 +41,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "oms.stream",
         "oms.stream.frames",
     ),
+    Mutant(
+        "rebuilding",
+        ("omsgrain.store.lmdb.LmdbStore.rebuild",),
+        nothing,
+        "oms.store.rebuild",
+        "oms.store.rebuild",
+    ),
     # policies
+    Mutant(
+        "tools of delegates",
+        (f"{_POLICY}delegation._allows",),
+        lambda real: (
+            lambda grain, name, value: name == "authorized_tools" or real(grain, name, value)
+        ),
+        "oms.delegation",
+        "oms.delegation.bounds",
+    ),
     Mutant(
         "locks",
         (f"{_POLICY}modes._ASK",),

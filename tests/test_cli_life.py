@@ -199,7 +199,7 @@ def test_compact_backup_and_restore(shell: Shell, store: Path, tmp_path: Path) -
         ("supersede", OLD, "-"),
         ("mark", OLD, "verified"),
         ("delete", OLD),
-        ("hold", OLD, "--authority", "a", "--reason-code", "b"),
+        ("hold", OLD, "--authority", "a", "--reason", "b"),
         ("compact",),
         ("search", "lamp"),
         ("export", "x.mg"),

@@ -15,7 +15,7 @@ from signing import ALICE, BOB
 
 MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
 KEYS = ("--keys", "people.keys", "--master", "master.key")
-HOLD = ("--authority", "court", "--reason-code", "litigation")
+HOLD = ("--authority", "court", "--reason", "litigation")
 
 
 @pytest.fixture

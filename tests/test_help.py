@@ -25,7 +25,7 @@ NOT_RUN = {"serve", "mcp", "bridge", "conformance", "demo", "bench"}
 AFAR = "https://"
 # What must have been done, or must not be there, before the examples are typed.
 BEFORE = {
-    "release": 'hold memory.omsg ADDRESS --authority "court 7" --reason-code litigation',
+    "release": 'hold memory.omsg ADDRESS --authority "court 7" --reason litigation',
     "unrestrict": "restrict memory.omsg ADDRESS --reason gdpr18",
 }
 NEW = {"sign": ["robot.mg.sig"], "sync": ["robot.mg"]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,11 @@ from omsgrain.ops.serving import Stores
 from omsgrain.services.http import body as bodies
 from omsgrain.services.http import bundles
 from omsgrain.services.http.gate import Gate
+from omsgrain.services.http.log import AccessLog
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal
 from omsgrain.services.http.work import Service
+from omsgrain.services.log import Log
 
 IMPORT, EXPORT = "/v1/brain/import", "/v1/brain/export"
 
@@ -297,3 +301,21 @@ def test_closing_stops_what_is_at_work(tmp_path: Path) -> None:
                 flag.check()
 
     asyncio.run(act())
+
+
+@pytest.mark.parametrize(("announced", "status"), [(b"5", 200), (b"6", "200 aborted")])
+def test_who_has_all_of_it_has_aborted_nothing(announced: bytes, status: object) -> None:
+    """A client that has as many bytes as were announced may go before the server has ended."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", announced)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"hello", "more_body": True})
+
+    async def gone(_: Any = None) -> Any:
+        return {"type": "http.disconnect"}
+
+    said = io.StringIO()
+    scope = {"type": "http", "method": "GET"}
+    asyncio.run(AccessLog(app, Log("json", said))(scope, gone, gone))
+    assert json.loads(said.getvalue())["status"] == status

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -147,7 +148,10 @@ def run(args: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return output.close_stdout()
-    except Exception as error:
+    except Exception as raised:
+        error = raised
+        if isinstance(raised, UnicodeEncodeError) and output.halved("".join(args)):
+            error = click.UsageError("an argument is not UTF-8")  # as a name of a file may be
         if (code := output.report(error, as_json="--json" in options)) is None:
             raise
         return code
@@ -159,4 +163,7 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as in `omsgrain ... >&-`
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # letters that it cannot write are told by number
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

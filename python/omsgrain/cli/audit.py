@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.store import Where, store_argument
@@ -91,6 +92,9 @@ def audit(
         raise click.UsageError("--key belongs to --checkpoint")
     if signer is not None and against is None:
         raise click.UsageError("--signer belongs to --against")
+    if verify or checkpoint:
+        kind = "--verify" if verify else "--checkpoint"
+        refuse_given(kind, "after", "limit", "address", "operation")
     if checkpoint:
         click.echo(ops.audit_checkpoint(store, key=key).to_json())
         return 0

@@ -11,6 +11,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.numbers import Seconds
 
 if TYPE_CHECKING:
     from omsgrain.ops.bench import Bench
@@ -37,7 +38,7 @@ Better figures of two sizes of batches:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.01, 3_600),
+    type=Seconds(0.01, 3_600),
     default=15.0,
     show_default=True,
     metavar="SECONDS",

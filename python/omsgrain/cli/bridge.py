@@ -15,8 +15,8 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
-from omsgrain.cli.opening import trust_options
-from omsgrain.cli.serve import Size
+from omsgrain.cli.numbers import Seconds, Size
+from omsgrain.cli.opening import first_line, trust_options
 from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _options(command: F) -> F:
                      "its messages."),
         click.option("--subject", metavar="FILTER",
                      help="Only what was published to such subjects, where the consumer is made."),
-        click.option("--ack-wait", type=click.FloatRange(0.1, 86_400), default=30.0,
+        click.option("--ack-wait", type=Seconds(0.1, 86_400), default=30.0,
                      show_default=True, metavar="SECONDS",
                      help="After which NATS delivers again what was not acknowledged, where the "
                      "consumer is made."),
@@ -88,7 +88,7 @@ def _options(command: F) -> F:
         click.option("--batch-bytes", type=Size(), default="8MB", show_default=True,
                      metavar="SIZE",
                      help="Bytes of a commit, about."),
-        click.option("--batch-age", type=click.FloatRange(0, 60), default=0.25, show_default=True,
+        click.option("--batch-age", type=Seconds(0, 60), default=0.25, show_default=True,
                      metavar="SECONDS", help="How long a message may wait for others."),
         click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
                      show_default=True, metavar="N",
@@ -100,7 +100,7 @@ def _options(command: F) -> F:
                      help="Take only grains with a signature that holds."),
         click.option("--policy", metavar="NAME",
                      help="Rules: gdpr, hipaa, ccpa, sox, or a file."),
-        click.option("--stats", type=click.FloatRange(0.1, 86_400), default=60.0,
+        click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
                      show_default=True, metavar="SECONDS", help="Between two reports."),
         click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
                      show_default=True, help="Of the log, on stderr."),
@@ -230,7 +230,7 @@ def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:
 
     password = os.environ.get(PASSWORD)
     if (file := given["password_file"]) is not None:
-        password = file.read_text("utf-8").split("\n", 1)[0].rstrip("\r")
+        password = first_line(file, "--password-file")
     if password is not None and given["user"] is None and not is_nats:
         raise click.UsageError("a password goes with --user")
     own = Credentials(

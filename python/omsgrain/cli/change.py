@@ -32,11 +32,11 @@ Take it out, and its bytes off the disk:
 """
 HOLD = """
 Evidence stays, until the court that asked for it lets go:
-    omsgrain hold memory.omsg ADDRESS --authority "court 7" --reason-code litigation
+    omsgrain hold memory.omsg ADDRESS --authority "court 7" --reason litigation
 """
 RELEASE = """
 The authority that asked for it lets go:
-    omsgrain release memory.omsg ADDRESS --authority "court 7" --reason-code closed
+    omsgrain release memory.omsg ADDRESS --authority "court 7" --reason closed
 """
 STATE = """
 Is it current, verified, held; how often was it read?
@@ -50,6 +50,10 @@ What waits for somebody, and that one of it is done:
 ADDRESS = "The address of a grain: 64 hex digits."
 DENIED = {41: "A policy, a hold or a retention of the grain does not let it."}
 
+# --reason was called --reason-code here, and alone here.
+_FORMER: dict[str, Any] = {
+    "token_normalize_func": lambda name: "reason" if name == "reason-code" else name
+}
 _store = store_argument()
 _address = argument("address", help=ADDRESS)
 _reason = click.option("--reason", metavar="TEXT", help="Why; some policies ask for it.")
@@ -153,7 +157,7 @@ def _held(command: F) -> F:
         output.json_option,
         keys_option,
         actor_option,
-        click.option("--reason-code", required=True, metavar="CODE",
+        click.option("--reason", "reason_code", required=True, metavar="CODE",
                      help="A word such as litigation; nothing personal."),
         click.option("--authority", required=True, metavar="NAME",
                      help="Who asks for it, such as a court; each ends its own holds."),
@@ -164,7 +168,12 @@ def _held(command: F) -> F:
     return command
 
 
-@click.command(cls=Manual, short_help="Keep a grain as it is, whatever happens.", examples=HOLD)
+@click.command(
+    cls=Manual,
+    short_help="Keep a grain as it is, whatever happens.",
+    examples=HOLD,
+    context_settings=_FORMER,
+)
 @_held
 def hold(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
@@ -176,7 +185,7 @@ def hold(
     done(as_json, "held", content_address=address, held=True)
 
 
-@click.command(cls=Manual, short_help="End a hold.", examples=RELEASE)
+@click.command(cls=Manual, short_help="End a hold.", examples=RELEASE, context_settings=_FORMER)
 @_held
 def release(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.formats import is_given
 from omsgrain.cli.manual import Manual
+from omsgrain.cli.numbers import Seconds
 from omsgrain.cli.vectors import tell_vectors
 
 if TYPE_CHECKING:
@@ -89,10 +91,11 @@ Vectors of another; a server, with a token of a tenant made for this:
 @click.option("--draft-only", is_flag=True, help="Only what the draft itself says.")
 @click.option(
     "--timeout",
+    type=Seconds(0.1, 3_600),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long an answer may take.",
+    help="How long an answer may take: 0.1 to 3600.",
 )
 @click.option(
     "--ca",
@@ -122,6 +125,8 @@ def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) 
         raise click.UsageError("--vectors and --aimem-url are two things")
     flags = [name for name in ("erase", "draft_only") if given[name]]
     asked = [*flags, *(name for name in _SERVER if given[name] is not None)]
+    if url is None:
+        asked += [name for name in ("token", "timeout") if is_given(name)]
     if url is None and asked:
         raise click.UsageError(f"--{asked[0].replace('_', '-')} belongs to --aimem-url")
     if url is not None and not given["token"]:

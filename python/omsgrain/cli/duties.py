@@ -86,7 +86,7 @@ def withdraw(
     for other in found["others"]:
         click.echo(f"without its ground: {other}")
     if not found["complete"]:
-        click.echo("there are sealed grains that could not be looked into", err=True)
+        click.echo("grains were not looked into: no key here opens them", err=True)
 
 
 @click.command(

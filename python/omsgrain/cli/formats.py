@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.mif import mode_option, shape_option
+from omsgrain.cli.mif import mode_option, passphrase, shape_option
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import Where
 from omsgrain.formats.problems import DocumentError
@@ -201,15 +201,17 @@ def export_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> None
         click.echo(counts)
 
 
-def warn(warnings: list[dict[str, Any]]) -> None:
-    """Print the first warnings to stderr, and how many there are."""
+def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
+    """Print the first warnings to stderr, and how many there are; of a file, if it is named."""
+    of = f"{name}: " if name else ""
     for one in warnings[:SHOWN]:
         line = f"line {one['line']}" if one.get("line") is not None else ""
         place = " ".join(part for part in (line, one.get("pointer")) if part)
         where = f" (at {place})" if place else ""
-        click.echo(output.safe(f"warning: {one['rule']}: {one['message']}{where}"), err=True)
+        text = f"{of}warning: {one['rule']}: {one['message']}{where}"
+        click.echo(output.safe(text), err=True)
     if len(warnings) > SHOWN:
-        click.echo(f"… and {len(warnings) - SHOWN} more warnings", err=True)
+        click.echo(output.safe(f"{of}… and {len(warnings) - SHOWN} more warnings"), err=True)
 
 
 def tell_losses(losses: Sequence[Loss], total: int) -> None:
@@ -289,13 +291,3 @@ def convert(
     tell_losses(done.losses, len(done.losses))
     click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
     return 0
-
-
-def passphrase(file: Path | None) -> str | None:
-    """The first line of a file."""
-    if file is None:
-        return None
-    line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
-    if not line:
-        raise click.UsageError("--passphrase-file has no passphrase in its first line")
-    return line

@@ -288,4 +288,4 @@ def _print(tally: Tally, as_json: bool) -> None:
         f"{tally.seconds:.2f} s, {counts['grains_per_second']} grains/s"
     )
     for path in tally.reject_files:
-        click.echo(f"rejects: {path}")
+        click.echo(output.safe(f"rejects: {path}"))

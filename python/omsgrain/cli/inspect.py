@@ -63,11 +63,12 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
         count = inspection.GRAINS if grains is None else grains
         values = inspection.inspect(source, grains=count, advance=advance)
     with NewFiles(replace=replace) as files:
-        files.add(target, [inspection.page(values).encode()])
+        files.add(target, [inspection.page(values).encode(errors="backslashreplace")])
     wrong = len(values["failures"]) + sum(not one["ok"] for one in values["checks"])
     if as_json:
         made = {"grains": values["grains"], "verified": values["verified"], "problems": wrong}
         output.emit({"file": str(target), **made})
         return
     problems = f"{wrong} problem" + ("" if wrong == 1 else "s")
-    click.echo(f"{values['grains']} grains, {values['verified']} verified, {problems}: {target}")
+    said = f"{values['grains']} grains, {values['verified']} verified, {problems}: {target}"
+    click.echo(output.safe(said))

@@ -12,8 +12,8 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
+from omsgrain.cli.numbers import Size
 from omsgrain.cli.opening import trust_options
-from omsgrain.cli.serve import Size
 from omsgrain.cli.store import Where, store_argument
 
 EXAMPLES = r"""

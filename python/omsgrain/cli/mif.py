@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.opening import first_line
 from omsgrain.cli.store import Where
 
 if TYPE_CHECKING:
@@ -95,11 +96,8 @@ def format_of_name(file: Path) -> str | None:
 
 
 def passphrase(file: Path | None) -> str | None:
-    """The first line of a file, without its end."""
-    if file is None:
-        return None
-    with file.open(encoding="utf-8") as source:
-        return source.readline().rstrip("\r\n")
+    """The passphrase of documents that are encrypted, if its file was given."""
+    return None if file is None else first_line(file, "--passphrase-file")
 
 
 def import_document(store: Where, file: Path, as_json: bool, **given: Any) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LONGEST = 64 << 10  # bytes of a line that is a secret
 SOURCE = "file:PATH (or the path alone): 32 bytes, raw, hex or base64; env:NAME: hex or base64."
 
 
@@ -86,6 +87,28 @@ def _opening(command: F, *, web: bool) -> F:
     ):
         option(opened)
     return opened  # type: ignore[return-value]  # of the same arguments but for these
+
+
+def first_line(file: Path, option: str) -> str:
+    """The secret that stands in the first line of a file.
+
+    Args:
+        file: such as that of a passphrase.
+        option: by which it was given.
+
+    Raises:
+        UsageError: the line is empty, endless, or no text.
+        OSError: the file cannot be read.
+    """
+    with file.open("rb") as source:
+        line = source.readline(_LONGEST + 1)
+    try:
+        text = line.decode("utf-8").rstrip("\r\n") if len(line) <= _LONGEST else ""
+    except UnicodeDecodeError:
+        text = ""
+    if not text:
+        raise click.UsageError(f"{option}: there is no text in the first line of its file")
+    return text
 
 
 def master_key(source: str) -> MasterKey:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from omsgrain.errors import OmsError
+from omsgrain.errors import HashLengthError, OmsError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,11 +25,12 @@ OS_ERROR = 1
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
 
-# Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls.
-# Surrogates stand for bytes of a file name that are no UTF-8, which no output can hold.
+# Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls. And
+# halves of characters, which no output can write: as such a name that is not UTF-8 arrives.
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def json_option(command: F) -> F:
@@ -41,6 +42,11 @@ def json_option(command: F) -> F:
 def safe(text: str) -> str:
     """The text with active characters escaped: a grain must not drive the reader's terminal."""
     return _ACTIVE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+def halved(text: str) -> bool:
+    """Whether a text has half a character, as an argument that is not UTF-8 has."""
+    return _HALF.search(text) is not None
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -92,6 +98,8 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     """Print the error to stderr and return the exit code; None if it is not one we know."""
     if isinstance(error, OmsError):
         text, values, code = str(error), error.to_dict(), error.exit_code
+        if isinstance(error, HashLengthError):  # most often one that a table has cut
+            text += "; whole ones are shown by --full and --json"
         if error.rule is not None:  # as often as not it is all that tells why
             text += f"; rule {error.rule}"
     elif isinstance(error, click.ClickException):
@@ -108,6 +116,8 @@ def report(error: Exception, *, as_json: bool) -> int | None:
         text = error.strerror or str(error) or name
         if error.filename is not None:
             text += f": {os.fspath(error.filename)!r}"
+        if type(error).__module__ == "ssl":  # its numbers are its own, and its words OpenSSL's
+            name, text = "TLS", f"certificates and keys are PEM, and belong together; found {text}"
         values, code = {"code": name, "message": text}, OS_ERROR
     else:
         return None

@@ -177,7 +177,8 @@ def erase(
         return 0
     rekey = None if new_master is None else master_key(new_master)
     given |= {"reason_code": reason, "rekey": rekey, "policy": policy, "actor": actor}
-    if forget_tokens:  # before the files are written anew
+    rights.check_erasure(people, reason_code=reason, rekey=rekey)
+    if forget_tokens:  # before the files are written anew, and after what can be refused
         tokens.forget_tokens(store, people, actor=actor)
     if tenant is None:
         report = rights.erase(store, people, **given)
@@ -209,7 +210,7 @@ def _tell(report: ErasureReport) -> None:
         click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     for what in report.incomplete:
         if what == "unopened":
-            click.echo("there are grains that could not be looked into", err=True)
+            click.echo("grains were not looked into: no key here opens them", err=True)
         elif what == "key":
             click.echo("a key could not be destroyed: it is in another key file", err=True)
         elif what == "rekey":

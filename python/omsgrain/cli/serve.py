@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
+from omsgrain.cli.numbers import Seconds, Size
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import Where, store_argument
 
@@ -27,24 +27,7 @@ Who may come in:
     omsgrain token add memory.omsg laptop --tenant TENANT --scope import --scope export
 """
 
-_SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
-    """A number of bytes, such as 64MB."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it."""
-        if isinstance(value, int):
-            return value
-        found = _SIZE.fullmatch(value.strip())
-        if found is None:
-            self.fail("expected a number of bytes, such as 64MB", param, ctx)
-        return int(found[1]) << _UNITS[found[2].upper()]
 
 
 @click.command(cls=Manual, short_help="Serve a store over HTTP.", examples=EXAMPLES)
@@ -109,7 +92,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 3_600),
+    type=Seconds(0.1, 3_600),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -117,7 +100,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
 )
 @click.option(
     "--grace",
-    type=click.FloatRange(0, 3_600),
+    type=Seconds(0, 3_600),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

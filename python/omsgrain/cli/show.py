@@ -116,7 +116,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
         raise click.UsageError("a FILE takes no ADDRESS")
     signers: list[dict[str, Any]] = []
     if file is not None:
-        blob = ops.read_blob(file)
+        blob = ops.one_grain(ops.read_blob(file))
         explanation = ops.explain(blob, lenient=lenient)
     elif address is None:
         raise click.UsageError("a store needs an ADDRESS")

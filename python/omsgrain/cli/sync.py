@@ -12,7 +12,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import trust_options
+from omsgrain.cli.opening import first_line, trust_options
 
 if TYPE_CHECKING:
     from omsgrain.sync.report import Passed, Progress, SyncReport
@@ -144,7 +144,7 @@ def _token(file: Path | None) -> str | None:
     """The token of a file, or of the environment; never one of the command line."""
     if file is None:
         return os.environ.get(TOKEN) or None
-    token = file.read_text("utf-8").strip()
+    token = first_line(file, "--token-file").strip()
     if not token.isascii() or not token.isprintable() or not token:
         raise click.UsageError("--token-file holds no token")
     return token

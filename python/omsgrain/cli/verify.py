@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omsgrain.cli import formats, output
+from omsgrain.cli import formats, mif, output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import StoreParam, Where
@@ -88,7 +88,7 @@ def verify(
         raise click.UsageError("--address goes with one blob")
     if of is not None and not len(paths) == len(files) == 1:
         raise click.UsageError("--of goes with one signature")
-    secret = formats.passphrase(passphrase_file)
+    secret = mif.passphrase(passphrase_file)
     failures: list[Failure] = []
     signed: list[SignedBy] = []
     documents: list[Document] = []
@@ -112,7 +112,7 @@ def verify(
         for bad in failures:
             click.echo(output.safe(str(bad)), err=True)
         for document in documents:
-            formats.warn([warning.to_dict() for warning in document.warnings])
+            formats.warn([one.to_dict() for one in document.warnings], document.name)
             if not quiet and not document.errors:
                 click.echo(output.safe(formats.line(document)))
         for one in () if quiet else signed:

@@ -22,7 +22,7 @@ from omsgrain.ops.exchange import export_mg, import_mg
 from omsgrain.ops.explain import Explanation, explain
 from omsgrain.ops.history import duplicates, graph_values, history, provenance
 from omsgrain.ops.ingest import EncodeOptions, Step, ingest
-from omsgrain.ops.lookup import envelope_of, get, read_blob, signatures, stats
+from omsgrain.ops.lookup import envelope_of, get, one_grain, read_blob, signatures, stats
 from omsgrain.ops.opening import open_store, using
 from omsgrain.ops.plain import plain, revive, time_text
 from omsgrain.ops.policy import Broken, policy_check, policy_rules
@@ -67,6 +67,7 @@ __all__ = [
     "import_mg",
     "ingest",
     "mark",
+    "one_grain",
     "open_peer",
     "open_store",
     "plain",

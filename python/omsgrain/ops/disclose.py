@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.grain import Grain
+from omsgrain.ops.lookup import one_grain
 from omsgrain.ops.plain import plain
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def disclose(source: bytes, hide: Iterable[str]) -> Grain:
     """Make a view of the grain in a blob or an envelope; what to beware of is in its warnings.
 
     Raises:
+        UnsupportedError: a container.
         SchemaError: there is no such field, or it may not be hidden.
         SignatureError: the envelope's signature does not hold.
         OmsError: any refusal of the format.
@@ -26,7 +28,7 @@ def disclose(source: bytes, hide: Iterable[str]) -> Grain:
     from omsgrain.crypto.disclosure import view_of
     from omsgrain.crypto.envelope import verify_signed
 
-    return view_of(verify_signed(source) if _signed(source) else source, hide)
+    return view_of(verify_signed(source) if _signed(source) else one_grain(source), hide)
 
 
 def check_disclosure(view: bytes, original: bytes | None = None) -> Disclosed:

@@ -12,6 +12,7 @@ from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
 from omsgrain.header import SIGNED_BIT
 from omsgrain.ops.bundles import is_bundle, signed_text_of
+from omsgrain.ops.lookup import BLOB_LIMIT
 from omsgrain.ops.opening import writable
 from omsgrain.ops.writing import write_new
 from omsgrain.store.home import Where
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyfile import Format
 
 _BLOB = b"\x01"
-_BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
 ENVELOPE = ".cose"
 
 
@@ -91,7 +91,7 @@ def sign(
     address = None
     with file.open("rb") as stream:
         start = stream.read(1)
-        blob = start + stream.read(_BLOB_LIMIT) if start == _BLOB and not detached else None
+        blob = start + stream.read(BLOB_LIMIT) if start == _BLOB and not detached else None
     if blob is None:
         target = target or signature_path(file)
         if is_bundle(file):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
+from omsgrain.container.layout import MAGIC
+from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store
 from omsgrain.store.home import Where
 
@@ -60,3 +62,17 @@ def read_blob(path: Path) -> bytes:
     """Return what is in the file, or of a file too large for a grain its beginning."""
     with path.open("rb") as file:
         return file.read(BLOB_LIMIT)
+
+
+def one_grain(data: bytes) -> bytes:
+    """Refuse a container, which is called .mg as well: its first byte would be an odd version.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if data.startswith(MAGIC):
+        raise UnsupportedError(
+            "a container of many grains",
+            expected="one grain; import it, and name the grain by its address",
+        )
+    return data

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.crypto.disk import new_file
+from omsgrain.engine.rights.erasing import check_reason
+from omsgrain.errors import SchemaError
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.ops.writing import refuse_existing
+from omsgrain.ops.writing import private_files, refuse_existing
 from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from omsgrain.engine.rights.running import DueReport
 
 __all__ = [
+    "check_erasure",
     "consent_withdraw",
     "due_list",
     "due_run",
@@ -53,6 +56,7 @@ def erase(
     """
     from omsgrain.ops.removing import clear_mentions
 
+    check_erasure(identities, reason_code=reason_code, rekey=rekey)
     with writable(store, actor, policy=policy) as grains:
         if mentions == "erase":
             clear_mentions(grains, identities)
@@ -65,6 +69,27 @@ def erase(
             within_days=within_days,
             rekey=rekey,
         )
+
+
+def check_erasure(
+    identities: Sequence[str], *, reason_code: str, rekey: MasterKey | None = None
+) -> None:
+    """See that an erasure is asked for as it must be, before anything is done for it.
+
+    Raises:
+        SchemaError: not the names of a person, not a word for the reason, or ``rekey`` without
+            keys.
+        KeyMissingError, OSError: there is no master key to write the key file anew with.
+    """
+    from omsgrain.crypto.master import load_master
+    from omsgrain.engine.rights.selector import Identities
+
+    Identities(identities)
+    check_reason(reason_code)
+    if rekey is not None:
+        if keys_in_use() is None:
+            raise SchemaError("the store is opened without keys", field="/rekey")
+        load_master(rekey)
 
 
 def erase_preview(
@@ -146,8 +171,8 @@ def subject_report(
         if file is None:
             return report, report.to_json()
         if file.suffix == ".mg":
-            for path in report.write_mg(file).paths:  # more than one where it cannot hold all
-                path.chmod(0o600)
+            with private_files():
+                report.write_mg(file)
         else:
             with (
                 new_file(file) as handle,
@@ -201,12 +226,22 @@ def due_run(
 
 
 def restrict(store: Where, address: str, *, reason_code: str, actor: str | None = None) -> None:
-    """Leave a grain out of all use; errors are those of ``GrainStore.restrict``."""
+    """Leave a grain out of all use; errors are those of ``GrainStore.restrict``.
+
+    Raises:
+        SchemaError: also, the reason is no word.
+    """
+    check_reason(reason_code)
     with writable(store, actor) as grains:
         grains.restrict(address, reason_code=reason_code)
 
 
 def unrestrict(store: Where, address: str, *, reason_code: str, actor: str | None = None) -> None:
-    """End the restriction of a grain; errors are those of ``GrainStore.unrestrict``."""
+    """End the restriction of a grain; errors are those of ``GrainStore.unrestrict``.
+
+    Raises:
+        SchemaError: also, the reason is no word.
+    """
+    check_reason(reason_code)
     with writable(store, actor) as grains:
         grains.unrestrict(address, reason_code=reason_code)

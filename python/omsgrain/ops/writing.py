@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 
 from omsgrain.durable import sync_directory
 
-__all__ = ["NewFiles", "refuse_existing", "write_new"]
+__all__ = ["NewFiles", "private_files", "refuse_existing", "write_new"]
 
 
 def refuse_existing(path: Path, replace: bool) -> None:
@@ -35,6 +35,16 @@ def write_new(path: Path, data: bytes) -> None:
     """
     with NewFiles() as files:
         files.add(path, [data])
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Files that are made in the block are for their owner alone, from their first byte."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 class NewFiles:

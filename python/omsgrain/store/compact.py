@@ -73,7 +73,7 @@ def _copy(env: Environment, mode: int) -> None:
     part = env.path / PART_DIRECTORY
     part.mkdir()
     new = lmdb.open(
-        str(part),
+        os.fsencode(part),
         create=False,  # the directory
         lock=False,  # nobody else has it
         map_size=max(env.map_size(), 2 * env.file_size()),

@@ -85,7 +85,7 @@ class DataFile:
                 _empty_begun(path)
             _allocate(path / LOCK_FILE)
             env = lmdb.open(
-                str(path),
+                os.fsencode(path),
                 map_size=map_size,
                 readonly=readonly,
                 sync=durable,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 
@@ -156,7 +156,8 @@ class Files:
         Free pages are copied along: the copy without them ends the process in py-lmdb 3.0.0.
         """
         with self.reading():
-            self.file.env.copy(str(path), compact=False)
+            name: Any = os.fsencode(path)  # which it takes, whatever its stub says
+            self.file.env.copy(name, compact=False)
 
     def sync(self) -> None:
         """Sync to the disk what was committed without, and note how far that is."""

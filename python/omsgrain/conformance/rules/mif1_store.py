@@ -77,6 +77,8 @@ def _rename(bench: Bench) -> Iterator[Tried]:
     yield Tried("renamed", 1, len(new))
     yield Tried("memories", 3, len(told))
     yield Tried("under the fresh id", "The notes moved.", told.get(new[0] or ""))
+    ends = {one["source"] for one in _exported(store)["graph"]["edges"]}
+    yield Tried("an edge of the record", True, new[0] in ends)
 
 
 @_rule("import.partial", "9", "One bad memory does not hold up the others", must=False)

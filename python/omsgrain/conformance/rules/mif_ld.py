@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from omsgrain import formats
 from omsgrain.conformance.bench import Bench
-from omsgrain.conformance.edits import GONE
+from omsgrain.conformance.edits import GONE, edited
 from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.documents import Case, case, judged, spelled
 from omsgrain.conformance.rules.memories import LATER, LEAST, LEAST_LATER, MEMORY
@@ -236,6 +236,11 @@ def _asserted(_: Bench) -> Iterator[Tried]:
         'created: "yesterday"',
         ["MIF-DATE /created"],
         judge(spelled(LEAST | {"created": "yesterday"})),
+    )
+    yield Tried(
+        'the uri of an ontology: "garden.yaml"',
+        ["MIF-URI /ontology/uri"],
+        judge(spelled(edited(MEMORY, {"/ontology/uri": "garden.yaml"}))),
     )
 
 

@@ -121,7 +121,9 @@ def _changed(bench: Bench) -> Iterator[Tried]:
     yield Tried(f"each eleventh of {len(whole)} bytes changed", [], passed)
 
 
-@_rule("file.packed", "11", "Packed files are read by any decoder of zstd frames, and round trip")
+@_rule(
+    "file.packed", "11", "What is packed comes back to the byte; the footer is of what is packed"
+)
 def _packed(bench: Bench) -> Iterator[Tried]:
     blobs = [bytes.fromhex(vector("types", n)["stages"]["blob_hex"]) for n in range(1, 21)]
     for codec in ("zstd", "lz4"):

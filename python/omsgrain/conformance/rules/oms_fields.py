@@ -123,7 +123,7 @@ def _short(row: dict[str, Any]) -> Check:
         fields = _base(row) | {row["name"]: _value(row)}
         payload = msgpack.unpackb(og.encode(fields)[9:], strict_map_key=False)
         named = [key for key in (row["short"], row["name"]) if key in payload]
-        yield Tried(f"{row['name']} in the payload", [row["short"]], named[:1])
+        yield Tried(f"{row['name']} in the payload", [row["short"]], list(dict.fromkeys(named)))
         back = og.decode(og.encode(fields)).to_dict()
         yield Tried("read again by its full name", _value(row), back.get(row["name"]))
 

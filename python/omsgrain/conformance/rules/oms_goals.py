@@ -117,7 +117,8 @@ def _delegation(bench: Bench) -> Iterator[Tried]:
         delegate_to=BEN,
         delegate_from=ADA,
         authorized_namespaces=["home"],
-        authorized_types=[1],
+        authorized_types=[1, 5],
+        authorized_tools=["lift"],
         delegation_expiry=NOW + 1000,
     )
     store = bench.store(delegation=True)
@@ -149,6 +150,22 @@ def _delegation(bench: Bench) -> Iterator[Tried]:
             }
         ),
     )
+
+    def lifts(tool: str) -> Any:
+        action = {
+            "type": "action",
+            "action_phase": "call",
+            "tool_name": tool,
+            "input": {},
+            "created_at": NOW + 1,
+            "derived_from": [root],
+            "author_did": BEN,
+            "namespace": "home",
+        }
+        return lambda: store.put(action)
+
+    yield takes("a tool that is named", lifts("lift"))
+    yield refuses("another tool", _DENIED, lifts("grip"))
     bench.clock += 2000
     yield refuses("after the end", _DENIED, work(importance=0.5))
 

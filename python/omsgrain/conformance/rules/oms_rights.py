@@ -22,12 +22,18 @@ _ANN: Final[dict[str, Any]] = {"user_id": "ann-17"}
 
 @_rule("erase.key", "20", "Destroying a user's record makes his grains unreadable for good")
 def _erased(bench: Bench) -> Iterator[Tried]:
-    path = bench.directory() / "people.keys"
-    with og.crypto.KeyRing.create(path, master=bytes(32)) as keys:
-        keys.ensure(["ann"])
+    root = bench.directory()
+    path = root / "people.keys"
+    with (
+        og.crypto.KeyRing.create(path, master=bytes(32)) as keys,
+        og.open(root / "s.omsg", keys=keys) as store,
+    ):
+        address = store.put(belief(user_id="ann"))
         before = path.read_bytes()
+        yield Tried("his grain before it", "on", store.get(address)["object"])
         yield Tried("records destroyed", 1, keys.erase(["ann"]))
         yield Tried("keys after it", None, keys.of_user("ann"))
+        yield refuses("his grain after it", "ERR_ERASED", lambda: store.get(address))
     yield Tried(
         "the file is overwritten in place",
         (len(before), True),
@@ -150,4 +156,6 @@ def _restricted(bench: Bench) -> Iterator[Tried]:
         ([], []),
         (found(store), [hit.content_address for hit in store.search("lighthouse").results]),
     )
+    left = store.export_mg(bench.directory() / "x.mg")
+    yield Tried("exported to others", 0, left.grains)
     yield Tried("its bytes", True, store.exists(address))

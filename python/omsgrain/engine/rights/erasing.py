@@ -27,7 +27,7 @@ from omsgrain.store.base import Writer
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import MasterKey
 
-__all__ = ["Erasing", "ErasureReport"]
+__all__ = ["Erasing", "ErasureReport", "check_reason"]
 
 _LONGEST = 256  # letters of a reason
 
@@ -176,7 +176,12 @@ class Erasing(Carrying):
         return key, order
 
 
-def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> None:
+def check_reason(reason_code: str) -> None:
+    """See that a reason can stand in the audit trail, where it stays: a word, and no sentence.
+
+    Raises:
+        SchemaError: it is no word.
+    """
     if (
         not isinstance(reason_code, str)
         or not 0 < len(reason_code) <= _LONGEST
@@ -184,10 +189,14 @@ def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> Non
         or not reason_code.isprintable()
     ):
         raise SchemaError(
-            "an erasure names its reason",
+            "not a reason for the audit trail",
             field="/reason_code",
             expected="a word of 1 to 256 letters, without white space",
         )
+
+
+def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> None:
+    check_reason(reason_code)
     if mentions not in ("list", "erase", "tenant"):
         expected = '"list", "erase" or "tenant"'
         raise SchemaError("what to do with names", field="/mentions", expected=expected)

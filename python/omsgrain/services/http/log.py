@@ -31,7 +31,13 @@ class _Told:
 
     status: int | None = None
     size: int = 0
-    whole: bool = False
+    length: int | None = None
+    ended: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it went out; who has all that was announced may leave before the end."""
+        return self.ended or self.size == self.length
 
 
 class AccessLog:
@@ -60,6 +66,8 @@ class AccessLog:
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
                 told.status = message["status"]
+                length = dict(message.get("headers", ())).get(b"content-length")
+                told.length = None if length is None else int(length)
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", request.encode()),
@@ -68,7 +76,7 @@ class AccessLog:
                 ]
             elif message["type"] == "http.response.body":
                 told.size += len(message.get("body", b""))
-                told.whole = not message.get("more_body", False)
+                told.ended = not message.get("more_body", False)
             await send(message)
 
         try:

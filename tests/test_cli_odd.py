@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell lets people type and pipe: odd names, files without text, numbers that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omsgrain as og
+from omsgrain.ops import tokens
+from shell import USAGE, Shell, belief, exit_code, lamp
+
+MAIN = (sys.executable, "-c", "from omsgrain.cli import main; main()")
+NAME = os.fsdecode(b"caf\xe9.mg")  # as a disk of another encoding has it
+
+
+@pytest.fixture
+def store(shell: Shell) -> str:
+    """A store with a grain, in the current directory."""
+    with og.open("m.omsg") as grains:
+        grains.put(belief(1))
+    return "m.omsg"
+
+
+def test_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None:
+    assert shell("export", store, NAME) == 0
+    assert b"caf\\udce9.mg" in shell.out
+    assert shell.json("export", store, NAME, "--replace")["paths"] == [NAME]
+    assert shell("verify", NAME) == 0
+    address = og.address(og.encode(belief(1)))
+    assert shell("get", store, address[:12]) == exit_code("ERR_HASH_LENGTH")
+    assert b"--full" in shell.err  # where whole ones are shown
+    assert shell("import", "other.omsg", NAME) == 0
+    assert shell("inspect", store, "-o", f"{NAME}.html") == 0
+    assert b"problems: caf\\udce9" in shell.out
+    Path(NAME).write_bytes(b"neither")
+    assert shell("verify", NAME, "--json") != 0
+    assert json.loads(shell.out)["failed"][0]["name"] == NAME
+    Path(NAME).write_bytes(b"{}\n")
+    assert shell("ingest", store, NAME, "--errors", "collect") != 0
+    assert b"rejects: caf\\udce9" in shell.out
+
+
+def test_a_store_whose_name_is_not_utf_8(shell: Shell, store: str) -> None:
+    odd = os.fsdecode(b"caf\xe9.omsg")
+    assert shell("export", store, "all.mg") == 0
+    assert shell("import", odd, "all.mg") == 0
+    assert shell.json("stats", odd)["grains"] == 1
+    assert shell("compact", odd) == shell("check", odd) == 0
+    assert shell("inspect", odd, "-o", "odd.html") == 0
+    assert b"caf\\udce9" in Path("odd.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "m.omsg", NAME),
+        ("hold", "m.omsg", "0" * 64, "--authority", NAME, "--reason", "x"),
+        ("sync", "m.omsg", "n.omsg", "--namespace", NAME),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_argument_that_is_not_utf_8(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    if words[0] == "hold":
+        with og.open(store) as grains:
+            words = (*words[:2], grains.put(belief(1)), *words[3:])
+    assert shell(*words) == USAGE
+
+
+def test_a_container_where_one_grain_is_asked_for(shell: Shell, store: str) -> None:
+    """Both are called .mg, and "version 77" would tell nobody which this is."""
+    assert shell("export", store, "all.mg") == 0
+    for words in (("show", "all.mg"), ("show", "all.mg", "--lenient"),
+                  ("disclose", "all.mg", "--hide", "subject")):  # fmt: skip
+        assert shell.error(*words)[1]["code"] == "ERR_UNSUPPORTED"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a name of bytes, and a locale")
+def test_an_output_that_has_few_letters(store: str) -> None:
+    with og.open(store) as grains:
+        grains.put(lamp("größer als …"))
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [*MAIN, "query", store], capture_output=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"gr\\xf6\\xdfer" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sync", "m.omsg", "http://127.0.0.1:9", "--token-file", "secret"),
+        ("verify", "x.mif.json", "--passphrase-file", "secret"),
+        ("import", "m.omsg", "x.mif.json", "--user", "a", "--passphrase-file", "secret"),
+        ("export", "m.omsg", "y.mif.json", "--user", "a", "--passphrase-file", "secret"),
+        ("convert", "x.mif.json", "y.mif.yaml", "--passphrase-file", "secret"),
+        ("bridge", "m.omsg", "--mqtt", "mqtt://127.0.0.1:9", "--topic", "a", "--dead-letter", "b",
+         "--user", "u", "--password-file", "secret"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+@pytest.mark.parametrize("secret", [b"", b"\nrest", b"\xff\xfe\n", b"x" * 70_000])
+def test_a_file_without_a_secret(
+    shell: Shell, store: str, words: tuple[str, ...], secret: bytes
+) -> None:
+    Path("secret").write_bytes(secret)
+    Path("x.mif.json").write_text('{"mif_version": "2.0", "memories": []}')
+    assert shell(*words) == USAGE
+    assert b"first line" in shell.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bench", "--seconds", "nan"),
+        ("conformance", "--aimem-url", "http://127.0.0.1:9", "--token", "t", "--timeout", "nan"),
+        ("conformance", "--aimem-url", "http://127.0.0.1:9", "--token", "t", "--timeout", "-1"),
+        ("serve", "m.omsg", "--timeout", "nan"),
+        ("serve", "m.omsg", "--grace", "nan"),
+        ("audit", "m.omsg", "--verify", "--limit", "1"),
+        ("audit", "m.omsg", "--checkpoint", "--operation", "put"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_mean_nothing(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    assert shell(*words) == USAGE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "m.omsg", "--port", "0", "--tls-cert", "x.pem", "--tls-key", "x.pem"),
+        ("conformance", "--aimem-url", "https://127.0.0.1:9", "--token", "t", "--ca", "x.pem"),
+        ("bridge", "m.omsg", "--mqtt", "mqtts://127.0.0.1:9", "--topic", "a", "--dead-letter",
+         "b", "--ca", "x.pem"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_certificates_that_are_none(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    Path("x.pem").write_text("not PEM")
+    assert shell(*words, "--json") == 1
+    *_, said = shell.err.splitlines()  # a bridge has logged before it
+    assert json.loads(said)["error"]["code"] == "TLS"
+
+
+def test_an_erasure_that_is_refused_does_nothing(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[object] = []
+    monkeypatch.setattr(
+        "omsgrain.ops.removing.clear_mentions", lambda *given: trimmed.append(given)
+    )
+    tenant = "6f1c3d7a-58b2-4c0e-9d41-0a7e52b8c936"
+    with og.open("m.omsg") as grains:
+        grains.put(belief(1, user_id=tenant))
+    tokens.add_token(tmp_path / "m.omsg", "laptop", tenant, ["export"])
+    erase = ("erase", "m.omsg", "--tenant", tenant, "--forget-tokens", "--reason")
+    for more in (("two words",), ("x", "--new-master", "nowhere.key")):
+        assert shell(*erase, *more) == exit_code("ERR_SCHEMA")
+    named = ("erase", "m.omsg", tenant, "--mentions", "erase", "--reason")
+    assert shell(*named, "two words") == exit_code("ERR_SCHEMA")
+    assert trimmed == []
+    assert [one["name"] for one in shell.json("token", "list", "m.omsg")] == ["laptop"]
+    assert shell.json(*erase, "gdpr17")["tokens"] == 0
+    assert shell(*named, "gdpr17") == 0 and len(trimmed) == 1
+
+
+def test_a_reason_is_a_word_wherever_it_stays(shell: Shell) -> None:
+    with og.open("m.omsg") as grains:
+        address = grains.put(belief(1))
+    by = ("--authority", "court 7")
+    for words in (("hold", *by), ("release", *by), ("restrict",), ("unrestrict",)):
+        name, *rest = words
+        code, error = shell.error(name, "m.omsg", address, *rest, "--reason", "Ada has asked")
+        assert (code, error["code"]) == (exit_code("ERR_SCHEMA"), "ERR_SCHEMA"), name
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of files")
+def test_a_report_is_private_from_its_first_byte(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with og.open("m.omsg") as grains:
+        grains.put(belief(1, user_id="ada"))
+    seen: list[int] = []
+    replace = os.replace
+
+    def watched(source: str, target: str) -> None:
+        seen.append(Path(source).stat().st_mode & 0o777)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    assert shell("report", "m.omsg", "ada", "-o", "ada.mg") == 0
+    assert seen == [0o600] == [Path("ada.mg").stat().st_mode & 0o777]
