@@ -66,10 +66,12 @@ def test_a_store_whose_name_is_not_utf_8(shell: Shell, store: str) -> None:
     ids=lambda words: words[0],
 )
 def test_an_argument_that_is_not_utf_8(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    code = USAGE
     if words[0] == "hold":
+        code = exit_code("ERR_SCHEMA")
         with og.open(store) as grains:
             words = (*words[:2], grains.put(belief(1)), *words[3:])
-    assert shell(*words) == USAGE
+    assert shell(*words) == code
 
 
 def test_a_container_where_one_grain_is_asked_for(shell: Shell, store: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from omsgrain.engine.rights.erasing import check_reason
 from omsgrain.errors import FormatError
 from omsgrain.ops.opening import open_store, writable
 from omsgrain.ops.plain import revive
@@ -74,6 +73,8 @@ def hold(
     Raises:
         SchemaError: also, the reason is no word.
     """
+    from omsgrain.engine.rights.erasing import check_reason
+
     check_reason(reason_code)
     with writable(store, actor) as grains:
         grains.hold(address, authority=authority, reason_code=reason_code)
@@ -87,6 +88,8 @@ def release(
     Raises:
         SchemaError: also, the reason is no word.
     """
+    from omsgrain.engine.rights.erasing import check_reason
+
     check_reason(reason_code)
     with writable(store, actor) as grains:
         grains.release(address, authority=authority, reason_code=reason_code)

@@ -201,7 +201,7 @@ def copy(env: Environment, path: Path) -> None:
 
 def _finish(made: Path) -> None:
     """Give a copied data file its note of how far it has come, and see that the disk has both."""
-    with lmdb.open(str(made), readonly=True, lock=False, max_dbs=1) as copied:
+    with lmdb.open(os.fsencode(made), readonly=True, lock=False, max_dbs=1) as copied:
         meta = copied.open_db(META.name, create=False)
         with copied.begin(db=meta) as txn:
             record = txn.get(HEAD_RECORD)
