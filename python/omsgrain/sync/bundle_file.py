@@ -231,24 +231,26 @@ class _Reading:
             CorruptError: it is not the one that must stand here.
         """
         parts: list[bytes] = []
+        many: object = None
         while True:
             if self._ahead is None:
                 raise CorruptError("the end of the file is missing", expected=kind)
             fields = _fields(self._ahead)
             value, grains = fields.get("value"), fields.get("grains")
-            place = (kind, len(parts), fields.get("of"))
+            many = many if parts else fields.get("of")
+            place = (kind, len(parts), many)
             if (fields.get("record"), fields.get("part"), fields.get("of")) != place or not (
                 isinstance(value, bytes)
                 and isinstance(grains, int)
                 and 0 <= grains <= bounds.GRAINS
+                and isinstance(many, int)
+                and len(parts) < many <= _PARTS
             ):
                 raise CorruptError("a record of another kind", expected=kind)
             parts.append(value)
             self._ahead = next(self._grains, None)
-            if len(parts) == fields["of"]:
+            if len(parts) == many:
                 return _value(cls, b"".join(parts)), grains
-            if len(parts) >= _PARTS:
-                raise CorruptError("a record of too many parts", expected=f"at most {_PARTS}")
 
     def grains(self, count: int) -> tuple[bytes, ...]:
         """So many grains.
