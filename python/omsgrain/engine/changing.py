@@ -17,6 +17,7 @@ from omsgrain.engine.admission import refuse_erased
 from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.holding import Hold
 from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.reviewing import Review
 from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsWarning, RangeError, SchemaError
@@ -202,7 +203,7 @@ class Changing(Bringing):
 
         Raises:
             NotFoundError, StoreError: as ``supersede``.
-            SchemaError: an empty authority or reason.
+            SchemaError: an empty authority, or a reason that is no word.
             RangeError: an authority of more than 1,024 letters.
         """
         if isinstance(authority, str) and len(authority) > holding.LONGEST:
@@ -226,9 +227,9 @@ class Changing(Bringing):
         self, operation: str, act: holding.HoldAct, address: str, authority: str, reason_code: str
     ) -> None:
         digest = _core.parse_address(address)
-        for name, value in (("authority", authority), ("reason_code", reason_code)):
-            if not _says(value):
-                raise SchemaError("a hold names who asks and why", field=f"/{name}")
+        if not _says(authority):
+            raise SchemaError("a hold names who asks for it", field="/authority")
+        check_reason(reason_code)
         hold = Hold(authority, reason_code, self._settings.clock())
 
         def work(writer: Writer) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from omsgrain.engine.rights.erasing import check_reason
 from omsgrain.errors import FormatError
 from omsgrain.ops.opening import open_store, writable
 from omsgrain.ops.plain import revive
@@ -69,12 +68,7 @@ def delete(
 def hold(
     store: Where, address: str, *, authority: str, reason_code: str, actor: str | None = None
 ) -> None:
-    """Hold a grain; errors are those of ``GrainStore.hold``.
-
-    Raises:
-        SchemaError: also, the reason is no word.
-    """
-    check_reason(reason_code)
+    """Hold a grain; errors are those of ``GrainStore.hold``."""
     with writable(store, actor) as grains:
         grains.hold(address, authority=authority, reason_code=reason_code)
 
@@ -82,12 +76,7 @@ def hold(
 def release(
     store: Where, address: str, *, authority: str, reason_code: str, actor: str | None = None
 ) -> None:
-    """End a hold; errors are those of ``GrainStore.release``.
-
-    Raises:
-        SchemaError: also, the reason is no word.
-    """
-    check_reason(reason_code)
+    """End a hold; errors are those of ``GrainStore.release``."""
     with writable(store, actor) as grains:
         grains.release(address, authority=authority, reason_code=reason_code)
 
