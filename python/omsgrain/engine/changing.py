@@ -56,6 +56,8 @@ class Changing(Bringing):
             InvalidationDeniedError: a policy or a hold refuses.
             EvidenceRequiredError: the goal asks for evidence that is not there.
             SchemaError: the new grain is the old one, or an ancestor of it.
+            RangeError: the new grain is there with as many signatures as it can have, and comes
+                with another.
             OmsError: any other refusal of the new grain.
             StoreError: read-only, full or broken; nothing was stored.
 
