@@ -58,7 +58,10 @@ def test_a_timestamp_of_messagepack_is_shown() -> None:
     "payload",
     [
         b"\xa1\x61o\xd8\x1c\x81\xd8\x1d\x00",  # a list that holds itself
-        b"\xd9\x01\x00\xa1\x61o\x82\x79\x01\x00" + b"x" * 256 + b"\x98\xff" + b"\xd8\x19\x00" * 255,
+        b"\xd9\x01\x00\xa1\x61o\x82\x79\x01\x00"
+        + b"x" * 256
+        + b"\x98\xff"
+        + b"\xd8\x19\x00" * 255,
         b"\xa1\x61o" + b"\x81" * 200 + b"\x01",
     ],
     ids=["a circle", "a text that stands everywhere", "deep"],

@@ -287,8 +287,8 @@ class Grain(Mapping[str, Any]):
     def to_json(self) -> str:
         """The fields as one line of JSON; bytes stand as ``{"$bytes": base64}``.
 
-        What only a leniently read grain can hold stands as ``{"$float": "nan"}`` if it is a number,
-        and else as its text.
+        What only a leniently read grain can hold stands as ``{"$float": "nan"}``, if it is a
+        number, and else as its text.
         """
         try:
             return json.dumps(

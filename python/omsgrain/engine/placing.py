@@ -50,8 +50,8 @@ def place(writer: Writer, given: Incoming, which: Sequence[int]) -> list[Placed]
     stands = {i: digests[i] or pairs[first[i]][0] for i in which}
     came = [i for i in fresh if news[i]]
     last = writer.last_seq()
-    added = list(zip(came, range(last + 1 - len(came), last + 1), strict=True))
-    _add_rows(writer, given, added + _unread(writer, given, fresh, news))
+    sealed = list(zip(came, range(last + 1 - len(came), last + 1), strict=True))
+    _add_rows(writer, given, sealed + _unread(writer, given, fresh, news))
     if not given.signatures:
         return [Placed(stands[i], news.get(i, False)) for i in which]
     seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))

@@ -190,9 +190,7 @@ class _Turn:
 
     def _signed(self, first: int) -> set[bytes]:
         """The grains that were here and got a further signature, since a number."""
-        events = (
-            event_of(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1))
-        )
+        events = (event_of(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1)))
         return {address for kind, _, address in events if kind == SIGNED}
 
     def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
