@@ -13,6 +13,7 @@ from omsgrain.engine import GrainStore
 from omsgrain.engine.access import MANY
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import COUNTERS, EVENTS, HOLDS, REVIEWS, SEQUENCE, Table
+from omsgrain.sync import LocalPeer, sync
 from persons import ANN, belief
 
 ROWS = (b"", b"\xc1", b"\x01", b"\x93\x01\x02\x03")
@@ -50,6 +51,17 @@ def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
     store.close()
     with pytest.raises(err.StoreError), below.read():
         pass
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_sync_tells_of_an_event_that_cannot_be_read(row: bytes) -> None:
+    below = MemoryStore()
+    store, other = GrainStore(below), GrainStore(MemoryStore())
+    store.restrict(store.put(belief("lit")), reason_code="disputed")
+    below.write(lambda writer: writer.set_row(EVENTS, SEQUENCE.pack(2), row))
+    for one, two in ((store, other), (other, store)):
+        with pytest.raises(err.IntegrityError):
+            sync(LocalPeer(one), LocalPeer(two))
 
 
 def test_a_review_that_cannot_be_read_and_names_the_grain_goes_with_it() -> None:

@@ -180,6 +180,25 @@ def test_a_consent_that_was_given_again_erases_nothing(store: og.GrainStore) -> 
     assert store.due_erasures() == []
 
 
+def test_what_a_hold_kept_stays_restricted_when_the_consent_stands_again(
+    store: og.GrainStore,
+) -> None:
+    """The person may have asked for it since: only who has looked ends it."""
+    grant = store.put(consent())
+    kept = cascading(store, grant)
+    store.hold(kept, authority="court", reason_code="litigation")
+    withdrawal = store.withdraw_consent(grant).withdrawal
+    assert [address for address, _ in store.run_due_erasures(everything=True).kept] == [kept]
+    store.restrict(kept, reason_code="disputed")
+    store.retract(withdrawal, reason="a mistake")
+    store.release(kept, authority="court", reason_code="settled")
+    done = store.run_due_erasures(everything=True)
+    assert (done.erased, done.dropped, done.complete) == (0, 1, True)
+    assert store.state(kept).restricted and store.due_erasures() == []
+    store.unrestrict(kept, reason_code="looked_at")
+    assert kept in [hit.content_address for hit in store.query(subject="lamp").results]
+
+
 def test_each_of_two_consents_can_erase(store: og.GrainStore) -> None:
     first, second = store.put(consent()), store.put(consent(1))
     root = cascading(store, first, invalidation_policy={**CASCADE, "scope": "subtree"})

@@ -109,6 +109,24 @@ def test_signatures_of_nobody_leave_room_for_those_that_hold(
     assert [one.signer for one in found if one.proven] == [ALICE.did]
 
 
+@pytest.mark.parametrize("user", [{}, {"user_id": "ann-17"}])
+def test_a_signature_too_many_keeps_a_grain_from_superseding(
+    store: og.GrainStore, user: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omsgrain.store.signatures.MOST", 2)
+    old = store.put(belief("dim", **user))
+    first, second, third = signed(belief("lit", **user), ALICE, BOB, CAROL)
+    new = store.put(first)
+    assert store.put(second) == new
+    with pytest.raises(err.RangeError):
+        store.supersede(old, third)
+    assert store.state(old).successors == ()
+    assert store.supersede(old, second) == new
+    with pytest.raises(err.RangeError):
+        store.supersede(old, third)
+    assert len(store.signatures(new)) == 2
+
+
 def test_a_report_has_all_who_signed(store: og.GrainStore, tmp_path: Path) -> None:
     envelopes = signed(belief("lit", user_id="ann-17"), ALICE, BOB, CAROL)
     (address,) = {store.put(envelope) for envelope in envelopes}

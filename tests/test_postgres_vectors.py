@@ -16,6 +16,7 @@ import pytest
 
 import kinds
 from embeddings import add, noise, put, remove
+from omsgrain.engine import GrainStore
 from omsgrain.search.nearest import Near, Nearest
 from omsgrain.search.postgres import neighbours
 from omsgrain.search.postgres.neighbours import PostgresGraphs
@@ -85,6 +86,31 @@ def test_any_life_of_vectors(store: PostgresStore, monkeypatch: pytest.MonkeyPat
             alive += new
         nearest.catch_up(store, make=False)
         assert rows(store) == len(alive)
+
+
+def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStore) -> None:
+    """It is locked meanwhile; closing a handle leaves it in use, without what was removed."""
+
+    def file() -> object:
+        return kinds.server().run("SELECT pg_relation_filenode('omsgrain.near')", able())
+
+    rng = Random(7)
+    alive = put(store, 300)
+    add(store, {seq: noise(rng, 4) for seq in alive})
+    grains = GrainStore(store)
+    grains._nearest = nearest = Nearest(graphs=graphs_of(store))
+    found(store, nearest, noise(rng, 4), 5)
+    before = file()
+    remove(store, alive[:5])
+    nearest.catch_up(store, make=False)
+    assert rows(store) == 295 and file() == before
+    remove(store, alive[5:9])
+    grains.compact()
+    after = file()
+    assert rows(store) == 291 and after != before
+    remove(store, alive[9:12])
+    grains.close()
+    assert rows(store) == 288 and file() == after
 
 
 def test_few_vectors_are_compared_here(store: PostgresStore) -> None:

@@ -13,6 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.base import Settings
 from omsgrain.engine.rights import restricting
+from omsgrain.store.memory import MemoryStore
 from omsgrain.store.sealed import SealedStore
 from persons import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 
@@ -70,14 +71,19 @@ def test_a_past_grain_stays_past(store: og.GrainStore) -> None:
     assert current(store, subject="lamp") == [new]
 
 
-@pytest.mark.parametrize("reason", ["", " ", None])
-def test_a_reason_is_given(store: og.GrainStore, reason: Any) -> None:
+@pytest.mark.parametrize("reason", ["", " ", None, "Ann asked", "\udcff", "x" * 257])
+def test_a_reason_is_a_word(reason: Any) -> None:
+    """Also of a handle that keeps no audit trail."""
+    store = og.GrainStore(MemoryStore(), Settings(audit=False))
     address = store.put(belief("on"))
     for act in (store.restrict, store.unrestrict):
         with pytest.raises(err.SchemaError):
             act(address, reason_code=reason)
     with pytest.raises(err.SchemaError):
         store.restrict_subject(NAMES, reason_code=reason)
+    for hold in (store.hold, store.release):
+        with pytest.raises(err.SchemaError):
+            hold(address, authority="court", reason_code=reason)
 
 
 def test_a_grain_that_is_not_there_is_not_restricted(store: og.GrainStore) -> None:

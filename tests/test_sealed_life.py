@@ -403,6 +403,18 @@ def test_sealed_grains_travel_sealed(
     with og.open(tmp_path / "c.omsg") as stranger:
         assert stranger.import_mg(file).errors == []
         assert sum(stranger.get(address).sealed for address in expected) > 10
+    with og.open(tmp_path / "c.omsg", keys=ring) as known:
+        assert {a: known.get(a).blob for a in expected} == expected
+        assert [grain.blob for grain in known.get_many(expected)] == [*expected.values()]
+        assert known.query(user_id=USERS[0], limit=100).results == []
+        assert known.import_mg(file).stored == 0
+        assert {a: known.get(a).blob for a in expected} == expected
+        assert len(known.query(user_id=USERS[0], limit=100).results) > 1
+        assert known.put(envelope) == sealed[-1]
+        assert known.envelope(sealed[-1]) == envelope
+        assert known.check().ok
+        assert known.erase_subject(USERS, reason_code="gdpr17").complete
+        assert known.check().ok
 
 
 def test_a_justification_of_sealed_grains_stays_in_them(store: GrainStore, below: Store) -> None:

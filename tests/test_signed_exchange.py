@@ -154,6 +154,28 @@ def test_a_signed_successor_travels(stores: Stores, tmp_path: Path) -> None:
     assert (again.stored, again.duplicates, again.merged) == (0, 3, 0)
 
 
+def test_a_signature_too_many_of_a_successor_is_told(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its claim says is taken over all the same."""
+    monkeypatch.setattr("omsgrain.store.signatures.MOST", 2)
+    source, target = stores
+    first, second, third = signed(
+        belief("not so", created_at=LATER, supersession_justification="seen"), ALICE, BOB, CAROL
+    )
+    old, other = source.put(belief("so")), source.put(belief("so so"))
+    new = source.supersede(old, first)
+    assert source.supersede(old, second) == source.supersede(other, second) == new
+    assert target.put(belief("so")) == old
+    assert target.supersede(old, third) == new
+    source.export_mg(tmp_path / "all.mg")
+    report = target.import_mg(tmp_path / "all.mg")
+    assert {error.code for _, error in report.refused} == {err.RangeError.code}
+    assert report.merged == 1 and target.state(other).successors == (new,)
+    assert len(target.signatures(new)) == 2
+    assert target.check().ok
+
+
 @pytest.mark.parametrize("witness", [False, True])
 def test_claims_obey_delegated(stores: Stores, tmp_path: Path, witness: bool) -> None:
     """Whichever of the envelopes comes first in the file."""

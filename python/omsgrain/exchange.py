@@ -83,7 +83,8 @@ class Merged:
     Attributes:
         stored: how many grains came in by superseding.
         taken: how many changed something.
-        refused: those that a policy refused.
+        refused: those that a policy refused; and those whose grain came with a signature more
+            than it can have.
         waiting: those that name a grain which is not here.
         unproven: how many signatures came with them whose DID could not be resolved.
     """
@@ -109,7 +110,8 @@ class ImportReport:
         errors: the refusals; ``index`` counts the grains of all files, from 0.
         claims: states in the manifest. What a file says of its grains' state is a claim.
         merged: claims that were taken over; the rest said nothing new or nothing that counts.
-        refused: claims that a policy refused, by the address of the grain they are about.
+        refused: claims that a policy refused, by the address of the grain they are about; and
+            those taken over whose superseding grain came with a signature more than it can have.
         waiting: claims that name a grain which is not here; import them again when it is.
         unproven: signatures that were kept, and count for nothing: the DIDs of their signers could
             not be resolved here.

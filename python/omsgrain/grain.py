@@ -7,6 +7,7 @@ import base64
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, none if 
 
 
 _SHOWN = 60  # characters of a value in a repr
+_BITS = 1_024  # of an integer that is written as one; Python writes none of many thousands
 
 
 def options(
@@ -283,8 +285,17 @@ class Grain(Mapping[str, Any]):
         return {name: _copy(value) for name, value in self.fields.items()}
 
     def to_json(self) -> str:
-        """The fields as one line of JSON; bytes stand as ``{"$bytes": base64}``."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, default=_json_bytes)
+        """The fields as one line of JSON; bytes stand as ``{"$bytes": base64}``.
+
+        What only a leniently read grain can hold stands as ``{"$float": "nan"}``, if it is a
+        number, and else as its text.
+        """
+        try:
+            return json.dumps(
+                self.to_dict(), ensure_ascii=False, allow_nan=False, default=_json_bytes
+            )
+        except (TypeError, ValueError):
+            return json.dumps(plain(self.fields), ensure_ascii=False, allow_nan=False)
 
     def upgrade(self) -> Grain:
         """The same grain with 1.2 names: another blob and another address, unless it has them.
@@ -354,6 +365,32 @@ def _json_bytes(value: object) -> dict[str, str]:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode("ascii")}
     raise TypeError(f"a grain holds no {type(value).__name__}")
+
+
+def plain(value: Any) -> Any:
+    """The value made of JSON's types alone.
+
+    Bytes are ``{"$bytes": base64}``. NaN and the infinities, which only a wrongly written blob or
+    a vector can hold, are ``{"$float": "nan"}``; whatever else JSON has not is its text.
+    """
+    if isinstance(value, Mapping):
+        return {_text(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(inner) for inner in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _json_bytes(bytes(value))
+    if isinstance(value, float) and not isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    return value if isinstance(value, int) and value.bit_length() <= _BITS else _text(value)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # of thousands of digits
+        return f"<{type(value).__name__}>"
 
 
 def decode(blob: bytes, strict: bool = True) -> Grain:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from omsgrain import _core, registry
@@ -10,6 +11,7 @@ from omsgrain.errors import CorruptError, OmsError, UnsupportedError
 from omsgrain.grain import Grain
 
 _MAX = 1 << 20  # bytes; what a strict reader would take
+_DEPTH = 100  # levels; a strict reader takes 32
 
 
 def read_leniently(blob: bytes) -> Grain:
@@ -28,7 +30,9 @@ def read_leniently(blob: bytes) -> Grain:
     flags, type_byte = header[1], header[2]
     if flags & 0b110:
         raise UnsupportedError("a packed or sealed payload cannot be read leniently")
-    payload = _unpack(blob[9 : 9 + _MAX], cbor=bool(flags & 32))
+    packed = blob[9 : 9 + _MAX]
+    payload = _unpack(packed, cbor=bool(flags & 32))
+    _refuse_larger(payload, 2 * len(packed))  # a byte of MessagePack can be two values
     grain_type = next((t for t in registry.TYPES if t.byte == type_byte), None)
     name = grain_type.name if grain_type else None
     fields = {_full_name(str(key), name): value for key, value in payload.items()}
@@ -51,6 +55,33 @@ def _unpack(payload: bytes, cbor: bool) -> dict[Any, Any]:
     if not isinstance(value, dict):
         raise CorruptError("the payload is not a map", found=type(value).__name__)
     return value
+
+
+def _refuse_larger(payload: dict[Any, Any], size: int) -> None:
+    """Refuse what is more than its bytes can hold: CBOR has parts that stand for other parts.
+
+    A few bytes of it can be a map without an end, or one that fills any memory when it is written.
+    """
+    level: list[Any] = [payload]
+    for _ in range(_DEPTH):
+        size -= len(level)
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str | bytes):
+                size -= len(value)
+            elif isinstance(value, Mapping):
+                below += value
+                below += value.values()
+            elif isinstance(value, list | tuple | set | frozenset):
+                below += value
+            elif hasattr(value, "tag"):  # of CBOR, which nobody here knows
+                below.append(value.value)
+            if len(below) > size:
+                raise CorruptError("the payload holds more than its bytes can")
+        if not below:
+            return
+        level = below
+    raise CorruptError("nested too deep", expected=f"at most {_DEPTH} levels")
 
 
 def _full_name(key: str, type_name: str | None) -> str:

@@ -68,6 +68,8 @@ def supersede(
     digest: bytes,
     given: Incoming,
     justification: str | None,
+    *,
+    whole: bool = True,
 ) -> tuple[bytes, bool]:
     """Put a grain in the place of the one with the digest.
 
@@ -77,9 +79,15 @@ def supersede(
         digest: of the grain to supersede, by its stored or its plain address.
         given: the new grain alone, once for each of its signers.
         justification: why.
+        whole: refuse it if a signature over the new grain cannot be kept, before anything else is
+            done; without it, whoever asks ``place`` again is told.
 
     Returns:
         The address that the new grain stands under, and whether anything was done.
+
+    Raises:
+        RangeError: a signature is one too many.
+        OmsError: any other refusal.
     """
     seq = seq_of(writer, digest)
     there = _there(writer, given)
@@ -92,7 +100,7 @@ def supersede(
     before = unpack(writer.row(STATES, key))
     new_digest = bytes.fromhex(new.address)
     if new.address in before.successors and _is_joined(writer, seq, new.address):
-        place(writer, given, range(len(given.pairs)))  # perhaps it has one more signature
+        _place(writer, given, whole)  # perhaps it has one more signature
         return new_digest, False
     if there is not None:  # what is new has superseded nothing yet
         same = lineage.is_same(writer, seq, seq_of(writer, there))
@@ -117,7 +125,7 @@ def supersede(
         rules += settings.preset.check_put(new, encrypted=_is_sealed(writer, given, there))
         if (target := world.grain(old)) is not None:
             rules += settings.preset.reviews("supersede", target)
-    place(writer, given, range(len(given.pairs)))
+    _place(writer, given, whole)
     new_seq = seq_of(writer, new_digest)
     known_from = new.get("system_valid_from", new.get("created_at", 0))
     ends = [known_from] if before.system_valid_to is None else [known_from, before.system_valid_to]
@@ -193,6 +201,12 @@ def delete(
     _review(writer, number, act, rules)
     lineage.leave(writer, seq)
     writer.remove(seq)
+
+
+def _place(writer: Writer, given: Incoming, whole: bool) -> None:
+    for one in place(writer, given, range(len(given.pairs))):
+        if whole and one.refusal is not None:
+            raise one.refusal
 
 
 def _there(writer: Writer, given: Incoming) -> bytes | None:

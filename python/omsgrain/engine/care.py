@@ -66,9 +66,9 @@ class Care(Searching):
             StoreError: read-only, damaged, no room, or another process writes for too long; the
                 store stays as it was.
         """
+        self._vectors().catch_up(self._store, make=False)  # first: it may have tables of its own
         report = self._store.compact()
         self._texts().scrub(self._store.read)
-        self._vectors().catch_up(self._store, make=False)
         told = {"before": report.before, "after": report.after}
         self._store.write(lambda writer: self._note(writer, "compact", [], details=told))
         return report

@@ -17,6 +17,7 @@ from omsgrain.engine.admission import refuse_erased
 from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.holding import Hold
 from omsgrain.engine.incoming import Incoming
+from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.reviewing import Review
 from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsWarning, RangeError, SchemaError
@@ -55,6 +56,8 @@ class Changing(Bringing):
             InvalidationDeniedError: a policy or a hold refuses.
             EvidenceRequiredError: the goal asks for evidence that is not there.
             SchemaError: the new grain is the old one, or an ancestor of it.
+            RangeError: the new grain is there with as many signatures as it can have, and comes
+                with another.
             OmsError: any other refusal of the new grain.
             StoreError: read-only, full or broken; nothing was stored.
 
@@ -202,7 +205,7 @@ class Changing(Bringing):
 
         Raises:
             NotFoundError, StoreError: as ``supersede``.
-            SchemaError: an empty authority or reason.
+            SchemaError: an empty authority, or a reason that is no word.
             RangeError: an authority of more than 1,024 letters.
         """
         if isinstance(authority, str) and len(authority) > holding.LONGEST:
@@ -226,9 +229,9 @@ class Changing(Bringing):
         self, operation: str, act: holding.HoldAct, address: str, authority: str, reason_code: str
     ) -> None:
         digest = _core.parse_address(address)
-        for name, value in (("authority", authority), ("reason_code", reason_code)):
-            if not _says(value):
-                raise SchemaError("a hold names who asks and why", field=f"/{name}")
+        if not _says(authority):
+            raise SchemaError("a hold names who asks for it", field="/authority")
+        check_reason(reason_code)
         hold = Hold(authority, reason_code, self._settings.clock())
 
         def work(writer: Writer) -> None:

@@ -8,10 +8,8 @@ transaction can tell comes after (``placing.py``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
@@ -33,7 +31,6 @@ __all__ = ["Incoming", "KeysMovedError", "Sealed", "incoming", "seal"]
 
 _CONSENT = 10  # type byte
 _ENVELOPE = b"\xd2"
-_TRIED = 1_000  # keys that are tried on a grain that comes sealed, 2 us each
 _EVERYBODY = ""  # whose key seals what a rule wants sealed and what belongs to no user
 
 
@@ -195,34 +192,32 @@ def seal(
 def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incoming:
     """Open what comes sealed with a key of this ring, so that it can be found again.
 
-    A sealed blob does not say whose key it is: keys are tried, the last that opened one first.
     The signature of a grain that was sealed in its envelope is found in there.
     """
     sealed = [i for i, (_, blob) in enumerate(given.pairs) if blob[1] & ENCRYPTED_BIT]
     if not sealed:
         return given
-    from omsgrain.crypto.seal import Sealer, open_plain
+    from omsgrain.crypto.seal import open_plain
     from omsgrain.store.signatures import examine
 
     generation = ring.refresh()
-    tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
+    trying = sealing.Trying(ring)
     opened: dict[int, tuple[bytes, UserKeys]] = {}
     signatures = dict(given.signatures)
     for i in sealed:
-        for n, (keys, sealer) in enumerate(tried):
-            with suppress(KeyMissingError):
-                inner = sealer.unseal(given.pairs[i][1], check=True)
-                opened[i] = open_plain(inner), keys
-                tried.insert(0, tried.pop(n))
-                if inner[:1] == _ENVELOPE:
-                    signatures.setdefault(i, examine(inner, resolver)[1])
-                break
+        found = trying.open(given.pairs[i][1])
+        if found is None:
+            continue
+        inner, keys = found
+        opened[i] = open_plain(inner), keys
+        if inner[:1] == _ENVELOPE:
+            signatures.setdefault(i, examine(inner, resolver)[1])
     veils = sealing.veils([blob for blob, _ in opened.values()], [k for _, k in opened.values()])
-    found = {
+    adopted = {
         i: Sealed(blob, keys, veil)
         for (i, (blob, keys)), veil in zip(opened.items(), veils, strict=True)
     }
-    return replace(given, sealed=found, signatures=signatures, generation=generation)
+    return replace(given, sealed=adopted, signatures=signatures, generation=generation)
 
 
 def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:

@@ -119,12 +119,14 @@ def merge(
     for claim in claims:
         try:
             new = _new(writer, claim, arrivals, allow_erased)
-            done = _merge(writer, settings, claim, new, note)
+            done, late = _merge(writer, settings, claim, new, note)
         except StoreError:
             raise
         except OmsError as error:
             refused.append((claim.address, error))
             continue
+        if late is not None:
+            refused.append((claim.address, late))
         if done is None:
             waiting.append(claim)
         else:
@@ -153,16 +155,22 @@ def _new(writer: Writer, claim: Claim, arrivals: Arrivals, allow_erased: bool) -
 
 def _merge(
     writer: Writer, settings: Settings, claim: Claim, new: Incoming | None, note: Note
-) -> bool | None:
-    """Whether something was taken over; None if a grain that it names is not here."""
+) -> tuple[bool | None, OmsError | None]:
+    """Take a claim over.
+
+    Returns:
+        Whether something changed; None if a grain that it names is not here. And why a signature
+        over the grain that it brings along was not kept.
+    """
     digest = bytes.fromhex(claim.address)
     seq = writer.find([digest])[0]
     if seq is None or (new is None and claim.superseded_by is not None):
-        return None
-    changed = False
+        return None, None
+    changed, late = False, None
     if new is not None:
-        after, done = acts.supersede(writer, settings, digest, new, None)
-        place(writer, new, range(len(new.pairs)))  # with the signatures of all who signed it
+        after, done = acts.supersede(writer, settings, digest, new, None, whole=False)
+        placed = place(writer, new, range(len(new.pairs)))
+        late = next((one.refusal for one in placed if one.refusal is not None), None)
         if done:
             note("supersede", [digest, after])
             changed = True
@@ -174,7 +182,7 @@ def _merge(
             if operation is not None:
                 note(operation, [digest])
                 changed = True
-    return changed
+    return changed, late
 
 
 def _stored(reader: Reader, address: str) -> Incoming | None:

@@ -206,8 +206,9 @@ class Moving(Finding, Putting, Changing):
         raised by a claim, and counts of reads stay where they were counted.
 
         The signatures of signed grains are verified. One whose DID cannot be resolved is kept, and
-        does not count until it is verified. Sealed grains come in as they are, and are found by
-        their addresses only: what their fields can be found by is not in the file.
+        does not count until it is verified. Sealed grains come in as they are. Those that a key of
+        the store opens are found as if they had been put here, also if they came before the key;
+        all others by their addresses only.
 
         Args:
             path: the file, or the name that its parts have in common.

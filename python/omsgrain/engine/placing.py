@@ -50,7 +50,8 @@ def place(writer: Writer, given: Incoming, which: Sequence[int]) -> list[Placed]
     stands = {i: digests[i] or pairs[first[i]][0] for i in which}
     came = [i for i in fresh if news[i]]
     last = writer.last_seq()
-    _add_rows(writer, given, list(zip(came, range(last + 1 - len(came), last + 1), strict=True)))
+    sealed = list(zip(came, range(last + 1 - len(came), last + 1), strict=True))
+    _add_rows(writer, given, sealed + _unread(writer, given, fresh, news))
     if not given.signatures:
         return [Placed(stands[i], news.get(i, False)) for i in which]
     seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))
@@ -94,6 +95,17 @@ def _known(writer: Writer, given: Incoming, which: Sequence[int]) -> dict[int, b
     return {i: there.get(i) for i in which}
 
 
+def _unread(
+    writer: Writer, given: Incoming, which: Sequence[int], news: dict[int, bool]
+) -> list[tuple[int, int]]:
+    """Those that came sealed before, when nobody here had the key that opened them now."""
+    met = [i for i in which if i in given.sealed and not news[i]]
+    below: Writer = getattr(writer, "inner", writer)
+    seqs = below.find([given.pairs[i][0] for i in met])
+    found = {seq: i for seq, i in zip(seqs, met, strict=True) if seq is not None}
+    return [(i, seq) for seq, i in found.items() if sealing.key_of(writer, seq) is None]
+
+
 def _firsts(given: Incoming, which: Sequence[int]) -> dict[int, int]:
     """For each the first that is the same: one grain sealed twice has two addresses."""
     firsts: dict[bytes, int] = {}
@@ -106,6 +118,7 @@ def _firsts(given: Incoming, which: Sequence[int]) -> dict[int, int]:
 
 
 def _add_rows(writer: Writer, given: Incoming, fresh: list[tuple[int, int]]) -> None:
+    """Write the rows of sealed grains, by their positions and numbers."""
     ours = [(seq, given.pairs[i][0], given.sealed[i]) for i, seq in fresh if i in given.sealed]
     if not ours:
         return

@@ -84,6 +84,7 @@ class Reading(Base):
         Raises:
             ErasedError: the key that sealed it was destroyed.
             KeyMissingError: the keys of the store are not those that sealed it.
+            CorruptError: it came sealed, and what is sealed is no grain.
             NotFoundError: it is not in the store (a KeyError too).
             HashFormatError, HashLengthError: that is no address.
             IntegrityError: the stored bytes are damaged.
@@ -229,5 +230,5 @@ def _read(reader: Reader, digest: bytes) -> Grain:
     if grain._address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
     if grain._blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
-        reader.keys_of(seq_of(reader, digest))  # says why it was not opened
+        return reader.tried(seq_of(reader, digest))
     return grain

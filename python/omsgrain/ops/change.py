@@ -68,14 +68,7 @@ def delete(
 def hold(
     store: Where, address: str, *, authority: str, reason_code: str, actor: str | None = None
 ) -> None:
-    """Hold a grain; errors are those of ``GrainStore.hold``.
-
-    Raises:
-        SchemaError: also, the reason is no word.
-    """
-    from omsgrain.engine.rights.erasing import check_reason
-
-    check_reason(reason_code)
+    """Hold a grain; errors are those of ``GrainStore.hold``."""
     with writable(store, actor) as grains:
         grains.hold(address, authority=authority, reason_code=reason_code)
 
@@ -83,14 +76,7 @@ def hold(
 def release(
     store: Where, address: str, *, authority: str, reason_code: str, actor: str | None = None
 ) -> None:
-    """End a hold; errors are those of ``GrainStore.release``.
-
-    Raises:
-        SchemaError: also, the reason is no word.
-    """
-    from omsgrain.engine.rights.erasing import check_reason
-
-    check_reason(reason_code)
+    """End a hold; errors are those of ``GrainStore.release``."""
     with writable(store, actor) as grains:
         grains.release(address, authority=authority, reason_code=reason_code)
 

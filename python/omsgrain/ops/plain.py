@@ -1,36 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a grain as JSON can hold them, and back.
-
-Bytes are ``{"$bytes": base64}``, as everywhere in omsgrain. NaN and the infinities, which only a
-wrongly written blob or a vector can hold, are ``{"$float": "nan"}``.
-"""
+"""Values of a grain as JSON can hold them, and back; and times as a person reads them."""
 
 from __future__ import annotations
 
 import base64
-import math
-from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from omsgrain.grain import plain
 
-def plain(value: Any) -> Any:
-    """The value made of JSON's types alone."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$float": str(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return repr(value)  # an ext type or a tag of a blob that strict reading refuses
+__all__ = ["plain", "revive", "time_text"]
 
 
 def revive(value: Any) -> Any:
-    """The value that ``plain`` showed."""
+    """The value that ``omsgrain.grain.plain`` showed."""
     if isinstance(value, list):
         return [revive(inner) for inner in value]
     if not isinstance(value, dict):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.crypto.disk import new_file
-from omsgrain.engine.rights.erasing import check_reason
+from omsgrain.engine.reasons import check_reason
 from omsgrain.errors import SchemaError
 from omsgrain.ops.opening import keys_in_use, open_store, writable
 from omsgrain.ops.writing import private_files, refuse_existing
@@ -226,22 +226,12 @@ def due_run(
 
 
 def restrict(store: Where, address: str, *, reason_code: str, actor: str | None = None) -> None:
-    """Leave a grain out of all use; errors are those of ``GrainStore.restrict``.
-
-    Raises:
-        SchemaError: also, the reason is no word.
-    """
-    check_reason(reason_code)
+    """Leave a grain out of all use; errors are those of ``GrainStore.restrict``."""
     with writable(store, actor) as grains:
         grains.restrict(address, reason_code=reason_code)
 
 
 def unrestrict(store: Where, address: str, *, reason_code: str, actor: str | None = None) -> None:
-    """End the restriction of a grain; errors are those of ``GrainStore.unrestrict``.
-
-    Raises:
-        SchemaError: also, the reason is no word.
-    """
-    check_reason(reason_code)
+    """End the restriction of a grain; errors are those of ``GrainStore.unrestrict``."""
     with writable(store, actor) as grains:
         grains.unrestrict(address, reason_code=reason_code)

@@ -226,6 +226,16 @@ class Unsealing(Protocol):
         """
         ...
 
+    def tried(self, seq: int) -> Grain:
+        """Return a sealed grain that is not open, opened with any key that opens it.
+
+        Raises:
+            KeyMissingError: there is none here.
+            ErasedError: its key was destroyed.
+            OmsError: what was sealed is no grain.
+        """
+        ...
+
 
 class Writer(Reader, Protocol):
     """A write transaction; it also reads, and sees what it has written."""

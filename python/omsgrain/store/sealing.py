@@ -12,16 +12,19 @@ can make the token to ask for. The rows of a key stand together: they can all go
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
+from omsgrain.errors import KeyMissingError
 from omsgrain.grain import bare
 from omsgrain.store.tables import BLIND, KEPT, KEYED, PLAIN, SEALED, SEQUENCE
 from omsgrain.text import words_of
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.keyring import UserKeys
+    from omsgrain.crypto.keyring import KeyRing, UserKeys
     from omsgrain.store.base import Reader, Writer
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "PLACE",
     "TOKEN",
     "WORD",
+    "Trying",
     "Veil",
     "add",
     "forget",
@@ -52,6 +56,8 @@ PLACE = 16
 WORD = b"w"
 """What stands before a word where its token is made; no index row's key begins so."""
 
+_TRIED = 1_000  # keys that are tried on a grain of which nothing says whose it is, 2 us each
+
 _COMPLEMENT = bytes(range(255, -1, -1))
 
 
@@ -73,6 +79,31 @@ class Veil(NamedTuple):
     tokens: bytes
     created_at: int
     kept: bool
+
+
+class Trying:
+    """Opens sealed grains of which nothing says whose they are: a blob does not tell its key.
+
+    The key that opened one is the first that is tried on the next.
+    """
+
+    def __init__(self, ring: KeyRing) -> None:
+        from omsgrain.crypto.seal import Sealer
+
+        self._tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
+
+    def open(self, sealed: bytes) -> tuple[bytes, UserKeys] | None:
+        """Give what is sealed, verified, and whose key opened it; None if none of them does.
+
+        Raises:
+            OmsError: what is sealed is no grain.
+        """
+        for n, (keys, sealer) in enumerate(self._tried):
+            with suppress(KeyMissingError):
+                inner = sealer.unseal(sealed, check=True)
+                self._tried.insert(0, self._tried.pop(n))
+                return inner, keys
+        return None
 
 
 def place_of(created_at: int, digest: bytes, seq: int) -> bytes:

@@ -22,12 +22,12 @@ from omsgrain.store.base import PAGE_GRAINS, Reader
 from omsgrain.store.tables import (
     DELETED,
     EMBEDDED,
-    EVENT,
     EVENTS,
     RESTRICTED,
     SEQUENCE,
     SIGNED,
     TOMBSTONES,
+    event_of,
 )
 from omsgrain.sync import records, states
 from omsgrain.sync.peer import (
@@ -163,7 +163,7 @@ def _rows(
     rows += [
         (SEQUENCE.unpack(key)[0], b"", row)
         for key, row in events
-        if about is None or EVENT.unpack(row)[1] in about
+        if about is None or event_of(row)[1] in about
     ]
     rows.sort()
     return (row for row in rows if row[0] <= bound and not within(row[0])), max(bound, after)
@@ -218,7 +218,7 @@ class _Packing:
 
     def event(self, row: bytes) -> None:
         """Add the state of the grain that an event is about."""
-        kind, seq, _ = EVENT.unpack(row)
+        kind, seq, _ = event_of(row)
         if kind in (DELETED, EMBEDDED):
             return
         if kind == RESTRICTED and self._purpose not in _HOUSE:

@@ -25,7 +25,7 @@ from omsgrain.exchange import Claim
 from omsgrain.intake import Intake, intakes, superseding, take_one
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import EVENT, EVENTS, SEQUENCE, SIGNED
+from omsgrain.store.tables import EVENTS, SEQUENCE, SIGNED, event_of
 from omsgrain.sync import claims, erasing, records, states
 from omsgrain.sync.peer import Batch, GrainState, Refusal, Right, Taken
 
@@ -190,9 +190,7 @@ class _Turn:
 
     def _signed(self, first: int) -> set[bytes]:
         """The grains that were here and got a further signature, since a number."""
-        events = (
-            EVENT.unpack(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1))
-        )
+        events = (event_of(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1)))
         return {address for kind, _, address in events if kind == SIGNED}
 
     def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
@@ -200,7 +198,7 @@ class _Turn:
         writer = self._writer
         said = {state.address: states.version(state) for state in told}
         for _, row in writer.rows(EVENTS, SEQUENCE.pack(middle)):
-            _, seq, address = EVENT.unpack(row)
+            _, seq, address = event_of(row)
             mine = states.state_told(writer, seq, address)
             if mine is not None and states.version(mine) != said.get(address):
                 return False

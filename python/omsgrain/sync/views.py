@@ -20,7 +20,7 @@ import blake3
 from omsgrain import _core
 from omsgrain.errors import SchemaError
 from omsgrain.store.base import Reader
-from omsgrain.store.tables import DELETED, EVENT, EVENTS, SEQUENCE, TOMBSTONES
+from omsgrain.store.tables import DELETED, EVENTS, SEQUENCE, TOMBSTONES, event_of
 from omsgrain.sync import states
 from omsgrain.sync.peer import Item, Range, Space
 from omsgrain.sync.scope import Scope
@@ -190,7 +190,7 @@ def _was_removed(reader: Reader, after: int) -> bool:
     """Whether any grain was removed since a number was given."""
     rows: Sequence[tuple[bytes, bytes]]
     while rows := list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _PAGE)):
-        if any(EVENT.unpack(row)[0] == DELETED for _, row in rows):
+        if any(event_of(row)[0] == DELETED for _, row in rows):
             return True
         (after,) = SEQUENCE.unpack(rows[-1][0])
     return False

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.rights import unkeying
 from omsgrain.engine.rights.carrying import WITHIN, Carrying
 from omsgrain.engine.rights.orders import ERASE, Order
@@ -27,9 +28,7 @@ from omsgrain.store.base import Writer
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import MasterKey
 
-__all__ = ["Erasing", "ErasureReport", "check_reason"]
-
-_LONGEST = 256  # letters of a reason
+__all__ = ["Erasing", "ErasureReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +173,6 @@ class Erasing(Carrying):
         told: dict[str, int | str] = {"keys": len(order.numbers)}
         self._note(writer, "erase", [], reason_code=order.reason_code, details=told)
         return key, order
-
-
-def check_reason(reason_code: str) -> None:
-    """See that a reason can stand in the audit trail, where it stays: a word, and no sentence.
-
-    Raises:
-        SchemaError: it is no word.
-    """
-    if (
-        not isinstance(reason_code, str)
-        or not 0 < len(reason_code) <= _LONGEST
-        or reason_code.split() != [reason_code]
-        or not reason_code.isprintable()
-    ):
-        raise SchemaError(
-            "not a reason for the audit trail",
-            field="/reason_code",
-            expected="a word of 1 to 256 letters, without white space",
-        )
 
 
 def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> None:

@@ -10,9 +10,9 @@ from functools import partial
 from omsgrain import _core
 from omsgrain.engine import acts
 from omsgrain.engine.base import Base
+from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.rights.selector import Found, Identities, by_pages, select
 from omsgrain.engine.world import seq_of
-from omsgrain.errors import SchemaError
 from omsgrain.store.base import Writer
 
 __all__ = ["Restricting", "RestrictionReport"]
@@ -52,7 +52,7 @@ class Restricting(Base):
 
         Raises:
             NotFoundError: it is not in the store.
-            SchemaError: an empty reason.
+            SchemaError: the reason is no word.
             StoreError: read-only, full or broken; nothing was changed.
         """
         self._restrict(address, True, reason_code)
@@ -63,7 +63,7 @@ class Restricting(Base):
 
     def _restrict(self, address: str, restricted: bool, reason_code: str) -> None:
         digest = _core.parse_address(address)
-        _check_reason(reason_code)
+        check_reason(reason_code)
 
         def work(writer: Writer) -> None:
             seq = seq_of(writer, digest)
@@ -83,13 +83,13 @@ class Restricting(Base):
             reason_code: as of ``restrict``.
 
         Raises:
-            SchemaError: not the names of a person, or an empty reason.
+            SchemaError: not the names of a person, or the reason is no word.
             StoreError: read-only, full or broken; grains before stay restricted, and it can be
                 asked again.
 
         Spec: OMS §9
         """
-        _check_reason(reason_code)
+        check_reason(reason_code)
         selection = select(self._store, identities)
         restricted = grains = 0
         for page in by_pages((found for found in selection if found.own), _PAGE):
@@ -105,8 +105,3 @@ class Restricting(Base):
         if changed:
             self._note(writer, "restrict", changed, reason_code=reason_code)
         return len(changed)
-
-
-def _check_reason(reason_code: str) -> None:
-    if not isinstance(reason_code, str) or not reason_code.strip():
-        raise SchemaError("a restriction names its reason", field="/reason_code")

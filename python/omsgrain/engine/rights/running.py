@@ -108,8 +108,10 @@ class Running(Base):
         """Erase what is due: what withdrawn consents allowed, and what may be kept no longer.
 
         What a hold or a minimum retention keeps stays in the queue, restricted, and is named in
-        the report. Call it once a day or so; what has crashed half way goes on with the next call.
-        Free pages of the file can still hold the bytes until ``compact``.
+        the report. If the consent stands again the entry is dropped and the grain stays
+        restricted, for nobody can tell whether it was restricted for another reason, too. Call it
+        once a day or so; what has crashed half way goes on with the next call. Free pages
+        of the file can still hold the bytes until ``compact``.
 
         Args:
             now: ms since 1970, instead of the clock.

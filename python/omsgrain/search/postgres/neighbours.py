@@ -120,15 +120,17 @@ class PostgresGraphs:
         return self._read(connection), int(row[0]) if row else 0
 
     def catch_up(self, store: Store, make: bool) -> None:
-        """Bring the table up to the store: what was removed goes."""
+        """Bring the table up to the store: what was removed goes.
+
+        Its bytes go when all tables are written anew, which only ``compact`` asks for: nobody can
+        use the table meanwhile, and it is that of all stores.
+        """
         if store.readonly or not self._is_able():
             return
         if not self._sessions.read(self._read).event:
             return
         with store.read() as reader:
-            gone = self._feed(reader)
-        if gone:
-            self._sessions.rewrite(_NEAR)
+            self._feed(reader)
 
     def _is_able(self) -> bool:
         if self._able is None:
@@ -167,32 +169,30 @@ class PostgresGraphs:
         row = connection.execute(text, given).fetchone()
         return _Come() if row is None else _Come(row[0], bytes(row[1]))
 
-    def _feed(self, reader: Reader) -> int:
-        """Take in what the store has and the table has not; return how many rows went."""
+    def _feed(self, reader: Reader) -> None:
+        """Take in what the store has and the table has not."""
         found = reader.last_row(EVENTS)
-        if found is None:
-            return 0
-        last = _Come(SEQUENCE.unpack(found[0])[0], found[1])
-        return self._sessions.write(partial(self._take, reader=reader, last=last))
+        if found is not None:
+            last = _Come(SEQUENCE.unpack(found[0])[0], found[1])
+            self._sessions.write(partial(self._take, reader=reader, last=last))
 
-    def _take(self, connection: Connection, reader: Reader, last: _Come) -> int:
+    def _take(self, connection: Connection, reader: Reader, last: _Come) -> None:
         come = self._read(connection, lock=True)
         if come.event >= last.event:
-            return 0  # another process was here, perhaps with a later snapshot
+            return  # another process was here, perhaps with a later snapshot
         known = _knows(reader, come)
         given = (self._store_id,)
         if known:
             changed, deleted, _ = events(reader, come.event)
             touched = sorted(changed | deleted)
-            gone = connection.execute(_DROP, (self._store_id, touched)).rowcount
+            connection.execute(_DROP, (self._store_id, touched))
             rows = _some(reader, sorted(changed - deleted))
         else:
-            gone = connection.execute(_CLEAR, given).rowcount
+            connection.execute(_CLEAR, given)
             rows = _all(reader)
         while page := list(islice(rows, _TOGETHER)):
             connection.execute(_PUT, (self._store_id, *map(list, zip(*page, strict=True))))
         connection.execute(_GO_ON, (last.event, last.record, self._store_id))
-        return gone
 
     def close(self) -> None:
         """Let go of the connections."""
