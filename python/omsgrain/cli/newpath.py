@@ -29,9 +29,7 @@ class NewPath(click.Path):
         super().__init__(dir_okay=dir_okay, file_okay=file_okay, path_type=Path)
         self._stdout = stdout
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it; None is stdout."""
         if value == _DASH:
             return None if self._stdout else self.fail(_INSTEAD, param, ctx)

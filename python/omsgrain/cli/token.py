@@ -16,8 +16,8 @@ from omsgrain.cli.store import Where, store_argument
 from omsgrain.store.tokens import SCOPES
 
 ADD = """
-A token that may bring in and take out the memory of one tenant:
-    omsgrain token add memory.omsg laptop --scope import --scope export --tenant TENANT -o laptop.token
+A token that may take out the memory of one tenant, in a file for you alone:
+    omsgrain token add memory.omsg laptop --tenant TENANT --scope export -o laptop.token
 One for a robot that syncs a namespace with this store:
     omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
 """
