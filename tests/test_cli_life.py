@@ -174,14 +174,15 @@ def test_what_a_grain_says_is_shown_with_what_was_searched_for(
 def test_a_search_that_gave_up_says_so(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Texts.search.__kwdefaults__, "most", 3)
+    defaults = Texts.search.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "most", 3)
     path = tmp_path / "m.omsg"
     with og.open(path) as store:
         store.put_many(lamp(f"violet {n}", n) for n in range(6))
-        fewer = {"created_before": TIME + 3}  # the newest come first, and are refused
+        fewer: dict[str, Any] = {"created_before": TIME + 3}  # the newest come first, and are refused
         assert store.search("violet").incomplete is None
         assert store.search("violet", **fewer).incomplete == "refused"
-        monkeypatch.setitem(Texts.search.__kwdefaults__, "most", 4)
+        monkeypatch.setitem(defaults, "most", 4)
         assert store.search("violet", limit=3, **fewer).incomplete is None
         assert store.search("violet", limit=4, **fewer).incomplete is None  # there are no more
         size = len(og.encode(lamp("violet 0")))
@@ -190,7 +191,7 @@ def test_a_search_that_gave_up_says_so(
         assert store.search("violet", most_bytes=6 * size).incomplete is None
         with pytest.raises(RangeError):
             store.search("violet", most_bytes=0)
-    monkeypatch.setitem(Texts.search.__kwdefaults__, "most", 3)
+    monkeypatch.setitem(defaults, "most", 3)
     asked = ("search", path, "violet", "--before", time_text(TIME + 3))
     assert shell(*asked) == 0
     assert b"there may be more" in shell.err
