@@ -179,7 +179,7 @@ def test_a_search_that_gave_up_says_so(
     path = tmp_path / "m.omsg"
     with og.open(path) as store:
         store.put_many(lamp(f"violet {n}", n) for n in range(6))
-        fewer: dict[str, Any] = {"created_before": TIME + 3}  # the newest come first, and are refused
+        fewer: dict[str, Any] = {"created_before": TIME + 3}  # the newest are refused
         assert store.search("violet").incomplete is None
         assert store.search("violet", **fewer).incomplete == "refused"
         monkeypatch.setitem(defaults, "most", 4)
