@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from shell import USAGE, Shell, exit_code, lamp
+from omsgrain.errors import RangeError
+from omsgrain.ops.plain import time_text
+from omsgrain.search.finding import Texts
+from shell import TIME, USAGE, Shell, exit_code, lamp
 
 SOFT = {"mode": "soft_locked"}
 
@@ -140,9 +143,60 @@ def test_search(shell: Shell, store: Path) -> None:
     assert [hit["grain"]["object"] for hit in found] == ["broken in the kitchen"]
     assert (store / "text.db").exists()
     assert shell("search", store, "kit*", "--namespace", "home") == 0
-    assert b"[kitchen]" in shell.out
+    assert shell.out.decode().endswith("  belief  lamp is broken in the [kitchen]\n")
     assert shell.json("search", store, "kitchen", "--namespace", "office")["results"] == []
     assert shell.error("search", store, " ")[0] == exit_code("ERR_SCHEMA")
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked", "says"),
+    [
+        ({"object": "on", "subject": "lamp"}, "lamp", "[lamp] is on"),
+        ({"object": "Straße 3"}, "STRASSE", "lamp is [Straße] 3"),
+        ({"object": "ö", "structural_tags": ["blue door"]}, "blue",
+         "lamp is ö (structural_tags: [blue] door)"),
+        ({"object": "a word " * 99 + "dock " + "b " * 99}, "dock", " a word [dock] b "),
+        ({"object": "ö word " * 99, "structural_tags": ["blue"]}, "blue",
+         "ö… (structural_tags: [blue])"),
+    ],
+)  # fmt: skip
+def test_what_a_grain_says_is_shown_with_what_was_searched_for(
+    shell: Shell, tmp_path: Path, fields: dict[str, Any], asked: str, says: str
+) -> None:
+    with og.open(tmp_path / "m.omsg") as made:
+        made.put(lamp("on", 3) | fields)
+    assert shell("search", tmp_path / "m.omsg", asked) == 0
+    (line,) = shell.out.decode().splitlines()
+    assert says in line
+    assert len(line) < 300
+
+
+def test_a_search_that_gave_up_says_so(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = Texts.search.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "most", 3)
+    path = tmp_path / "m.omsg"
+    with og.open(path) as store:
+        store.put_many(lamp(f"violet {n}", n) for n in range(6))
+        fewer: dict[str, Any] = {"created_before": TIME + 3}  # the newest are refused
+        assert store.search("violet").incomplete is None
+        assert store.search("violet", **fewer).incomplete == "refused"
+        monkeypatch.setitem(defaults, "most", 4)
+        assert store.search("violet", limit=3, **fewer).incomplete is None
+        assert store.search("violet", limit=4, **fewer).incomplete is None  # there are no more
+        size = len(og.encode(lamp("violet 0")))
+        few = store.search("violet", most_bytes=size + 1)
+        assert (len(few.results), few.incomplete) == (2, "bytes")
+        assert store.search("violet", most_bytes=6 * size).incomplete is None
+        with pytest.raises(RangeError):
+            store.search("violet", most_bytes=0)
+    monkeypatch.setitem(defaults, "most", 3)
+    asked = ("search", path, "violet", "--before", time_text(TIME + 3))
+    assert shell(*asked) == 0
+    assert b"there may be more" in shell.err
+    assert shell.json(*asked)["incomplete"] == "refused"
+    assert "incomplete" not in shell.json("search", path, "violet")
 
 
 def test_duplicates_and_provenance(shell: Shell, store: Path) -> None:

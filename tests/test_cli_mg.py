@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,44 @@ def test_verify_a_directory(shell: Shell, tmp_path: Path, file: Path) -> None:
     got = json.loads(shell.out)
     assert got["verified"] == 1 + GRAINS
     assert [row["name"] for row in got["failed"]] == [str(blobs / "b.mg")]
+
+
+def test_what_cannot_be_read_in_a_directory_hides_nothing_of_the_rest(
+    shell: Shell, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found := tmp_path / "found").mkdir()
+    (found / "closed").mkdir()
+    (found / "a.mg").symlink_to("gone.mg")
+    (found / "b.mg").write_bytes(og.encode(belief(1)))
+    (found / "c.jsonld").write_bytes(b"{}")
+    (found / ("0" * 64)).write_bytes(file.read_bytes())  # a container, which has no address
+    (found / "z.mg").write_bytes(file.read_bytes())
+    flip(found / "z.mg", -1)
+    opened, scan = Path.open, os.scandir
+
+    def opens(path: Path, *given: Any, **named: Any) -> Any:
+        if path.name == "c.jsonld":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *given, **named)
+
+    def scans(path: Any) -> Any:
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(Path, "open", opens)
+    monkeypatch.setattr(os, "scandir", scans)
+    assert shell("verify", found, "--json") == 60
+    got = json.loads(shell.out)
+    assert got["verified"] == 1 + GRAINS
+    failed = {row["name"]: row["error"]["code"] for row in got["failed"]}
+    assert failed == {
+        str(found / "closed"): "ERR_STORE",
+        str(found / ("0" * 64)): "ERR_UNSUPPORTED",
+        str(found / "a.mg"): "ERR_NOT_FOUND",
+        str(found / "c.jsonld"): "ERR_STORE",
+        str(found / "z.mg"): "ERR_INTEGRITY",
+    }
 
 
 def test_verify_what_is_no_container(shell: Shell, tmp_path: Path, file: Path) -> None:

@@ -199,3 +199,43 @@ def test_a_report_is_private_from_its_first_byte(
     monkeypatch.setattr(os, "replace", watched)
     assert shell("report", "m.omsg", "ada", "-o", "ada.mg") == 0
     assert seen == [0o600] == [Path("ada.mg").stat().st_mode & 0o777]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "m.omsg", "-"),
+        ("export", "m.omsg", "-", "--parquet"),
+        ("convert", "all.mg", "-", "--format", "mif2"),
+        ("inspect", "m.omsg", "-o", "-"),
+        ("backup", "m.omsg", "-"),
+        ("ingest", "-", "all.jsonl"),
+        ("ingest", "m.omsg", "all.jsonl", "--rejects", "-"),
+        ("keygen", "-"),
+        ("keys", "master", "-"),
+        ("sync", "m.omsg", "-"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_dash_where_a_file_is_made(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    """Some take it for stdout; nobody wants a file called so, which `rm -` takes some finding."""
+    assert shell("export", store, "all.mg") == 0
+    assert shell("query", store, "--json") == 0
+    Path("all.jsonl").write_text("")
+    before = sorted(Path().iterdir())
+    assert shell(*words) == USAGE
+    assert b"./-" in shell.err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str) -> None:
+    address = og.address(og.encode(belief(1)))
+    for words in (
+        ("get", store, address, "--blob"),
+        ("report", store, "ada"),
+        ("conformance", "--rule", "oms.2.1", "--format", "json"),
+    ):
+        code, said = shell(*words), shell.out
+        option = "--output" if words[0] == "conformance" else "-o"
+        assert (shell(*words, option, "-"), len(shell.out)) == (code, len(said))
+    assert not Path("-").exists()

@@ -95,13 +95,12 @@ def test_every_flipped_byte(
 
 
 def test_only_the_footer(tmp_path: Path) -> None:
-    """A changed letter makes another good grain. Its number cannot be known, and that is said."""
+    """A changed letter makes another good grain; its number cannot be known, and none is told."""
     data = make(GRAINS)
     at = data.index(b"shelf 3")
     (found,) = problems(tmp_path, data[:at] + b"S" + data[at + 1 :])
     assert (found.part, found.error.code) == ("footer", "ERR_INTEGRITY")
     assert found.error.offset == len(data) - 32
-    assert "well-formed" in found.error.message
     (footer,) = problems(tmp_path, data[:-1] + bytes([data[-1] ^ 1]))
     assert footer.to_dict()["part"] == "footer"
 
@@ -111,8 +110,7 @@ def test_a_manifest_names_the_changed_grain(tmp_path: Path) -> None:
     at = data.index(b"shelf 5")
     first, second = problems(tmp_path, data[:at] + b"S" + data[at + 1 :])
     assert (first.part, first.address) == ("manifest", address(GRAINS[4]))
-    assert second.part == "footer"
-    assert "well-formed" not in second.error.message
+    assert (second.part, second.error.code) == ("footer", "ERR_INTEGRITY")
 
 
 def test_several_problems_are_listed_in_order(tmp_path: Path) -> None:

@@ -159,6 +159,24 @@ def test_search(served: Site) -> None:
     answer = served.ask("GET", "/v1/search?text=violet", token).json()
     assert [hit["grain"]["object"] for hit in answer["results"]] == ["violet light"]
     assert "score" not in answer["results"][0]
+    assert answer["incomplete"] is None
+
+
+def test_a_search_of_large_grains_ends_before_they_fill_the_memory(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = served.token()
+    put(served, token, *(lamp(f"violet {n}") for n in range(5)))
+    whole = served.ask("GET", "/v1/search?text=violet&limit=5", token).json()
+    assert (len(whole["results"]), whole["incomplete"]) == (5, None)
+    size = len(og.encode(lamp("violet 0", user_id=ADA)))
+    monkeypatch.setattr(finding, "_TOGETHER", 1)
+    monkeypatch.setattr(finding, "_BYTES", 2 * size + 1)
+    answer = served.ask("GET", "/v1/search?text=violet&limit=5", token).json()
+    assert answer["results"] == whole["results"][:3]
+    assert answer["incomplete"] == "bytes"
+    exact = served.ask("GET", "/v1/search?text=violet&limit=3", token).json()
+    assert (exact["results"], exact["incomplete"]) == (whole["results"][:3], None)
 
 
 def test_verify(served: Site) -> None:

@@ -272,6 +272,22 @@ def test_a_defect_in_the_middle_of_an_export_frees_its_place(
         assert served.service.work._free == served.service.options.at_work
 
 
+def test_an_error_in_the_middle_of_an_export_is_logged_by_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site(tmp_path / "m.omsg") as served:
+        token = served.token()
+        many = by_lines(bundle(*(chunk(n, "x" * 4_000) for n in range(200))))
+        served.ask("POST", IMPORT, content=many, headers=headers(token, LINES))
+        monkeypatch.setattr(bundles, "gathered", broken(StoreError("violet")))
+        with pytest.raises(AssertionError):  # httpx misses the end of the answer
+            served.ask("GET", EXPORT + "/stream", token)
+        told = served.lines()[-1]
+        assert (told["event"], told["status"]) == ("request", "200 aborted")
+        assert told["code"] == "ERR_STORE"
+        assert "violet" not in str(told)
+
+
 def test_a_log_without_secrets(served: Site) -> None:
     token = served.token()
     served.ask("GET", "/v1/grains?subject=violet", token)

@@ -312,9 +312,8 @@ def test_a_turn_that_does_not_end(url: str, tenant: str, store: PostgresStore) -
     other = PostgresStore(url, tenant=tenant, patience=0.05)
 
     def work(writer: Writer) -> None:
-        with pytest.raises(StoreError) as caught:
+        with pytest.raises(StoreError):
             put(other, *facts(1))
-        assert "another writer" in str(caught.value)
 
     store.write(work)
     assert put(other, *facts(1)) == [1]

@@ -67,7 +67,7 @@ def test_grains_that_are_not_there_are_left_out(tmp_path: Path) -> None:
             first, *_, last = reader.places(_core.term("all", None), None, newest=False)
             gone = bytes(15) + b"\x09"
             found = reader.grains_at([last, gone, first])
-            with pytest.raises(err.IntegrityError, match="damaged"):
+            with pytest.raises(err.IntegrityError):
                 reader.grains_at([first[:-1] + last[-1:]])
         assert [place for place, _ in found] == [last, first]
         assert {grain.address for _, grain in found} < set(addresses)

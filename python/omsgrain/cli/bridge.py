@@ -15,6 +15,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Seconds, Size
 from omsgrain.cli.opening import first_line, trust_options
 from omsgrain.cli.store import Where, store_argument
@@ -69,7 +70,7 @@ def _options(command: F) -> F:
                      "consumer is made."),
         click.option("--dead-letter", metavar="NAME",
                      help="Where refused messages go: a topic or subject of the same broker."),
-        click.option("--dead-letter-dir", type=click.Path(file_okay=False, path_type=Path),
+        click.option("--dead-letter-dir", type=NewPath(dir_okay=True, file_okay=False),
                      help="Where refused messages go: files in this directory."),
         click.option("--publish", metavar="NAME",
                      help="Publish what happens in STORE to this topic or subject."),

@@ -13,6 +13,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.formats import is_given
 from omsgrain.cli.manual import Manual
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Seconds
 from omsgrain.cli.vectors import tell_vectors
 
@@ -67,7 +68,7 @@ Vectors of another; a server, with a token of a tenant made for this:
 @click.option(
     "--output",
     "file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=NewPath(stdout=True),
     help="Write it to a file.",
 )
 @click.option(

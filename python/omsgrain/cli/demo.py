@@ -12,6 +12,7 @@ import click
 
 from omsgrain.cli import demo_exchange, demo_formats, demo_life, demo_trust, output
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.story import Story, since
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ In a clone; the store is kept, to be looked at:
 @argument(
     "directory",
     required=False,
-    type=click.Path(path_type=Path),
+    type=NewPath(dir_okay=True),
     help="Where the store stays; nothing may be there yet. Without it the store is temporary.",
 )
 @click.option(

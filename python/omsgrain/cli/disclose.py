@@ -11,6 +11,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 
 EXAMPLES = """
 A view of a signed grain without two fields, for somebody who may not see them:
@@ -37,7 +38,7 @@ What it hides, and proof that nothing in it is forged:
     "-o",
     "--output",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NewPath(stdout=True),
     help="Write the view to this new file instead of stdout.",
 )
 @click.option("--check", is_flag=True, help="FILE is a view: check it instead.")

@@ -12,6 +12,7 @@ from omsgrain.cli import formats, mif, output, tables
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option, trust_options
 from omsgrain.cli.store import Where, store_argument
 
@@ -45,7 +46,7 @@ A bundle that a key which you know has signed:
     examples=EXPORT,
 )
 @store_argument()
-@argument("file", type=click.Path(path_type=Path), help="The new file; its name says its format.")
+@argument("file", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
 @filter_options
 @formats.export_options
 @mif.export_options

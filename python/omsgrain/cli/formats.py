@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.mif import mode_option, passphrase, shape_option
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import Where
 from omsgrain.formats.problems import DocumentError
@@ -239,9 +240,7 @@ def _counts(records: dict[str, int]) -> str:
     type=click.Path(exists=True, path_type=Path),
     help="A file of any format, or a directory of MIF in JSON-LD.",
 )
-@argument(
-    "target", type=click.Path(path_type=Path), help="The new file; its name says its format."
-)
+@argument("target", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
 @click.option("--format", metavar="NAME",
               help="mg, aimem, mif2, mif1, mif-ld; by default told by TARGET's name.")  # fmt: skip
 @click.option("--layout",

@@ -16,6 +16,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import Where, store_argument
 
@@ -146,7 +147,7 @@ class Rejects:
 @click.option(
     "--rejects",
     "rejects_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NewPath(),
     help="Write all rejects to this new file (needed with stdin).",
 )
 @click.option(

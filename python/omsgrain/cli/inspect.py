@@ -9,6 +9,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.store import StoreParam, Where
 
@@ -31,7 +32,7 @@ A store; and the newest thousand grains of a file, each taken apart:
     help="A store; a .mg container, envelopes in a row, or a blob, which may be damaged.",
 )
 @click.option(
-    "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), required=True,
+    "-o", "--output", "target", type=NewPath(), required=True,
     help="The HTML file to write.",
 )  # fmt: skip
 @click.option(

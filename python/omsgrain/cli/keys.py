@@ -11,6 +11,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.store import StoreParam, Where
 
@@ -31,7 +32,7 @@ A grain of a store:
 @click.command(cls=Manual, short_help="Make a key to sign with.", examples=KEYGEN)
 @argument(
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NewPath(),
     help="The new file of the private key.",
 )
 @click.option(
@@ -82,7 +83,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     "-o",
     "--output",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NewPath(),
     help="Write to this new file; without it, FILE.cose or FILE.sig.",
 )
 @click.option("--detached", is_flag=True, help="Sign a blob as a file too.")

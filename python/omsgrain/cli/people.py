@@ -14,6 +14,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import SOURCE, keys_option, master_key
 from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import FormatError, InvalidationDeniedError, KeyMissingError, StoreError
@@ -245,7 +246,7 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
     "-o",
     "--output",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NewPath(stdout=True),
     help="Write to this new file: FILE.mg as a container, else JSON.",
 )
 @policy_option

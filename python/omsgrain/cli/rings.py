@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Chapter, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import SOURCE, master_key, master_option
 
 EXAMPLES = """
@@ -48,7 +49,7 @@ To another disk than that of the store:
 
 _path = click.Path(dir_okay=False, path_type=Path)
 _file = argument("file", type=_path, help="The key file.")
-_new = argument("file", type=_path, help="The new file.")
+_new = argument("file", type=NewPath(), help="The new file.")
 
 
 @click.group(cls=Chapter, short_help="Keep the keys that seal people's grains.", examples=EXAMPLES)
@@ -153,7 +154,7 @@ def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
 
 @keys.command(short_help="Copy a key file.", examples=BACKUP)
 @_file
-@argument("target", type=_path, help="The new file.")
+@argument("target", type=NewPath(), help="The new file.")
 @master_option
 @output.json_option
 def backup(file: Path, target: Path, master: str, as_json: bool) -> None:

@@ -43,6 +43,8 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
     Any word counts, the better the rarer it is; +word must be there, -word must not, "two words"
     must stand together, mem* is any word that begins so. What is sealed cannot be ranked: where
     there are such grains that --keys opens, ask for --no-sealed, or `query --words`.
+
+    What was found stands in [brackets]; if no part of what the grain says, its field is named.
     """
     from omsgrain import ops
 
@@ -52,6 +54,8 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
         return
     for hit in page.results:
         address = hit.content_address if full else hit.content_address[:SHORT]
-        says = " ".join((hit.snippet or ops.gist(hit.grain)).split())
+        says = ops.marked(hit, text)
         click.echo(output.safe(f"{address}  {hit.score:.2f}  {hit.grain.type}  {says}"))
     click.echo(f"{len(page.results)} found", err=True)
+    if page.incomplete is not None:
+        click.echo("there may be more: the filters refused too many of what matches", err=True)

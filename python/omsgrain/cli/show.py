@@ -13,6 +13,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import ADDRESS
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.store import StoreParam, Where, store_argument
 from omsgrain.errors import KeyMissingError
@@ -53,7 +54,7 @@ Why is this file refused?
 )
 @click.option("--signer", metavar="DID", help="With --envelope: whose, if several have signed.")
 @click.option(
-    "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path),
+    "-o", "--output", "target", type=NewPath(stdout=True),
     help="Write to this new file instead of stdout.",
 )  # fmt: skip
 @keys_option

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from omsgrain.cli.manual import F, argument
+from omsgrain.cli.newpath import refuse_dash
 from omsgrain.store.home import Where
 from omsgrain.store.url import StoreUrl, is_url
 
@@ -40,11 +41,14 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 
         Raises:
             OmsError: a URL that names no store.
+            UsageError: nothing that can be a new store.
         """
         if isinstance(value, StoreUrl):
             return value
         if is_url(value):
             return StoreUrl.parse(value)
+        if not self._path.exists:
+            refuse_dash(value)
         path: Path = self._path.convert(value, param, ctx)
         return path
 

@@ -12,6 +12,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import refuse_dash
 from omsgrain.cli.opening import first_line, trust_options
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def sync(
     from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
 
+    refuse_dash(target)
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:

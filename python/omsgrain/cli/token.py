@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Chapter, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.store import Where, store_argument
 from omsgrain.store.tokens import SCOPES
 
 ADD = """
-A token that may bring in and take out the memory of one tenant:
-    omsgrain token add memory.omsg laptop --scope import --scope export --tenant TENANT
+A token that may take out the memory of one tenant, in a file for you alone:
+    omsgrain token add memory.omsg laptop --tenant TENANT --scope export -o laptop.token
 One for a robot that syncs a namespace with this store:
     omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
 """
@@ -62,6 +64,13 @@ def token() -> None:
 )
 @click.option("--whole-store", is_flag=True, help="With scopes of syncing: all there is.")
 @click.option(
+    "-o",
+    "--output",
+    "target",
+    type=NewPath(stdout=True),
+    help="Write it to this new file, which only you may read, instead of stdout.",
+)
+@click.option(
     "--scope",
     "scopes",
     required=True,
@@ -77,11 +86,15 @@ def add(
     tenant: str | None,
     namespaces: tuple[str, ...],
     whole_store: bool,
+    target: Path | None,
     scopes: tuple[str, ...],
     actor: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token called NAME for STORE, and print it. It is shown this once."""
+    """Make a token called NAME for STORE, and print it or write it to a file.
+
+    It is shown this once, and whoever has it may come in.
+    """
     from omsgrain.ops import tokens
 
     secret = tokens.add_token(
@@ -91,12 +104,14 @@ def add(
         scopes,
         namespaces=namespaces,
         whole_store=whole_store,
+        target=target,
         actor=actor,
     )
     if as_json:
-        output.emit({"name": name, "token": secret, "scopes": list(scopes)})
+        told = {"token": secret} if target is None else {"path": str(target)}
+        output.emit({"name": name, **told, "scopes": list(scopes)})
     else:
-        click.echo(secret)
+        click.echo(secret if target is None else output.safe(str(target)))
 
 
 @token.command("list", short_help="List the tokens of a store.", examples=LIST)

@@ -11,6 +11,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import actor_option, done
 from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option
 from omsgrain.cli.store import StoreParam, Where, store_argument
 from omsgrain.errors import IntegrityError, StoreError
@@ -101,7 +102,7 @@ def rebuild(store: Where, as_json: bool) -> int:
 
 @click.command(cls=Manual, short_help="Copy a store while it is in use.", examples=BACKUP)
 @store_argument()
-@argument("directory", type=click.Path(path_type=Path), help="The new directory of the copy.")
+@argument("directory", type=NewPath(dir_okay=True), help="The new directory of the copy.")
 @keys_option
 @output.json_option
 def backup(store: Where, directory: Path, as_json: bool) -> None:

@@ -79,7 +79,8 @@ def verify(
 
     In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
     .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md and those named by an
-    address are checked, the latter also against their name.
+    address are checked, the latter also against their name; one that cannot be read is a failure
+    like others.
     """
     from omsgrain import ops
 

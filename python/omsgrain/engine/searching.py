@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ class Searching(Base):
         model: str | None = None,
         limit: int = 10,
         sealed: bool = True,
+        most_bytes: int | None = None,
         **filters: Any,
     ) -> Page:
         """Find the grains that best match words, a vector, or both.
@@ -66,16 +68,18 @@ class Searching(Base):
             sealed: refuse if there are sealed grains that the keys of the store open: what is
                 sealed cannot be ranked, and to leave it out unasked would be an answer that lacks
                 something. With False the others are searched.
+            most_bytes: end with the grain by which the blobs of the results are so many bytes.
             **filters: those of ``query``; past grains are left out unless ``current`` says so.
 
         Returns:
             The best first, with ``score`` 1 for the best, ``matched_fields``, and a ``snippet``
-            that marks the words with brackets.
+            that marks the words with brackets. ``incomplete`` is "refused" if the search stopped
+            since the filters refused 100,000 matches, and "bytes" if it did for ``most_bytes``.
 
         Raises:
             SchemaError: neither text nor vector, no word in the text, a filter that cannot be, or
                 a vector of another dimension.
-            RangeError: the limit.
+            RangeError: a limit.
             UnsupportedError: there are sealed grains.
 
         Spec: OMS §28.1
@@ -89,6 +93,9 @@ class Searching(Base):
                 expected=f"1 to {_LIMIT}",
                 found=str(limit),
             )
+        if most_bytes is not None and (type(most_bytes) is not int or most_bytes < 1):
+            expected = "an integer of at least 1"
+            raise RangeError("no size of results", field="/most_bytes", expected=expected)
         asked = conditions(filters)
         self._refuse_sealed(sealed)
         few = self._few(asked)
@@ -98,11 +105,13 @@ class Searching(Base):
             readers: list[Reader] = []
             accept = None if few is not None else self._accept(asked, stack, readers)
             lists: list[list[tuple[int, float]]] = []
+            complete = True
             if text is not None:
                 found = self._texts().search(
                     self._below.read, text, limit=most, seqs=few, accept=accept
                 )
                 lists.append([(match.seq, match.score) for match in found.matches])
+                complete = found.complete or len(found.matches) == most
             if not readers:
                 readers.append(stack.enter_context(self._below.read()))
             reader = readers[0]
@@ -111,7 +120,9 @@ class Searching(Base):
                     reader, vector, model=model, limit=most, allowed=few, accept=accept
                 )
                 lists.append([(one.seq, max(0.0, one.score)) for one in near])
-            page = self._page(reader, lists, text, limit, asked.names)
+            page = self._page(reader, lists, text, limit, most_bytes, asked.names)
+        if page.incomplete is None and not complete:
+            page = replace(page, incomplete="refused")
         self._count_reads([bytes.fromhex(hit.content_address) for hit in page.results])
         return page
 
@@ -204,9 +215,10 @@ class Searching(Base):
         lists: list[list[tuple[int, float]]],
         text: str | None,
         limit: int,
+        most_bytes: int | None,
         names: tuple[str, ...],
     ) -> Page:
-        """Read the best of the lists."""
+        """Read the best of the lists, as far as they are wanted."""
         from omsgrain.search.query import read_query
         from omsgrain.search.rank import fuse
         from omsgrain.search.snippet import show
@@ -219,7 +231,11 @@ class Searching(Base):
             ranked = [(one.seq, one.score) for one in merged]
         query = None if text is None else read_query(text)
         hits: list[Hit] = []
+        size, incomplete = 0, False
         for seq, score in islice(ranked, limit):
+            incomplete = most_bytes is not None and size >= most_bytes
+            if incomplete:
+                break
             grain = reader.grain(seq)
             if grain is None:
                 continue
@@ -227,7 +243,8 @@ class Searching(Base):
             fields = names if shown is None else (*shown.fields, *names)
             snippet = None if shown is None or shown.snippet is None else shown.snippet.marked()
             hits.append(Hit(grain, score, fields, grain.address, snippet))
-        return Page(hits, None, None, None)
+            size += len(grain.blob)
+        return Page(hits, None, None, None, "bytes" if incomplete else None)
 
     def _texts(self) -> Texts:
         with self._opening:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from omsgrain.grain import Grain
 
-__all__ = ["Hit", "Page", "Plan", "hits"]
+__all__ = ["Hit", "Incomplete", "Page", "Plan", "hits"]
+
+Incomplete: TypeAlias = Literal["refused", "bytes"]
+"""Why a search ended early: too many matches that filters refused, or grains of too many bytes."""
 
 
 class Hit(NamedTuple):
@@ -60,14 +63,16 @@ class Page:
         total: how many there are in all; None unless it was asked for.
         next_cursor: pass it to go on; None at the end.
         plan: how the query was answered; None unless it was asked for.
+        incomplete: of a search that ended early: why, so there may be more than the results.
     """
 
-    __slots__ = ("_cursor", "next_cursor", "plan", "results", "total")
+    __slots__ = ("_cursor", "incomplete", "next_cursor", "plan", "results", "total")
 
     results: list[Hit]
     total: int | None
     next_cursor: str | None
     plan: Plan | None
+    incomplete: Incomplete | None
 
     @classmethod
     def going_on(
@@ -79,6 +84,7 @@ class Page:
         put(page, "results", results)
         put(page, "total", total)
         put(page, "plan", plan)
+        put(page, "incomplete", None)
         put(page, "_cursor", cursor)
         return page
 
@@ -91,7 +97,7 @@ class Page:
         return made
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Page, (self.results, self.total, self.next_cursor, self.plan))
+        return (Page, (self.results, self.total, self.next_cursor, self.plan, self.incomplete))
 
 
 def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:

@@ -93,7 +93,7 @@ def run(
         total = met + walk.count(places if start is None else walk.places(None))
     results = hits(found, asked.names)
     if not more:
-        return Page(results, total, None, plan)
+        return Page(results, total, None, plan, None)
     last = found[-1][0]
     return Page.going_on(
         results, total, lambda: cursors.pack(query or _fingerprint(asked, order), last), plan

@@ -27,7 +27,7 @@ from omsgrain.ops.opening import open_store, using
 from omsgrain.ops.plain import plain, revive, time_text
 from omsgrain.ops.policy import Broken, policy_check, policy_rules
 from omsgrain.ops.query import Answer, envelope, gist, query, standing
-from omsgrain.ops.search import search
+from omsgrain.ops.search import marked, search
 from omsgrain.ops.signed import SignedBy
 from omsgrain.ops.sync import open_peer, sync
 from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore
@@ -67,6 +67,7 @@ __all__ = [
     "import_mg",
     "ingest",
     "mark",
+    "marked",
     "one_grain",
     "open_peer",
     "open_store",

@@ -98,6 +98,8 @@ def _state(grains: og.GrainStore, address: str) -> State | None:
 def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[str, Any]:
     """The page as JSON-ready values, with the states of the grains if they are given.
 
+    Why a search ended early stands in it only if one did.
+
     Spec: OMS §28.1
     """
     results = []
@@ -119,7 +121,7 @@ def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[s
         "total": page.total,
         "next_cursor": page.next_cursor,
         "plan": None if page.plan is None else asdict(page.plan),
-    }
+    } | ({} if page.incomplete is None else {"incomplete": page.incomplete})
 
 
 def standing(state: State | None) -> str:

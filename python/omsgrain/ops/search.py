@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.ops.opening import open_to_read
+from omsgrain.ops.query import gist
 from omsgrain.store.home import Where
 
 if TYPE_CHECKING:
+    from omsgrain.index.hits import Hit
     from omsgrain.index.query import Page
 
 
@@ -21,3 +23,24 @@ def search(store: Where, text: str, filters: Mapping[str, Any], *, limit: int = 
     """
     with open_to_read(store, count_access=False) as grains:
         return grains.search(text, limit=limit, **filters)
+
+
+def marked(hit: Hit, text: str) -> str:
+    """What a grain says, on one line, with what was searched for in brackets.
+
+    If that is not in it, the field in which it was found follows.
+
+    Args:
+        hit: what was found.
+        text: what was searched for.
+    """
+    from omsgrain.search.query import read_query
+    from omsgrain.search.snippet import piece, show
+
+    query = read_query(text)
+    said = piece(gist(hit.grain), query)
+    found = None if said.marks else show(hit.grain, query).snippet
+    line = said.marked()
+    if found is not None:
+        line += f" ({found.field}: {found.marked()})"
+    return " ".join(line.split())

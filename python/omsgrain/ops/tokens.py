@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
+from omsgrain.crypto.disk import new_file, write_at
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.urn import is_tenant
 from omsgrain.store.home import Where, home_of
@@ -22,9 +24,10 @@ def add_token(
     *,
     namespaces: Iterable[str] = (),
     whole_store: bool = False,
+    target: Path | None = None,
     actor: str | None = None,
 ) -> str:
-    """Make a token, and return it; it is kept nowhere.
+    """Make a token, and return it; the store does not keep it.
 
     Args:
         store: where.
@@ -34,11 +37,14 @@ def add_token(
         namespaces: those that it opens, of one for syncing.
         whole_store: it is for syncing all there is: nobody gets such a token by leaving
             something out.
+        target: a new file that it is written to, for its owner only.
         actor: who acts, for the audit trail.
 
     Raises:
         SchemaError: no tenant, a name that is taken or cannot be, or no such scopes.
         StoreError: there is no store at the path, or it cannot be written.
+        OSError: the file is there (FileExistsError), or cannot be written; no token is made
+            if that shows before.
     """
     if tenant is not None and not is_tenant(tenant):
         raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
@@ -47,7 +53,12 @@ def add_token(
         expected = "a tenant, namespaces, or the whole store"
         raise SchemaError("what the token opens was not said", field="/tenant", expected=expected)
     with _tokens(store, actor) as tokens:
-        return tokens.add(name, tenant, scopes, namespaces=only)
+        if target is None:
+            return tokens.add(name, tenant, scopes, namespaces=only)
+        with new_file(target) as handle:  # first: nobody could know a token that has no file
+            secret = tokens.add(name, tenant, scopes, namespaces=only)
+            write_at(handle, secret.encode() + b"\n", 0)
+        return secret
 
 
 def list_tokens(store: Where) -> list[Token]:

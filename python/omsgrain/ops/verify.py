@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import omsgrain as og
 from omsgrain import container
+from omsgrain.container.files import os_errors
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.ops import bundles, mif_files
@@ -86,7 +89,8 @@ def verify(
     Args:
         path: a store, a file, or a directory; there the files ending in .mg, .cose, .sig,
             .aimem.json, .mif.json and the like, and those named by an address are taken, the
-            latter checked against their names.
+            latter checked against their names. What cannot be read there is a failure; the
+            others are verified.
         address: what the one grain must have.
         of: what a signature signs, if that is not called as it without .sig.
         trust: files of public keys, or DIDs: whose signatures of bundles count.
@@ -96,7 +100,7 @@ def verify(
         NotFoundError: a directory holds neither a store nor a file of grains.
         UnsupportedError: an address for a container, which has none.
         StoreError: the store cannot be read.
-        OSError: a file cannot be read.
+        OSError: the one file cannot be read.
     """
     home = home_of(path)
     if not isinstance(home, Directory) or home.exists():
@@ -104,20 +108,52 @@ def verify(
     path = home.path
     if not path.is_dir():
         return _file(path, address, of, trust, passphrase)
+    return _directory(path, trust, passphrase)
+
+
+def _directory(path: Path, trust: Sequence[str], passphrase: str | None) -> Verified:
+    """Verify the files of a directory; one that cannot be read is a failure like others."""
     whole = Verified(0, [])
-    verified, found = 0, False
-    for file in sorted(path.rglob("*")):
-        named = _NAMED_BY_ADDRESS.fullmatch(file.name)
-        beside = file.suffix == SIGNATURE and bundles.is_bundle(file.with_suffix(""))
-        if file.is_file() and not beside and (named or file.name.endswith(_SUFFIXES)):
-            one = _file(file, named[1] if named else None, None, trust, passphrase)
-            verified, found = verified + one.verified, True
-            whole.failures.extend(one.failures)
-            whole.signed.extend(one.signed)
-            whole.documents.extend(one.documents)
+    files: list[Path] = []
+    for inside, _, names in os.walk(path, onerror=partial(_unread, whole.failures)):
+        files += [Path(inside, name) for name in names if _is_named(name)]
+    verified, found = 0, bool(whole.failures)
+    for file in sorted(files):
+        if not (file.is_file() or (file.is_symlink() and not file.exists())):
+            continue  # a pipe has no end
+        address = _NAMED_BY_ADDRESS.fullmatch(file.name)
+        try:
+            with os_errors("read", file):
+                if file.suffix == SIGNATURE and bundles.is_bundle(file.with_suffix("")):
+                    continue  # it is read with the bundle
+                found = True
+                one = _file(file, address[1] if address else None, None, trust, passphrase)
+        except OmsError as error:
+            whole.failures.append(Failure(str(file), error))
+            found = True
+            continue
+        verified += one.verified
+        whole.failures.extend(one.failures)
+        whole.signed.extend(one.signed)
+        whole.documents.extend(one.documents)
     if not found:
         raise NotFoundError("neither a store nor blobs in the directory", expected="*.mg")
     return replace(whole, verified=verified)
+
+
+def _is_named(name: str) -> bool:
+    """Whether a file is called as one that can be verified."""
+    return name.endswith(_SUFFIXES) or _NAMED_BY_ADDRESS.fullmatch(name) is not None
+
+
+def _unread(failures: list[Failure], error: OSError) -> None:
+    """Note a directory that cannot be read."""
+    path = Path(os.fspath(error.filename))
+    try:
+        with os_errors("read", path):
+            raise error
+    except OmsError as told:
+        failures.append(Failure(str(path), told))
 
 
 def _file(

@@ -18,7 +18,7 @@ from omsgrain.search.query import Query
 from omsgrain.text.fields import SAYS, texts
 from omsgrain.text.words import Places
 
-__all__ = ["Shown", "Snippet", "show"]
+__all__ = ["Shown", "Snippet", "piece", "show"]
 
 WIDTH = 160
 """Characters of a snippet, about."""
@@ -77,9 +77,7 @@ def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
     for name, text in texts(fields):
-        places = Places(text)
-        finds = islice(query.pattern.finditer(places.spaced), _MOST_MARKS)
-        spans = [find.span() for find in finds]
+        places, spans = _found(text, query)
         if spans:
             names[name] = None
             words = {places.spaced[start:end] for start, end in spans}
@@ -90,6 +88,29 @@ def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
         return Shown((), None)
     _, name, places, spans = best
     return Shown(tuple(names), _cut(name, places, spans, width))
+
+
+def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
+    """The best piece of a text that stands in no field; its beginning, if nothing matches.
+
+    Args:
+        text: such as what a grain says on one line.
+        query: what was searched for.
+        width: about how many characters the piece should have.
+    """
+    places, spans = _found(text, query)
+    if spans:
+        return _cut("", places, spans, width)
+    text = places.text
+    high = _end(text, min(width, len(text)), 0)
+    return Snippet("", _CONTROL.sub(" ", text[:high]) + "…" * (high < len(text)), ())
+
+
+def _found(text: str, query: Query) -> tuple[Places, list[Span]]:
+    """Where in a text is what was searched for."""
+    places = Places(text)
+    finds = islice(query.pattern.finditer(places.spaced), _MOST_MARKS)
+    return places, [find.span() for find in finds]
 
 
 def _cut(name: str, places: Places, spans: list[Span], width: int) -> Snippet:

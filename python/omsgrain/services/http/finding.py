@@ -58,20 +58,29 @@ def _page(call: Call, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
 
 
 async def search(call: Call) -> Response:
-    """The grains that best match words; where sealed ones cannot be ranked, all that match."""
+    """The grains that best match words; where sealed ones cannot be ranked, all that match.
+
+    Of large grains it gives fewer than were asked for, and says so: no cursor goes on from there.
+    """
     store, tenant = call.service.stores.main, call.tenant
     filters = {name: call.given[name] for name in ("type", "namespace")}
     text, limit = call.given["text"], call.given["limit"]
 
-    def work(_: Flag) -> Response:
+    def found(flag: Flag) -> dict[str, Any]:
+        asked: dict[str, Any] = {"limit": limit, **filters}
         try:
-            page, ranked = store.search(text, limit=limit, user_id=tenant, **filters), True
+            page = store.search(text, user_id=tenant, most_bytes=_BYTES, **asked)
         except UnsupportedError:
-            page = store.query(words=text, limit=limit, user_id=tenant, **filters)
-            ranked = False
+            told = _page(call, asked | {"words": text}, flag)
+            cut = told["next_cursor"] is not None and len(told["results"]) < limit
+            return told | {"ranked": False, "incomplete": "bytes" if cut else None}
+        return _told(page) | {"ranked": True, "incomplete": page.incomplete}
+
+    def work(flag: Flag) -> Response:
+        try:
+            return as_json(found(flag))
         except OmsError as error:
             raise _refused(error) from None
-        return as_json(_told(page) | {"ranked": ranked})
 
     return await call.do(work)
 

@@ -17,10 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from omsgrain.services.http.problems import Refusal, answer
 from omsgrain.services.log import Log
 
-__all__ = ["ROUTE", "AccessLog"]
+__all__ = ["CODE", "ROUTE", "AccessLog"]
 
 ROUTE = "omsgrain.route"
 """Where in the scope of a request the template of its path stands."""
+CODE = "omsgrain.code"
+"""Where the code of the error stands that ended an answer in its middle."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _ABORTED = "aborted"
 
@@ -86,6 +88,7 @@ class AccessLog:
             if told.status is None:
                 await answer(Refusal("internal"))(scope, receive, tell)
         finally:
+            cut = {"code": scope[CODE]} if CODE in scope else {}
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
             self._log.write(
                 "request",
@@ -93,6 +96,7 @@ class AccessLog:
                 method=method,
                 route=scope.get(ROUTE, "-"),
                 status=told.status if told.whole else f"{told.status or '-'} {_ABORTED}",
+                **cut,
                 bytes=told.size,
                 ms=round((self._clock() - began) * 1000, 1),
             )

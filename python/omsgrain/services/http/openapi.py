@@ -64,7 +64,7 @@ _SHAPES: Final[dict[str, Any]] = {
             _object("grain", "content_address", grain=_FREE, content_address=_ADDRESS)
         ),
         total={"type": ["integer", "null"]}, next_cursor={"type": ["string", "null"]},
-        ranked={"type": "boolean"},
+        ranked={"type": "boolean"}, incomplete={"enum": ["refused", "bytes", None]},
     ),
     "Grain": _object(
         "content_address", "grain", "state",

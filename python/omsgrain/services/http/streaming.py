@@ -2,7 +2,8 @@
 """Answers of any length: made piece by piece in threads, as fast as the client takes them.
 
 A client that goes away, or takes nothing for too long, ends it; so does whatever goes wrong in the
-middle, and the client then sees an answer that was cut short, since its last chunk is missing.
+middle, and the client then sees an answer that was cut short, since its last chunk is missing. Why
+it was, the access log tells by the code of the error.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omsgrain.errors import OmsError
+from omsgrain.services.http.log import CODE
 from omsgrain.services.http.work import Stopped
 
 __all__ = ["PIECE", "Stream", "gathered", "is_gone"]
@@ -75,9 +77,12 @@ class Stream(Response):
             finally:
                 for task in (watching, sending):
                     task.cancel()
-                    with suppress(asyncio.CancelledError, Stopped, OmsError, TimeoutError):
-                        with suppress(asyncio.TimeoutError):
-                            await task
+                    try:
+                        with suppress(asyncio.CancelledError, Stopped, TimeoutError):
+                            with suppress(asyncio.TimeoutError):
+                                await task
+                    except OmsError as error:
+                        scope[CODE] = error.code
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}

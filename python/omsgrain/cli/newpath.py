@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of what a command makes. ``-`` is none: a file called so is the last that anyone wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["NewPath", "refuse_dash"]
+
+_DASH = "-"
+_INSTEAD = "'-' names no file here; for one that is called so write ./-"
+
+
+class NewPath(click.Path):
+    """The path of a file or a directory that is written.
+
+    Args:
+        stdout: without a file the command writes to stdout, and so it does with ``-``.
+        dir_okay: it may be a directory.
+        file_okay: it may be a file.
+    """
+
+    def __init__(
+        self, *, stdout: bool = False, dir_okay: bool = False, file_okay: bool = True
+    ) -> None:
+        super().__init__(dir_okay=dir_okay, file_okay=file_okay, path_type=Path)
+        self._stdout = stdout
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it; None is stdout."""
+        if value == _DASH:
+            return None if self._stdout else self.fail(_INSTEAD, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def refuse_dash(value: str) -> None:
+    """Refuse ``-`` where a path or something else can stand.
+
+    Raises:
+        UsageError: it is that.
+    """
+    if value == _DASH:
+        raise click.UsageError(_INSTEAD)
