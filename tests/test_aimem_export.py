@@ -104,6 +104,25 @@ def test_chunks_leave_by_time_and_then_by_arrival(store: GrainStore) -> None:
     assert ids(only(store)) == [*names[1::2], *names[::2]]
 
 
+def test_of_two_that_were_one_the_newer_leaves(plain: GrainStore) -> None:
+    """As two stores have them that were merged."""
+    records: list[tuple[Any, dict[str, Any]]] = [
+        ("chunk", chunk(1)),
+        ("chunk_entity", link(1, "e")),
+    ]
+    records += [("entity", entity("e") | more) for more in LATER]
+    for kind, record in records:
+        plain.put(to_grain(kind, record, tenant=ADA).grain)
+    report = ExportReport()
+    found = only(plain, report=report)
+    assert [one["name"] for one in found.records["entity"]] == ["Bea"]
+    assert [(loss.field, loss.record) for loss in report.losses] == [("id", "1 entities")]
+
+
+LATER = [{"name": "Bea", "created_at": "2026-04-02T00:00:00Z"},
+         {"name": "Ada", "created_at": "2026-04-01T00:00:00Z"}]  # fmt: skip
+
+
 def test_the_same_store_and_time_give_the_same_bytes(store: GrainStore) -> None:
     fill(store, sample())
     once = bundle.write(only(store))

@@ -25,9 +25,9 @@ from conversions import (
 from omsgrain import formats
 
 
-def there_and_back(document: dict[str, Any], one: str, other: str) -> None:
+def there_and_back(document: dict[str, Any], one: str, other: str, **options: str) -> None:
     loaded = load(document, one)
-    data, losses = converted(loaded, other)
+    data, losses = converted(loaded, other, **options)
     assert losses == []
     back = formats.load(data)
     assert (back.format, back.problems) == (other, ())
@@ -47,10 +47,11 @@ def test_there_and_back(one: str, other: str, data: st.DataObject) -> None:
     there_and_back(data.draw(DOCUMENTS[one]), one, other)
 
 
+@pytest.mark.parametrize("options", [{}, {"user_id": "urn:example:another"}])
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_examples_there_and_back(one: str, other: str) -> None:
+def test_examples_there_and_back(one: str, other: str, options: dict[str, str]) -> None:
     for document in EXAMPLES[one]:
-        there_and_back(document, one, other)
+        there_and_back(document, one, other, **options)
 
 
 TIME = "2026-03-01T08:00:00Z"

@@ -95,6 +95,24 @@ def test_a_document_that_never_was_is_not_written(format: str, envelope: Any) ->
                 formats.dump([grain], format=to)
 
 
+@pytest.mark.parametrize("text", ['"\\ud800"', '"\\\\\\udc00"', "NaN", "1e999"])
+@pytest.mark.parametrize("style", [None, [None, ",", ":", True, False, ""]])
+def test_what_no_json_says_is_not_written(text: str, style: list[Any] | None) -> None:
+    more = {} if style is None else {"x_style": json.dumps(style).encode()}
+    envelope = {"mif_version": "2.0", "memories": [], "x": json.loads(text)}
+    grain = document("mif2", {"=": envelope}, user_id=TENANT, **more)
+    with pytest.raises(FormatError):
+        formats.dump([grain], format="mif2")
+
+
+@pytest.mark.parametrize("style", [["x", ",", ":"], [None, ";", ":"], [None, ",", "= :"]])
+def test_no_style_makes_json_into_something_else(style: list[Any]) -> None:
+    envelope = {"mif_version": "2.0", "memories": [], "x": [1, 2]}
+    kept = json.dumps([*style, False, False, ""]).encode()
+    grain = document("mif2", {"=": envelope}, user_id=TENANT, x_style=kept)
+    assert json.loads(formats.dump([grain], format="mif2").data) == envelope
+
+
 def test_a_chunk_of_that_name_can_come_all_the_same() -> None:
     with opened() as store:
         for residual in RESIDUALS[1:]:

@@ -18,6 +18,7 @@ document    a whole document: records, and a manifest of what stood around them
 arrays      the arrays of records in a document
 checksums   checksums of documents
 members     members of objects that may be anything
+uuids       UUIDs as texts
 sniff       which format a document is of
 model       what formats of agent memory have in common
 across      from one format to another

@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, Final, NamedTuple
 
+from omsgrain.errors import FormatError
+
 __all__ = ["COMPACT", "Style", "spell", "style_of"]
 
 _HEAD: Final = 4 << 10  # bytes in which spaces between values show, if there are any
 _END: Final = 8  # characters behind the document
+_SPACES: Final = " \t\r\n"
 _INDENT = re.compile(rb"[{\[]\n([ \t]+)[^ \t\n]")
 
 
@@ -48,6 +51,8 @@ class Style(NamedTuple):
         texts = (comma, colon, end, "" if indent is None else indent)
         if not all(isinstance(text, str) for text in texts):
             return None
+        if [text.strip(_SPACES) for text in texts] != [",", ":", "", ""]:
+            return None  # what is written in it would be no JSON
         return cls(indent, comma, colon, ascii_ is True, slash is True, end)
 
 
@@ -56,18 +61,28 @@ COMPACT: Final = Style()
 
 
 def spell(document: Any, style: Style = COMPACT) -> bytes:
-    """Write a document in a style, in UTF-8."""
-    text = json.dumps(
-        document,
-        ensure_ascii=style.ascii,
-        indent=style.indent,
-        separators=(style.comma, style.colon),
-    )
-    if style.slash:
-        # Outside of strings there is none, and inside of them no escape ends in one.
-        text = text.replace("/", "\\/")
-    # A surrogate without the other can be in what was never read from a document.
-    return (text + style.end).encode("utf-8", "surrogatepass")
+    """Write a document in a style, in UTF-8.
+
+    Raises:
+        FormatError: something in it is no JSON, which no document says that was read: half a
+            surrogate pair, NaN or infinity.
+    """
+    try:
+        text = json.dumps(
+            document,
+            ensure_ascii=style.ascii,
+            allow_nan=False,
+            indent=style.indent,
+            separators=(style.comma, style.colon),
+        )
+        if style.ascii and "\\ud" in text:
+            spell(document)  # where halves are not hidden by their escapes
+        if style.slash:
+            # Outside of strings there is none, and inside of them no escape ends in one.
+            text = text.replace("/", "\\/")
+        return (text + style.end).encode()
+    except ValueError:
+        raise FormatError("what is to be written is no JSON", rule="residual") from None
 
 
 def style_of(data: bytes, document: Any) -> Style | None:
@@ -86,7 +101,7 @@ def style_of(data: bytes, document: Any) -> Style | None:
 def _likely(data: bytes) -> Iterator[Style]:
     """Styles that fit what is seen at once, the likeliest first."""
     head = data[:_HEAD]
-    end = data[len(data.rstrip(b" \t\r\n")) :].decode("ascii")
+    end = data[len(data.rstrip(_SPACES.encode())) :].decode("ascii")
     if len(end) > _END:
         return
     indented = _INDENT.match(head)

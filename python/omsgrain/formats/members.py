@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["object_of", "objects_of", "text_of"]
+__all__ = ["object_of", "objects_at", "objects_of", "text_of"]
 
 
 def object_of(record: Mapping[str, Any], member: str) -> dict[str, Any]:
@@ -17,8 +17,15 @@ def object_of(record: Mapping[str, Any], member: str) -> dict[str, Any]:
 
 def objects_of(record: Mapping[str, Any], member: str) -> list[dict[str, Any]]:
     """The objects in the array that a member is; none if it is none."""
+    return [one for _, one in objects_at(record, member)]
+
+
+def objects_at(record: Mapping[str, Any], member: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects in the array that a member is, and where they stand; none if it is none."""
     value = record.get(member)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    for at, one in enumerate(value) if isinstance(value, list) else ():
+        if isinstance(one, dict):
+            yield at, one
 
 
 def text_of(record: Mapping[str, Any], member: str) -> str | None:

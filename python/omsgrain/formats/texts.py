@@ -108,7 +108,6 @@ def _written(
 def _pages(values: Texts | list[Any]) -> Iterator[bytes]:
     if isinstance(values, Texts):
         return values.pages()
-    # Spelled as they are written: half a character is refused by who makes them canonical.
     return (spell(values[at : at + _PAGE])[1:-1] for at in range(0, len(values), _PAGE))
 
 

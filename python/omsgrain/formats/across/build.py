@@ -100,7 +100,7 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     """
     around, of, held = heap.held(vectors, but=to, natives=to != AIMEM)
     hub, given = HUBS[to], Names(to, options.producer)
-    for kind, id in _taken(heap, to) if held else ():
+    for kind, id in _taken(heap, to, held) if held else ():
         given.give(kind, id)
     items = list(renamed(held, given))
     losses: list[Loss] = []
@@ -129,12 +129,21 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     return Made(written.envelope, arrays, losses)
 
 
-def _taken(heap: Heap, to: str) -> Iterator[tuple[model.Kind, str]]:
-    """The ids of records that are of the format already."""
+def _taken(heap: Heap, to: str, held: Sequence[Held]) -> Iterator[tuple[model.Kind, str]]:
+    """The ids of records that are of the format already.
+
+    In a document that was made of the others, what is only a part of one of them is there already,
+    under the id that it has there.
+    """
     if not heap.records.get(to):
         return
+    parts = set()
+    if heap.envelope(to):
+        ids = [(kind_of(one.item), one.item.id) for one in held if not one.address]
+        parts = {(kind, names.id_in(to, kind, id)) for kind, id in ids if kind is not None}
     for item, _ in HUBS[to].read([(one.kind, one.record) for one in heap.records[to]], {}).found:
-        if (kind := kind_of(item)) is not None and kind != "relation":
+        kind = kind_of(item)
+        if kind is not None and kind != "relation" and (kind, item.id) not in parts:
             yield kind, item.id
 
 

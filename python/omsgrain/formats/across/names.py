@@ -8,12 +8,12 @@ another system, the text stands there, so that the way back finds it.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.model import Kind
+from omsgrain.formats.uuids import is_uuid
 
 __all__ = ["AIMEM", "MIF1", "MIF2", "MIF_LD", "PRODUCER", "Names", "id_in", "of_address",
            "uuid_of"]  # fmt: skip
@@ -25,8 +25,6 @@ MIF_LD: Final = "mif-ld"
 PRODUCER: Final = "omsgrain"
 """The producer namespace of ids that were none of AIMEM's."""
 _SPACE: Final = uuid5(NAMESPACE_OID, PRODUCER)
-_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
-_HEX = re.compile(r"[0-9A-Fa-f-]+")
 _PREFIX: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
 _NODE: Final = "entity:"
 _URN: Final = "urn:mif:"
@@ -51,7 +49,7 @@ def of_address(address: str) -> str:
 def uuid_of(kind: Kind, id: str) -> str:
     """The UUID that an id has in it; of one that has none, one made of its text."""
     bare = _ours(id).removeprefix(_PREFIX.get(kind, ""))
-    return bare if _UUID.fullmatch(bare) else str(uuid5(_SPACE, id))
+    return bare if is_uuid(bare) else str(uuid5(_SPACE, id))
 
 
 def id_in(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from omsgrain.formats.aimem.limits import LOCAL, PRODUCER
+from omsgrain.formats.uuids import is_uuid
 
 __all__ = ["Urn", "is_producer", "is_tenant", "of_producer", "parse", "urn"]
 
@@ -15,7 +16,6 @@ _PRODUCER = f"[a-z0-9-]{{1,{PRODUCER}}}"
 _LOCAL = f"[\\x21-\\x39\\x3b-\\x7e]{{1,{LOCAL}}}"  # printable, but for the colon
 _URN = re.compile(f"urn:aimem:({_PRODUCER}):({_LOCAL})")
 _NAMESPACE = re.compile(_PRODUCER)
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 # RFC 3986, as far as it can be said without the scheme: an absolute URI.
 _URI = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
@@ -56,4 +56,4 @@ def is_producer(text: str) -> bool:
 
 def is_tenant(text: str) -> bool:
     """Whether this can name a tenant: a UUID, or a URI, such as a DID."""
-    return _UUID.fullmatch(text) is not None or _URI.fullmatch(text) is not None
+    return is_uuid(text) or _URI.fullmatch(text) is not None

@@ -17,6 +17,7 @@ from omsgrain.formats.reading import kind_of
 from omsgrain.formats.shapes.check import Checker as Shaped
 from omsgrain.formats.shapes.field import Form
 from omsgrain.formats.shapes.table import Shapes
+from omsgrain.formats.uuids import is_uuid
 
 __all__ = ["Checker", "Fate"]
 
@@ -40,11 +41,10 @@ BAD: Final = Fate(False)
 OTHER: Final = Fate(True, known=False)
 
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 _CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]+")
 _SNAKE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 _FORMS: Final = {
-    "uuid": Form("invalid_uuid", "8-4-4-4-12 hex digits", _UUID.fullmatch, like="uuid"),
+    "uuid": Form("invalid_uuid", "8-4-4-4-12 hex digits", is_uuid, like="uuid"),
     "time": Form("invalid_timestamp", "such as 2026-03-03T10:00:00Z", instant, like="time"),
     "checksum": Form("invalid_checksum", "sha256: and hex digits", _CHECKSUM.fullmatch),
 }

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from omsgrain.formats import times
+from omsgrain.formats.members import object_of, objects_at
 from omsgrain.formats.mif_ld import checks, temporal
 from omsgrain.formats.mif_ld.finding import Finding, Way, finding
 from omsgrain.formats.mif_ld.hints import ENTITIES, RELATIONS
@@ -124,15 +125,15 @@ def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
         yield _warn("MIF-LOCAL", ("namespace",), "is one that is never exported", namespace)
     if _is_after(memory.get("created"), memory.get("modified")):
         yield _warn("MIF-ORDER", ("modified",), "is before created", memory["modified"])
-    yield from _temporal(_object(memory.get("temporal")), ("temporal",))
+    yield from _temporal(object_of(memory, "temporal"), ("temporal",))
     yield from temporal.order(memory)
-    yield from _provenance(_object(memory.get("provenance")))
-    yield from _version(_object(memory.get("ontology")), ("ontology", "version"))
-    for at, one in _objects(memory.get("entities")):
+    yield from _provenance(object_of(memory, "provenance"))
+    yield from _version(object_of(memory, "ontology"), ("ontology", "version"))
+    for at, one in objects_at(memory, "entities"):
         yield from _entity(one, ("entities", at))
-    for at, one in _objects(memory.get("citations")):
+    for at, one in objects_at(memory, "citations"):
         yield from _authors(one, ("citations", at))
-    for at, one in _objects(memory.get("relationships")) if shape == "0.1" else ():
+    for at, one in objects_at(memory, "relationships") if shape == "0.1" else ():
         name = one.get("relationshipType")
         if isinstance(name, str) and ":" in name:
             says = f"is none of {', '.join(RELATIONS)}"
@@ -144,7 +145,7 @@ def _temporal(temporal: dict[str, Any], way: Way) -> _Warnings:
     start, end = temporal.get("validFrom"), temporal.get("validUntil")
     if _is_after(start, end):
         yield _warn("MIF-ORDER", (*way, "validUntil"), "is before validFrom", end)
-    decay = _object(temporal.get("decay"))
+    decay = object_of(temporal, "decay")
     for name, value, at in (("ttl", temporal.get("ttl"), way),
                             ("halfLife", decay.get("halfLife"), (*way, "decay"))):  # fmt: skip
         if isinstance(value, str) and value.startswith("P") and not checks.duration(value):
@@ -181,7 +182,7 @@ def _authors(citation: dict[str, Any], way: Way) -> _Warnings:
         yield _warn("MIF-EMPTY", (*way, "author"), says, author, "Leave it out.")
     if isinstance(author, dict):
         yield from _entity(author, (*way, "author"))
-    for at, one in _objects(author):
+    for at, one in objects_at(citation, "author"):
         yield from _entity(one, (*way, "author", at))
 
 
@@ -196,9 +197,8 @@ def _ontology(ontology: dict[str, Any]) -> _Warnings:
     if "ontology" not in ontology:
         yield _warn("MIF-MISSING", (), "must have required property 'ontology'", None,
                     "Add ontology with id and version.")  # fmt: skip
-    yield from _version(_object(ontology.get("ontology")), ("ontology", "version"))
-    listed = _object(ontology.get("discovery")).get("patterns")
-    for at, one in _objects(listed):
+    yield from _version(object_of(ontology, "ontology"), ("ontology", "version"))
+    for at, one in objects_at(object_of(ontology, "discovery"), "patterns"):
         if "suggest_entity" not in one:
             says = "must have required property 'suggest_entity'"
             yield _warn("MIF-MISSING", ("discovery", "patterns", at), says, None,
@@ -207,7 +207,7 @@ def _ontology(ontology: dict[str, Any]) -> _Warnings:
 
 def _relations(memory: dict[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
     """The relationships of either shape: place, folded type, and target."""
-    for at, one in _objects(memory.get("relationships")):
+    for at, one in objects_at(memory, "relationships"):
         name = one.get("relationshipType", one.get("type"))
         target = one.get("target")
         if isinstance(target, dict):
@@ -228,14 +228,3 @@ def _is_after(first: Any, second: Any) -> bool:
 
 def _warn(code: str, way: Way, says: str, value: Any, hint: str | None = None) -> Finding:
     return finding(code, way, says, value, hint, severity="warning")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects in an array, and where they stand; nothing, if it is none."""
-    for at, one in enumerate(value) if isinstance(value, list) else ():
-        if isinstance(one, dict):
-            yield at, one

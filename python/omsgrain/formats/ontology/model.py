@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from omsgrain.formats.members import object_of, objects_at
 from omsgrain.formats.mif_ld.finding import pointer_to
 
 __all__ = [
@@ -152,11 +153,11 @@ class Ontology:
 
 def made(document: Json) -> Ontology:
     """The ontology of a document."""
-    head = _object(document.get("ontology"))
+    head = object_of(document, "ontology")
     name, version = head.get("id"), head.get("version")
     own = name if isinstance(name, str) else ""
     types: dict[str, EntityType] = {}
-    for at, one in _objects(document.get("entity_types")):
+    for at, one in objects_at(document, "entity_types"):
         if isinstance(one.get("name"), str):
             types.setdefault(one["name"], _type(one, own, pointer_to(("entity_types", at))))
     spaces, is_cut = _namespaces(document.get("namespaces"), own)
@@ -174,7 +175,7 @@ def made(document: Json) -> Ontology:
             key: _relation(key, one, own, pointer_to(("relationships", key)))
             for key, one in named(document.get("relationships"))
         },
-        _object(document.get("discovery")),
+        object_of(document, "discovery"),
         document,
         is_cut,
     )
@@ -182,11 +183,12 @@ def made(document: Json) -> Ontology:
 
 def named(value: Any) -> Iterator[tuple[str, Json]]:
     """The objects in an object."""
-    return ((key, one) for key, one in _object(value).items() if isinstance(one, dict))
+    members = value.items() if isinstance(value, dict) else ()
+    return ((key, one) for key, one in members if isinstance(one, dict))
 
 
 def _type(one: Json, own: str, pointer: str) -> EntityType:
-    schema, base = _object(one.get("schema")), one.get("base")
+    schema, base = object_of(one, "schema"), one.get("base")
     return EntityType(
         one["name"],
         own,
@@ -195,13 +197,13 @@ def _type(one: Json, own: str, pointer: str) -> EntityType:
         _texts(one.get("traits")),
         _texts(one.get("subtype_of")),
         _texts(schema.get("required")),
-        _object(schema.get("properties")),
+        object_of(schema, "properties"),
         one,
     )
 
 
 def _trait(name: str, one: Json, own: str, pointer: str) -> Trait:
-    fields, requires = _object(one.get("fields")), _texts(one.get("requires"))
+    fields, requires = object_of(one, "fields"), _texts(one.get("requires"))
     return Trait(name, own, pointer, _texts(one.get("extends")), fields, requires, one)
 
 
@@ -238,16 +240,6 @@ def _namespaces(roots: Any, own: str) -> tuple[tuple[Namespace, ...], bool]:
             return tuple(made), True
         waiting += [((*way, "children", key), f"{path}/{key}", child) for key, child in inner]
     return tuple(made), False
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> Iterator[tuple[int, Json]]:
-    for at, one in enumerate(value) if isinstance(value, list) else ():
-        if isinstance(one, dict):
-            yield at, one
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.ontology.compose import Scope
-from omsgrain.formats.ontology.graph import ordered, reached
+from omsgrain.formats.ontology.graph import ordered
 from omsgrain.formats.ontology.model import EntityType
 
 __all__ = ["MOST", "Composed", "Field", "Traits"]
@@ -70,6 +70,7 @@ class Traits:
         self._merged: dict[tuple[str, ...], Composed] = {}
         self._types: dict[str, Composed] = {}
         self._reach: dict[str, frozenset[str]] = {}
+        self._known: dict[str, tuple[str, ...]] = {}  # what each extends of those that are there
         order, self.cycles = ordered(self._traits, self._uppers)
         for name in order:
             trait = self._traits[name]
@@ -178,15 +179,39 @@ class Traits:
     def _over(self, name: str) -> frozenset[str]:
         """All that a trait extends; none, if there is no room for it."""
         if name not in self._reach:
-            above = reached(name, self._uppers)[1:] if self._left > 0 else []
+            above = self._above(name) if self._left > 0 else set()
             self._left -= len(above)
             self.is_full = self.is_full or self._left < 0
             self._reach[name] = frozenset(above)
         return self._reach[name]
 
-    def _uppers(self, name: str) -> list[str]:
-        trait = self._traits.get(name)
-        return [] if trait is None else [up for up in trait.extends if up in self._traits]
+    def _above(self, name: str) -> set[str]:
+        """All that a trait extends, and not it itself.
+
+        What is known of one above is taken over: to walk from each trait through all above it
+        would take the product of traits and of what they extend.
+        """
+        found: set[str] = set()
+        waiting = [name]
+        for one in waiting:
+            for upper in self._uppers(one):
+                if upper not in found:
+                    found.add(upper)
+                    known = self._reach.get(upper)
+                    if known is None:
+                        waiting.append(upper)
+                    else:
+                        found |= known
+        found.discard(name)
+        return found
+
+    def _uppers(self, name: str) -> tuple[str, ...]:
+        known = self._known.get(name)
+        if known is None:
+            trait = self._traits.get(name)
+            listed = () if trait is None else trait.extends
+            known = self._known[name] = tuple(up for up in listed if up in self._traits)
+        return known
 
 
 _NOTHING: Final = Composed({}, {}, {})

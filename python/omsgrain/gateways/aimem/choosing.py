@@ -158,11 +158,8 @@ class _Choice:
         chunks, entities = self._chunks, self._entities
         for rows in (chunks, self._edges, self._links, entities):
             rows.sort()
-        home = Index(chunks.one, chunks.two)
-        if home.has_twice():
-            self._leave_older()
-            home = Index(chunks.one, chunks.two)
-        known = Index(entities.one, entities.two)
+        home = self._newest(chunks, "chunk", "chunks")
+        known = self._newest(entities, "entity", "entities")
         for seq, number in zip(chunks.seqs, chunks.two, strict=True):
             part(number).chunks.append(seq)
         left = 0
@@ -207,15 +204,19 @@ class _Choice:
             )
         return next(iter(found.values()), None)
 
-    def _leave_older(self) -> None:
-        """Of several current grains that were one chunk the newest is the chunk.
+    def _newest(self, rows: Rows, one: str, several: str) -> Index:
+        """Leave the newest of several current grains that were one record; look-ups by name.
 
         Two stores that were merged can have that; one import never makes it.
         """
-        newest = {name: i for i, name in enumerate(self._chunks.one)}
-        older = len(self._chunks) - len(newest)
-        self._report.lose([Loss(f"{older} chunks", "id", "a newer chunk has the same")])
-        self._chunks.keep(sorted(newest.values()))
+        found = Index(rows.one, rows.two)
+        if not found.has_twice():
+            return found
+        newest = {name: i for i, name in enumerate(rows.one)}
+        older = len(rows) - len(newest)
+        self._report.lose([Loss(f"{older} {several}", "id", f"a newer {one} has the same")])
+        rows.keep(sorted(newest.values()))
+        return Index(rows.one, rows.two)
 
     def _tell_left(self, count: int, what: str) -> None:
         """Say how many of a whole export stay, since what they join is in no one bundle."""
