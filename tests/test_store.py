@@ -242,6 +242,18 @@ def test_a_forgotten_handle_is_closed(path: Path) -> None:
     assert not sharing._shared
 
 
+def test_opening_a_store_imports_no_format(path: Path) -> None:
+    """Every command that starts would wait for them."""
+    code = """
+        import sys
+        import omsgrain
+        omsgrain.open(sys.argv[1]).close()
+        inner = [name for name in sys.modules if name.startswith("omsgrain.formats.")]
+        print([name for name in inner if name.count(".") > 2])
+    """
+    assert run(code, path) == ["[]"]
+
+
 def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
     code = """
         import os, sys, threading
