@@ -300,6 +300,43 @@ def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
     assert run(code, path) == ["0"]
 
 
+def test_a_store_in_memory_is_refused_after_a_fork() -> None:
+    """What was written to it there would be nowhere else, and its locks may be held for ever."""
+    code = """
+        import os, threading
+        from omsgrain.errors import StoreError
+        from omsgrain.store.memory import MemoryStore
+        store = MemoryStore()
+        begun, go_on = threading.Event(), threading.Event()
+        def work(writer):
+            begun.set()
+            go_on.wait()
+        writing = threading.Thread(target=store.write, args=[work])
+        writing.start()
+        begun.wait()
+        child = os.fork()
+        if not child:
+            calls = [
+                lambda: store.read().__enter__(), lambda: store.write(lambda w: None),
+                store.sync, store.flush, store.rebuild, store.check, store.compact, store.stats,
+            ]
+            for call in calls:
+                try:
+                    call()
+                    os._exit(1)
+                except StoreError:
+                    pass
+            store.close()
+            MemoryStore().write(lambda w: None)
+            os._exit(0)
+        print(os.waitpid(child, 0)[1])
+        go_on.set()
+        writing.join()
+        store.write(lambda w: None)
+    """
+    assert run(code) == ["0"]
+
+
 # --- growing -------------------------------------------------------------------------------------
 
 
