@@ -150,33 +150,6 @@ def test_a_creation_that_was_killed_is_finished(path: Path) -> None:
     store.close()
 
 
-def test_no_permission(tmp_path: Path) -> None:
-    # Root may write anywhere, so there the child becomes nobody.
-    code = """
-        import os, tempfile
-        from pathlib import Path
-        from omsgrain.errors import StoreError
-        from omsgrain.store.lmdb import LmdbStore
-        with tempfile.TemporaryDirectory() as top:
-            os.chmod(top, 0o755)
-            store, closed = Path(top, "memory.omsg"), Path(top, "closed")
-            LmdbStore(store).close()
-            closed.mkdir()
-            for place in (store / "data.mdb", store / "lock.mdb", store, closed):
-                place.chmod(0o555)
-            if os.geteuid() == 0:
-                os.seteuid(65534)
-            for path in (store, closed / "new.omsg"):
-                try:
-                    LmdbStore(path)
-                except StoreError as error:
-                    print(error.code)
-            os.seteuid(os.getuid())
-            store.chmod(0o755)
-    """
-    assert run(code) == ["ERR_STORE", "ERR_STORE"]
-
-
 # --- sharing -------------------------------------------------------------------------------------
 
 
@@ -242,18 +215,6 @@ def test_a_forgotten_handle_is_closed(path: Path) -> None:
     assert not sharing._shared
 
 
-def test_opening_a_store_imports_no_format(path: Path) -> None:
-    """Every command that starts would wait for them."""
-    code = """
-        import sys
-        import omsgrain
-        omsgrain.open(sys.argv[1]).close()
-        inner = [name for name in sys.modules if name.startswith("omsgrain.formats.")]
-        print([name for name in inner if name.count(".") > 2])
-    """
-    assert run(code, path) == ["[]"]
-
-
 def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
     code = """
         import os, sys, threading
@@ -298,43 +259,6 @@ def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
         store.close()
     """
     assert run(code, path) == ["0"]
-
-
-def test_a_store_in_memory_is_refused_after_a_fork() -> None:
-    """What was written to it there would be nowhere else, and its locks may be held for ever."""
-    code = """
-        import os, threading
-        from omsgrain.errors import StoreError
-        from omsgrain.store.memory import MemoryStore
-        store = MemoryStore()
-        begun, go_on = threading.Event(), threading.Event()
-        def work(writer):
-            begun.set()
-            go_on.wait()
-        writing = threading.Thread(target=store.write, args=[work])
-        writing.start()
-        begun.wait()
-        child = os.fork()
-        if not child:
-            calls = [
-                lambda: store.read().__enter__(), lambda: store.write(lambda w: None),
-                store.sync, store.flush, store.rebuild, store.check, store.compact, store.stats,
-            ]
-            for call in calls:
-                try:
-                    call()
-                    os._exit(1)
-                except StoreError:
-                    pass
-            store.close()
-            MemoryStore().write(lambda w: None)
-            os._exit(0)
-        print(os.waitpid(child, 0)[1])
-        go_on.set()
-        writing.join()
-        store.write(lambda w: None)
-    """
-    assert run(code) == ["0"]
 
 
 # --- growing -------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 A document says what it is in a member of its own, which nearly always stands at its beginning, so
 nothing is parsed for that. One that is cut short, or else broken, still says what it was to be.
 
-Every store that is opened comes by here for one constant of its neighbours, so formats are imported
-when there is a document.
+Every store that is opened comes by here for one constant of its neighbours, so formats are
+imported when there is a document.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class MemoryStore:
         self._tables, self._recent = _tables(), Recent(0)
 
     def _check_open(self) -> None:
-        """Refuse use; ask before taking a lock, which a thread may hold that no fork took along."""
+        """Refuse use; asked before a lock is taken, which no thread of a forked child lets go."""
         if self._closed:
             raise StoreError("the store is closed")
         if os.getpid() != self._process:
