@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 
@@ -198,7 +199,9 @@ def test_export_of_several_producers(
     before = {path.name for path in tmp_path.iterdir()}
     assert shell.error(*export)[1]["code"] == "EEXIST"
     assert {path.name for path in tmp_path.iterdir()} == before
+    (tmp_path / f"y-robots.aimem.{ending}").chmod(0o600)
     files = shell.json(*export, "--replace")["files"]
+    assert S_IMODE((tmp_path / f"y-robots.aimem.{ending}").stat().st_mode) == 0o600
     named = [(one["path"], one["producer"]) for one in files]
     assert named == [(f"y-{p}.aimem.{ending}", p) for p in ("others", "robots")]
     for name, _ in named:

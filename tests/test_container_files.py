@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from random import Random
+from stat import S_IMODE
 from typing import Any
 
 import pytest
@@ -67,6 +68,7 @@ def test_limits_are_exact(tmp_path: Path) -> None:
     assert len(container.write(path, GRAINS, max_bytes=size - 10).paths) == 2
     with pytest.raises(errors.TooLargeError):
         container.write(path, [blob(1)], max_bytes=100)
+    path = tmp_path / "empty.mg"
     assert container.write(path, [], max_bytes=100).grains == 0
     assert container.parts(path) == [path]
 
@@ -84,6 +86,29 @@ def test_replacing_several_files(tmp_path: Path) -> None:
     for part in before:
         part.unlink()
     assert contents(list(container.write(path, GRAINS[:20], max_bytes=limit).paths)) == GRAINS[:20]
+
+
+def test_one_file_over_several(tmp_path: Path) -> None:
+    path = tmp_path / "file.mg"
+    before = container.write(path, GRAINS, max_bytes=max(map(len, GRAINS)) + 200).paths
+    with pytest.raises(errors.StoreError):
+        container.write(path, GRAINS[:2])
+    assert sorted(tmp_path.iterdir()) == sorted(before)
+    for part in before:
+        part.unlink()
+    assert container.write(path, GRAINS[:2]).paths == (path,)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+def test_a_file_that_replaces_another_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    path, limit = tmp_path / "file.mg", max(map(len, GRAINS)) + 200
+    container.write(path, GRAINS[:2])
+    path.chmod(mode)
+    assert container.write(path, GRAINS).paths == (path,)
+    assert S_IMODE(path.stat().st_mode) == mode
+    for _ in range(2):  # over one file, and over several
+        paths = container.write(path, GRAINS, max_bytes=limit).paths
+        assert {S_IMODE(one.stat().st_mode) for one in paths} == {mode}
 
 
 def test_a_frame_has_about_one_mebibyte(tmp_path: Path) -> None:

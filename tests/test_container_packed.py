@@ -112,6 +112,17 @@ def test_refused(data: bytes, code: str) -> None:
     assert came(data)[1] == code
 
 
+def test_an_error_says_which_frame_it_is_in() -> None:
+    first, second = frame(framed(*GRAINS[:9])), bytearray(frame(framed(*GRAINS[9:])))
+    second[-9] ^= 1
+    for limit, code in ((5_000, "ERR_TOO_LARGE"), (LIMIT, "ERR_CORRUPT")):
+        found: list[bytes] = []
+        with pytest.raises(errors.OmsError) as refused:
+            found.extend(Unpacked(bytes(first + second), limit).grains())
+        assert (refused.value.code, refused.value.offset) == (code, len(first))
+        assert found == GRAINS[:9]
+
+
 def test_noise() -> None:
     rng = Random(6)
     whole = b"".join(pack_stream(GRAINS))

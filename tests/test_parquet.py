@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from stat import S_IMODE
 from typing import Any
 
 import pyarrow as pa
@@ -124,7 +125,9 @@ def test_a_file_appears_whole_or_not_at_all(
     monkeypatch.setattr("omsgrain.analytics.batches.ROWS", 10)
     monkeypatch.setattr(parquet, "GROUP_ROWS", 20)
     file = tmp_path / "all.parquet"
+    file.touch(0o600)
     source.export_parquet(file)
+    assert S_IMODE(file.stat().st_mode) == 0o600
     assert pq.ParquetFile(file).metadata.num_row_groups == 3
     before = file.read_bytes()
     columns = pq.read_schema(file).names

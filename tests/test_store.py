@@ -150,33 +150,6 @@ def test_a_creation_that_was_killed_is_finished(path: Path) -> None:
     store.close()
 
 
-def test_no_permission(tmp_path: Path) -> None:
-    # Root may write anywhere, so there the child becomes nobody.
-    code = """
-        import os, tempfile
-        from pathlib import Path
-        from omsgrain.errors import StoreError
-        from omsgrain.store.lmdb import LmdbStore
-        with tempfile.TemporaryDirectory() as top:
-            os.chmod(top, 0o755)
-            store, closed = Path(top, "memory.omsg"), Path(top, "closed")
-            LmdbStore(store).close()
-            closed.mkdir()
-            for place in (store / "data.mdb", store / "lock.mdb", store, closed):
-                place.chmod(0o555)
-            if os.geteuid() == 0:
-                os.seteuid(65534)
-            for path in (store, closed / "new.omsg"):
-                try:
-                    LmdbStore(path)
-                except StoreError as error:
-                    print(error.code)
-            os.seteuid(os.getuid())
-            store.chmod(0o755)
-    """
-    assert run(code) == ["ERR_STORE", "ERR_STORE"]
-
-
 # --- sharing -------------------------------------------------------------------------------------
 
 

@@ -1,12 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of files, brought to the disk: without its name a file that is synced is lost."""
+"""Files that take the place of others, and names brought to the disk.
+
+Without its name a file that is synced is lost.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
 
-__all__ = ["sync_directory"]
+__all__ = ["successor", "sync_directory"]
+
+
+def successor(path: Path, old: Path) -> BinaryIO:
+    """Make a file that is to take the place of another, and open it for writing.
+
+    Who may not read the old one may not read the new one either, from its first byte. Where there
+    is no old one, the umask decides.
+
+    Args:
+        path: the new file; there must be nothing yet.
+        old: what it will replace.
+
+    Raises:
+        OSError: it is there (FileExistsError), or cannot be made.
+    """
+    if os.name != "posix":
+        return path.open("xb")  # elsewhere the directory says who may read
+    try:
+        before = os.stat(old)
+    except OSError:
+        return path.open("xb")
+    if not S_ISREG(before.st_mode):
+        return path.open("xb")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    mode = before.st_mode & 0o777
+    handle = os.open(path, flags, mode & ~0o070)  # the group may be another one
+    with suppress(OSError):  # then fewer may read it
+        if before.st_uid == os.geteuid():  # of somebody else's file the umask takes its part
+            if before.st_gid != os.fstat(handle).st_gid:
+                os.fchown(handle, -1, before.st_gid)
+            os.fchmod(handle, mode)
+    return os.fdopen(handle, "wb")
 
 
 def sync_directory(path: Path) -> None:

@@ -21,7 +21,7 @@ from omsgrain.analytics.columns import NEEDED, arrow
 from omsgrain.container.check import blob_of
 from omsgrain.container.files import os_errors
 from omsgrain.container.manifest import pack_states
-from omsgrain.durable import sync_directory
+from omsgrain.durable import successor, sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 
 __all__ = ["MAGIC", "Rows", "Written", "is_parquet", "read", "write"]
@@ -69,7 +69,7 @@ def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Wr
     partial = target.with_name(f".{target.name[:100]}.{token_hex(4)}.partial")
     grains = 0
     try:
-        with os_errors("write", target), partial.open("xb") as file:
+        with os_errors("write", target), successor(partial, target) as file:
             with pq.ParquetWriter(
                 file, form, compression="zstd", write_page_checksum=True
             ) as writer:

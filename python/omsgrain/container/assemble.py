@@ -31,7 +31,7 @@ from omsgrain.container.layout import (
     is_sealed,
 )
 from omsgrain.container.manifest import HEAD_SIZE, entry_size, pack_manifest
-from omsgrain.durable import sync_directory
+from omsgrain.durable import successor, sync_directory
 from omsgrain.errors import NotFoundError, StoreError, TooLargeError
 
 _BLOCK = 65536  # index entries written at once
@@ -123,7 +123,9 @@ class Files:
     def _complete_part(self) -> None:
         partial = self._target.with_name(f"{self._target.name}.{os.urandom(4).hex()}.partial")
         self._complete.append(partial)
-        self._part.assemble(partial, self._flags, self._states)
+        first = part(self._target, 1)
+        old = self._target if self._target.exists() or not first.exists() else first
+        self._part.assemble(partial, old, self._flags, self._states)
         self._part = _Part(self._spool, self._codec)
 
     def refuse_missing(self) -> None:
@@ -148,7 +150,8 @@ class Files:
             paths = [self._target]
             if len(self._complete) > 1:
                 paths = [part(self._target, n + 1) for n in range(len(self._complete))]
-                self._refuse_leftover(part(self._target, len(paths) + 1))
+            beyond = len(paths) + 1 if len(paths) > 1 else 1
+            self._refuse_leftover(part(self._target, beyond))
             for partial, path in zip(list(self._complete), paths, strict=True):
                 os.replace(partial, path)
             if len(paths) > 1:
@@ -214,8 +217,8 @@ class _Part:
             self._spool.write(_core.pack_frame(self._codec, b"".join(self._loose)))
         self._loose, self._loose_size = [], 0
 
-    def assemble(self, path: Path, flags: int, states: Mapping[str, bytes]) -> None:
-        """Write the file and bring it to the disk."""
+    def assemble(self, path: Path, old: Path, flags: int, states: Mapping[str, bytes]) -> None:
+        """Write the file, for those who may read an old one, and bring it to the disk."""
         self._pack()
         manifest = pack_manifest({address: states[address] for address in self._told})
         flags |= PACKED * bool(self._codec) | MANIFEST * bool(manifest)
@@ -223,7 +226,7 @@ class _Part:
         if manifest and is_sealed(self._last):
             at = header.grains_at + self._spool.tell()
             header = ContainerHeader(flags, header.count, header.codec, at)
-        with path.open("xb") as out, Hashing() as hashing:
+        with successor(path, old) as out, Hashing() as hashing:
             unsynced = 0
             for data in self._pieces(header, manifest):
                 hashing.add(data)

@@ -107,9 +107,13 @@ class Unpacked:
             raise CorruptError("an empty frame", offset=self._at)
         if size > self._left:
             expected = f"at most {self._limit} bytes"
-            raise TooLargeError("the stream unpacks to more than is taken", expected=expected)
+            says = "the stream unpacks to more than is taken"
+            raise TooLargeError(says, offset=self._at, expected=expected)
         end, self._likely = self._at + length, likely_after(length, _LIKELY)
-        self._frame = memoryview(_core.unpack_frame(_ZSTD, self._data[self._at : end]))
+        try:
+            self._frame = memoryview(_core.unpack_frame(_ZSTD, self._data[self._at : end]))
+        except CorruptError as error:
+            raise CorruptError(error.message, offset=self._at) from None
         self._at, self._left = end, self._left - size
 
     def _measured(self) -> tuple[int, int]:

@@ -58,8 +58,8 @@ def write(
 
     They are taken one after the other and not kept: memory does not grow with them but for 4 bytes
     a grain, 50 with `sort` and about 120 with `dedupe`. A file that was there is replaced when
-    all is written and on the disk; if anything goes wrong, it stays as it was, and nothing is left
-    beside it (but by a killed process: a file ending in ``.partial``).
+    all is written and on the disk, and its mode kept; if anything goes wrong, it stays as it was,
+    and nothing is left beside it (but by a killed process: a file ending in ``.partial``).
 
     Args:
         path: the file; where its parts would exceed `max_bytes`, ``name-0001.mg`` and so on stand
@@ -81,7 +81,8 @@ def write(
         NotFoundError: the manifest speaks of a grain that is not among the items, or there is no
             such directory.
         TooLargeError: one grain alone is too large.
-        StoreError: the disk is full, or the directory is not writable.
+        StoreError: the disk is full, the directory is not writable, or a part of an older export
+            would seem to belong to this one.
         OmsError: an item is not a grain.
     """
     target = Path(path)

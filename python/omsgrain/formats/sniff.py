@@ -3,6 +3,9 @@
 
 A document says what it is in a member of its own, which nearly always stands at its beginning, so
 nothing is parsed for that. One that is cut short, or else broken, still says what it was to be.
+
+Every store that is opened comes by here for one constant of its neighbours, so formats are
+imported when there is a document.
 """
 
 from __future__ import annotations
@@ -13,15 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from omsgrain import _core
-from omsgrain.container.layout import MAGIC
 from omsgrain.errors import OmsError, UnsupportedError
-from omsgrain.formats.aimem.checksum import MEMBER, of_document
-from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, LEGACY_FORMAT
-from omsgrain.formats.aimem.limits import LIMITS
-from omsgrain.formats.mif1.fields import SCHEMA
-from omsgrain.formats.mif1.layouts import layout_of, looks_like_yaml
-from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
-from omsgrain.formats.mif_ld.markdown.front import is_markdown
 
 __all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
 
@@ -77,6 +72,11 @@ def sniff_file(path: Path) -> Sniffed:
         UnsupportedError: nothing that is known, or a pipe.
         OSError: it cannot be read.
     """
+    from omsgrain.container.layout import MAGIC
+    from omsgrain.formats.aimem.limits import LIMITS
+    from omsgrain.formats.mif1.layouts import layout_of
+    from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
+
     with path.open("rb") as file:
         if not file.seekable():
             says = "what is read once cannot be looked into before"
@@ -100,6 +100,10 @@ def sniff_file(path: Path) -> Sniffed:
 
 def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
     """Whether a first line that is an object is all of the document, or its envelope."""
+    from omsgrain.formats.aimem.checksum import MEMBER, of_document
+    from omsgrain.formats.aimem.fields import ARRAYS
+    from omsgrain.formats.aimem.limits import LIMITS
+
     while line := file.readline(LIMITS.line):
         if line.strip():
             return True
@@ -114,6 +118,10 @@ def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
 
 def _told(data: bytes) -> str | None:
     """What a document says of itself, or its beginning."""
+    from omsgrain.formats.mif1.fields import SCHEMA
+    from omsgrain.formats.mif1.layouts import looks_like_yaml
+    from omsgrain.formats.mif_ld.markdown.front import is_markdown
+
     if not _is_object(data[:_HEAD]):
         if is_markdown(data) or (_is_array(data[:_HEAD]) and _LD_SAID.search(data)):
             return _LD
@@ -141,6 +149,8 @@ def _told(data: bytes) -> str | None:
 
 def _of(format: Any, version: Any) -> str | None:
     """The format by its own name, or by its version: one that nobody reads is for it to refuse."""
+    from omsgrain.formats.aimem.fields import FORMAT, LEGACY_FORMAT
+
     if format in (FORMAT, LEGACY_FORMAT):
         return "aimem"
     if isinstance(version, bool) or not isinstance(version, str | int | float):

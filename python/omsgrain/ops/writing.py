@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 
-from omsgrain.durable import sync_directory
+from omsgrain.durable import successor, sync_directory
 
 __all__ = ["NewFiles", "private_files", "refuse_existing", "write_new"]
 
@@ -64,7 +64,7 @@ class NewFiles:
         return self
 
     def add(self, path: Path, pieces: Iterable[bytes]) -> Path:
-        """Write a file, beside where it is to be.
+        """Write a file, beside where it is to be; one that replaces another keeps its mode.
 
         Returns:
             Where it is until then.
@@ -76,7 +76,7 @@ class NewFiles:
         refuse_existing(path, self._replace)
         start = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # names have 255 bytes
         partial = path.with_name(f".{start}.{token_hex(4)}.partial")
-        with partial.open("xb") as file:
+        with successor(partial, path) as file:
             self._waiting.append((partial, path))
             for piece in pieces:
                 file.write(piece)

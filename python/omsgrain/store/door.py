@@ -87,21 +87,23 @@ def clean(path: Path) -> None:
     shutil.rmtree(path / PART_DIRECTORY, ignore_errors=True)
 
 
-def take_after(file: Path, model: os.stat_result) -> None:
-    """Give a file the owner and the permissions of another, as far as we may."""
+def take_after(file: Path, model: os.stat_result, mode: int | None = None) -> None:
+    """Give a file the owner of another and its permissions, or others, as far as we may."""
     if hasattr(os, "chown"):
         with suppress(PermissionError):
             os.chown(file, model.st_uid, model.st_gid)
     with suppress(PermissionError):
-        os.chmod(file, model.st_mode & 0o777)
+        os.chmod(file, (model.st_mode if mode is None else mode) & 0o777)
 
 
 def _finish(path: Path) -> None:
     model = os.stat(path / DATA_FILE)
+    mode = None
     with suppress(FileNotFoundError):
+        mode = os.stat(path / LOCK_FILE).st_mode  # who only reads may have leave to write to it
         os.unlink(path / LOCK_FILE)
     os.close(os.open(path / LOCK_FILE, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    take_after(path / LOCK_FILE, model)  # LMDB fills it
+    take_after(path / LOCK_FILE, model, mode)  # LMDB fills it
     os.rename(path / NEXT_FILE, path / DATA_FILE)
     sync_directory(path)
 

@@ -169,6 +169,12 @@ def _allocate(lock_file: Path) -> None:
         return
     try:
         fd = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except PermissionError as error:
+        raise StoreError(
+            f"could not open the store {str(lock_file.parent)!r}",
+            expected=f"permission to write to its {lock_file.name}: who reads is noted there",
+            found=error.strerror,
+        ) from error
     except OSError:
         return  # LMDB will say why, or do without on a file system that cannot be written
     try:

@@ -77,12 +77,13 @@ class MemoryStore:
         self._writing = threading.Lock()
         self._writer: int | None = None
         self._closed = False
+        self._process = os.getpid()
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
         """Open a snapshot."""
+        self._check_open()
         with self._lock:
-            self._check_open()
             head = self._head
             reader = _MemoryReader(self._tables, head, self._recent)
             self._snapshots[head.commit] += 1
@@ -96,8 +97,7 @@ class MemoryStore:
         """Run ``work`` in a write transaction; an exception takes back what it wrote."""
         if self._writer == threading.get_ident():
             raise StoreError("a write transaction inside another one of the same thread")
-        with self._writing:
-            self._check_open()
+        with self._turn():
             self._writer = threading.get_ident()
             writer = _MemoryWriter(self._tables, self._head, self._recent)
             try:
@@ -112,6 +112,13 @@ class MemoryStore:
                 self._prune(writer.changed)
             return result
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._check_open()
+        with self._writing:
+            self._check_open()  # it may have been closed while we waited
+            yield
+
     def _prune(self, changed: set[tuple[Table, bytes]]) -> None:
         """Drop the versions that no snapshot sees: what was removed must not stay in memory."""
         self._snapshots = +self._snapshots
@@ -125,8 +132,7 @@ class MemoryStore:
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew."""
-        with self._writing:
-            self._check_open()
+        with self._turn():
             self._recent = Recent(0)
             with self.read() as reader:
                 reader.term_count(b"")
@@ -140,8 +146,7 @@ class MemoryStore:
 
     def compact(self) -> CompactReport:
         """Forget the index rows of removed grains; all else of them is gone already."""
-        with self._writing:
-            self._check_open()
+        with self._turn():
             self._recent = Recent(0)
         return CompactReport(0, 0)
 
@@ -165,8 +170,11 @@ class MemoryStore:
         self._tables, self._recent = _tables(), Recent(0)
 
     def _check_open(self) -> None:
+        """Refuse use; asked before a lock is taken, which no thread of a forked child lets go."""
         if self._closed:
             raise StoreError("the store is closed")
+        if os.getpid() != self._process:
+            raise StoreError("the store was made before a fork, and stays in that process")
 
 
 def _tables() -> _Tables:
