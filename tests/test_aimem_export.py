@@ -107,8 +107,8 @@ def test_chunks_leave_by_time_and_then_by_arrival(store: GrainStore) -> None:
 def test_of_two_that_were_one_the_newer_leaves(plain: GrainStore) -> None:
     """As two stores have them that were merged."""
     records: list[tuple[Any, dict[str, Any]]] = [
-        ("chunk", chunk(1)),
-        ("chunk_entity", link(1, "e")),
+        ("chunk", chunk("1")),
+        ("chunk_entity", link("1", "e")),
     ]
     records += [("entity", entity("e") | more) for more in LATER]
     for kind, record in records:
