@@ -10,6 +10,7 @@ stands beside it, and lies beside it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,7 @@ def packages(wheel: Path, target: Path) -> None:
     """Install a wheel with all that is locked for it, and write the list of that."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
-        python = next(Path(folder).glob("*/python*"))
+        python = Path(folder, "Scripts" if os.name == "nt" else "bin", "python")
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         subprocess.run([*pip, "--require-hashes", "-r", str(LOCK)], check=True)
         subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
