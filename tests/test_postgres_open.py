@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import doctest
 import json
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 
 import kinds
 import omsgrain as og
-from fences import fences
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.store.home import Beside, beside, home_of
@@ -150,15 +147,6 @@ def test_what_leaves_one_store_comes_into_the_other(store: og.GrainStore, tmp_pa
         store.import_mg(tmp_path / "all.mg")
         assert {grain.address for grain in store} == {grain.address for grain in robot}
         assert store.state(old) == robot.state(old)
-
-
-def test_the_example_of_the_documents(url: str) -> None:
-    page = Path(__file__).parents[1] / "docs/scale.md"
-    (text,) = (block.text for block in fences(page) if block.language == "pycon")
-    said = re.sub(r"postgresql://memory@hub\.example/\S+?(?=\")", url, text)
-    assert url in said
-    test = doctest.DocTestParser().get_doctest(said, {}, page.name, str(page), 0)
-    assert not doctest.DocTestRunner(verbose=False).run(test, out=lambda _: None).failed
 
 
 def test_a_handle_for_somebody_else(store: og.GrainStore) -> None:
