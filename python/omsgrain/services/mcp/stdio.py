@@ -21,7 +21,8 @@ TOO_LONG: Final = "omsgrain/line_too_long"
 """The method of what stands in the place of a line; ``id`` is that of the request, or null."""
 _PIECE: Final = 1 << 16
 _SHOWN: Final = 4 << 10  # bytes at both ends of a long line in which its id is looked for
-_ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,256}")\s*'
+# As JSON has them: no zero before a number, no control character in a text.
+_ID: Final = rb'"id"\s*:\s*(-?(?:0|[1-9][0-9]{0,17})|"[^"\\\x00-\x1f]{0,256}")\s*'
 _FIRST: Final = re.compile(
     rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,256}"\s*,\s*){0,2}' + _ID + rb"[,}]"
 )
