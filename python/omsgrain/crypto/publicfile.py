@@ -139,7 +139,7 @@ def _of_cose(value: Any) -> NamedKey | None:
     if not isinstance(value, Mapping):
         return None
     kind, x, y = (value.get(_KTY), value.get(_CRV)), value.get(_X), value.get(_Y)
-    private = None if _X in value else keyfile.from_cose(value)  # it may stand without its half
+    private = keyfile.from_cose(value)  # whose public half may be left out, or a part
     key: PublicKey
     if private is not None:
         key = private.public_key()
