@@ -12,9 +12,11 @@ from random import Random
 from typing import Any
 
 import cbor2
+import pytest
 
 import oracle
 from grains import random_grain
+from omsgrain import _core
 
 SORTED, DEDUPLICATED, PACKED, FIELD_MAP, MANIFEST = 1, 2, 4, 8, 16
 CODECS = ("none", "zstd", "lz4")
@@ -167,3 +169,16 @@ def saved(directory: Path, data: bytes, name: str = "file.mg") -> Path:
         file.write(data)
         file.truncate()
     return path
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes are looked at for the end of a frame, each time from now on."""
+    looked: list[int] = []
+    measured = _core.measure_frame
+
+    def measure(codec: int, data: bytes) -> tuple[int, int] | None:
+        looked.append(len(data))
+        return measured(codec, data)
+
+    monkeypatch.setattr(_core, "measure_frame", measure)
+    return looked

@@ -228,6 +228,22 @@ def test_a_point_of_which_half_is_given() -> None:
         assert found.did == signer.did
 
 
+@pytest.mark.parametrize("secret", [bytes(32), b"\xff" * 32, b"short", 7], ids=repr)
+def test_a_private_half_that_is_none_hides_no_public_one(secret: object) -> None:
+    keys = [cbor2.loads(publicfile.dumps(one.public_key)) for one in (ALICE, BOB)]
+    keys[1][-4] = secret
+    assert [one.did for one in publicfile.loads(cbor2.dumps(keys))] == [ALICE.did, BOB.did]
+
+
+def test_a_private_key_without_its_public_half() -> None:
+    for signer in (Ed25519Signer.generate(), ES256Signer.generate()):
+        whole = cbor2.loads(keyfile.dumps(signer._key, "cose"))
+        for left_out in ({-2}, {-3}, {-2, -3}):
+            values = {name: value for name, value in whole.items() if name not in left_out}
+            (found,) = publicfile.loads(cbor2.dumps(values))
+            assert found.did == signer.did
+
+
 def test_dids_that_are_trusted() -> None:
     web = "did:web:robots.example"
     known = Trust.load([BOB.did, web], lambda name: {web: ALICE.did}[name])

@@ -14,6 +14,7 @@ from conftest import Scale
 from containers import (
     address,
     blob,
+    looked_at,
     lz4_frame,
     make,
     pool,
@@ -260,14 +261,7 @@ def test_tiny_frames_are_not_looked_for_in_large_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grains = [sealed(n) for n in range(3_000)]
-    looked: list[int] = []
-
-    def measure(codec: int, data: bytes) -> tuple[int, int] | None:
-        looked.append(len(data))
-        return measured(codec, data)
-
-    measured = _core.measure_frame
-    monkeypatch.setattr(_core, "measure_frame", measure)
+    looked = looked_at(monkeypatch)
     data = make(grains, codec=1, region=b"".join(zstd_frame(grain) for grain in grains))
     assert container.verify(saved(tmp_path, data)).ok
     assert sum(looked) < 100 * len(data)

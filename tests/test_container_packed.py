@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from containers import blob, pool, sealed, signed
+from containers import blob, looked_at, pool, sealed, signed
 from omsgrain import _core, errors
 from omsgrain.container import packed
 from omsgrain.container.packed import Unpacked, pack_stream
@@ -53,14 +53,7 @@ def test_grains_are_packed_as_they_come() -> None:
 
 
 def test_tiny_frames_are_not_looked_for_in_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
-
-    def measure(codec: int, data: bytes) -> tuple[int, int] | None:
-        looked.append(len(data))
-        return measured(codec, data)
-
-    measured = _core.measure_frame
-    monkeypatch.setattr(_core, "measure_frame", measure)
+    looked = looked_at(monkeypatch)
     data = b"".join(frame(framed(sealed(n))) for n in range(3_000)) + frame(framed(b""))
     found, code = came(data)
     assert (len(found), code) == (3_000, None)

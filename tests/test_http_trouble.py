@@ -255,37 +255,35 @@ def test_a_client_that_goes_away_stops_its_export(tmp_path: Path) -> None:
         assert served.service.work._free == served.service.options.at_work
 
 
-def test_a_defect_in_the_middle_of_an_export_frees_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "events", "code"),
+    [
+        (ValueError("violet"), ["request", "defect", "request"], None),
+        (StoreError("violet"), ["request", "request"], "ERR_STORE"),
+    ],
+    ids=["defect", "error"],
+)
+def test_an_export_that_breaks_in_the_middle(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    events: list[str],
+    code: str | None,
 ) -> None:
+    """It is logged by its code, without its words, and its place is free again."""
     with site(tmp_path / "m.omsg") as served:
         token = served.token()
         many = by_lines(bundle(*(chunk(n, "x" * 4_000) for n in range(200))))
         served.ask("POST", IMPORT, content=many, headers=headers(token, LINES))
         # After what was made before the first byte went out.
-        monkeypatch.setattr(bundles, "gathered", broken(ValueError("violet")))
+        monkeypatch.setattr(bundles, "gathered", broken(error))
         with pytest.raises(AssertionError):  # httpx misses the end of the answer
             served.ask("GET", EXPORT + "/stream", token)
-        events = [line["event"] for line in served.lines()]
-        assert events == ["request", "defect", "request"]
-        assert "aborted" in served.lines()[-1]["status"]
+        told = served.lines()
+        assert [line["event"] for line in told] == events
+        assert (told[-1]["status"], told[-1].get("code")) == ("200 aborted", code)
+        assert "violet" not in str(told[-1])
         assert served.service.work._free == served.service.options.at_work
-
-
-def test_an_error_in_the_middle_of_an_export_is_logged_by_its_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with site(tmp_path / "m.omsg") as served:
-        token = served.token()
-        many = by_lines(bundle(*(chunk(n, "x" * 4_000) for n in range(200))))
-        served.ask("POST", IMPORT, content=many, headers=headers(token, LINES))
-        monkeypatch.setattr(bundles, "gathered", broken(StoreError("violet")))
-        with pytest.raises(AssertionError):  # httpx misses the end of the answer
-            served.ask("GET", EXPORT + "/stream", token)
-        told = served.lines()[-1]
-        assert (told["event"], told["status"]) == ("request", "200 aborted")
-        assert told["code"] == "ERR_STORE"
-        assert "violet" not in str(told)
 
 
 def test_a_log_without_secrets(served: Site) -> None:

@@ -215,7 +215,10 @@ def _private(ed25519: bool, secret: bytes) -> PrivateKey | None:
         return None
     if ed25519:
         return Ed25519PrivateKey.from_private_bytes(secret)
-    return derive_private_key(int.from_bytes(secret, "big"), SECP256R1())
+    try:
+        return derive_private_key(int.from_bytes(secret, "big"), SECP256R1())
+    except ValueError:  # it is no number of that curve
+        return None
 
 
 def _to_base64(data: bytes) -> str:
