@@ -21,6 +21,8 @@ import pytest
 
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.keyring import ring as rings_module
+from omsgrain.crypto.keyring.file import RingFile
+from omsgrain.crypto.keyring.record import Record
 from omsgrain.errors import ErasedError, KeyMissingError, RangeError, StoreError
 from rings import MASTER, NAMES, OTHER, all_of, body, is_erased, keys_of, number_of, secrets_of
 
@@ -127,6 +129,31 @@ def test_erased_keys_are_gone(path: Path, ring: KeyRing) -> None:
         assert keys_of(again, "ada", "edith") == kept
         assert (again.stats().live, again.stats().erased) == (2, 1)
         assert len(list(again.users())) == 2
+
+
+def test_the_erased_cost_who_asks_for_all_once(
+    path: Path, ring: KeyRing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring.ensure(["ada", "grace", "edith", *map(str, range(100))])
+    with KeyRing.open(path, master=MASTER) as other:
+        assert sum(1 for _ in other.users()) == 103
+        ring.erase(map(str, range(100)))
+        read: list[int] = []
+        record = RingFile.record
+
+        def reading(file: RingFile, offset: int) -> Record:
+            read.append(offset)
+            return record(file, offset)
+
+        monkeypatch.setattr(RingFile, "record", reading)
+        for one in (ring, other, KeyRing.open(path, master=MASTER)):
+            assert sum(1 for _ in one.users()) == 3
+            read.clear()
+            assert sum(1 for _ in one.users()) == 3
+            assert not read
+            one.ensure(["7"])
+            assert sum(1 for _ in one.users()) == 4
+            ring.erase(["7"])
 
 
 def test_who_was_erased_gets_other_keys(path: Path, ring: KeyRing) -> None:

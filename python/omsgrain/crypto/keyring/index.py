@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each record of a key file is. Some 260 bytes of memory a record."""
+"""Where each record of a key file is. Some 300 bytes of memory a record."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ class Index:
 
     Attributes:
         numbers: offset by number.
+        living: the numbers of those that nobody has met destroyed: who wants all that live need
+            not read again each that was ever destroyed.
         identities: offset of the last record by identity.
         erased: how many were destroyed when they were read.
         pending: a destruction was cut off.
     """
 
-    __slots__ = ("_end", "erased", "identities", "numbers", "pending")
+    __slots__ = ("_end", "erased", "identities", "living", "numbers", "pending")
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {}
+        self.living: dict[bytes, None] = {}
         self.identities: dict[bytes, int] = {}
         self.erased = 0
         self.pending = False
@@ -43,7 +46,10 @@ class Index:
             self.numbers[record.number] = offset
             self.identities[record.identity[:_SHORT]] = offset
             state = records.state(record)
-            self.erased += state is not State.LIVE
+            if state is State.LIVE:
+                self.living[record.number] = None
+            else:
+                self.erased += 1
             self.pending = self.pending or state is State.ERASING
             self._end = offset + FIXED + len(record.body)
         if len(self.numbers) != count:

@@ -222,11 +222,14 @@ class KeyRing(Ring):
         """The keys of all who have a live record, in no order; others may change it meanwhile."""
         self.refresh()
         with self._guard:
-            numbers = list(self._index.numbers)
+            living = self._index.living
+            numbers = list(living)
         for number in numbers:
             try:
                 keys = self._fetch(partial(_offset, number), self._glance)
             except ErasedError:
+                with self._guard:
+                    living.pop(number, None)
                 continue
             if keys is not None:
                 yield keys
