@@ -24,7 +24,7 @@ __all__ = [
     "check_basis",
     "erased",
     "let_back",
-    "refuse_erased",
+    "refuse",
     "was_erased",
 ]
 
@@ -49,9 +49,7 @@ def admit(
 ) -> Admission:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
     asked = settings.preset is not None or settings.delegation or settings.require is not None
-    found = Admission({}, {})
-    if not allow_erased:
-        found.refused.update(erased(writer, given))
+    found = Admission(_refused(writer, given, allow_erased), {})
     below: Writer = getattr(writer, "inner", writer)
     looked_at: Iterable[int] = range(len(given.pairs))
     if not asked:
@@ -114,14 +112,19 @@ def was_erased() -> ErasedError:
     )
 
 
-def refuse_erased(writer: Writer, given: Incoming) -> None:
-    """Refuse what was erased before.
+def refuse(writer: Writer, given: Incoming, allow_erased: bool = False) -> None:
+    """Refuse what no transaction may take, whoever asks.
 
     Raises:
-        ErasedError: the first of them.
+        ErasedError: it was erased before.
+        OmsError: it came sealed, and what a key of here opens is no grain.
     """
-    for _, error in sorted(erased(writer, given).items()):
+    for _, error in sorted(_refused(writer, given, allow_erased).items()):
         raise error
+
+
+def _refused(writer: Writer, given: Incoming, allow_erased: bool) -> dict[int, OmsError]:
+    return (dict[int, OmsError]() if allow_erased else erased(writer, given)) | given.refused
 
 
 def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple[str, ...]:

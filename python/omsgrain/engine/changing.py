@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from omsgrain import _core
 from omsgrain.engine import acts, holding, reviewing
-from omsgrain.engine.admission import refuse_erased
+from omsgrain.engine.admission import refuse
 from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.holding import Hold
 from omsgrain.engine.incoming import Incoming
@@ -75,7 +75,7 @@ class Changing(Bringing):
 
         def work(writer: Writer, given: Incoming) -> str:
             before = stored_digest(writer, digest)
-            refuse_erased(writer, given)
+            refuse(writer, given)
             after, done = acts.supersede(writer, self._settings, digest, given, justification)
             if done:
                 self._note(writer, "supersede", [before, after])

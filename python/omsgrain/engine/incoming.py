@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import KeyMissingError
+from omsgrain.errors import KeyMissingError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.intake import Intake, Pair
@@ -75,6 +75,7 @@ class Incoming:
         sealed: of those that were sealed here, by position.
         generation: of the keys that they were sealed with.
         erased: positions of those that were erased before, and for which no key was made.
+        refused: of those that came sealed, by position: why what a key of here opens is refused.
     """
 
     pairs: list[Pair]
@@ -82,6 +83,7 @@ class Incoming:
     sealed: dict[int, Sealed] = field(default_factory=dict)
     generation: int = 0
     erased: frozenset[int] = frozenset()
+    refused: dict[int, OmsError] = field(default_factory=dict)
     _consents: Consents | None = None
 
     def grain(self, i: int) -> Grain:
@@ -104,6 +106,7 @@ class Incoming:
             signatures={n: signed[i] for n, i in enumerate(which) if i in signed},
             sealed={n: sealed[i] for n, i in enumerate(which) if i in sealed},
             erased=frozenset(n for n, i in enumerate(which) if i in self.erased),
+            refused={n: self.refused[i] for n, i in enumerate(which) if i in self.refused},
             _consents=None,
         )
 
@@ -203,21 +206,26 @@ def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incomin
     generation = ring.refresh()
     trying = sealing.Trying(ring)
     opened: dict[int, tuple[bytes, UserKeys]] = {}
-    signatures = dict(given.signatures)
+    signatures, refused = dict(given.signatures), dict(given.refused)
     for i in sealed:
-        found = trying.open(given.pairs[i][1])
-        if found is None:
-            continue
-        inner, keys = found
-        opened[i] = open_plain(inner), keys
-        if inner[:1] == _ENVELOPE:
-            signatures.setdefault(i, examine(inner, resolver)[1])
+        try:
+            found = trying.open(given.pairs[i][1])
+            if found is None:
+                continue
+            inner, keys = found
+            if inner[:1] == _ENVELOPE:
+                signatures.setdefault(i, examine(inner, resolver)[1])
+            opened[i] = open_plain(inner), keys
+        except OmsError as error:
+            refused[i] = error
     veils = sealing.veils([blob for blob, _ in opened.values()], [k for _, k in opened.values()])
     adopted = {
         i: Sealed(blob, keys, veil)
         for (i, (blob, keys)), veil in zip(opened.items(), veils, strict=True)
     }
-    return replace(given, sealed=adopted, signatures=signatures, generation=generation)
+    return replace(
+        given, sealed=adopted, signatures=signatures, generation=generation, refused=refused
+    )
 
 
 def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:

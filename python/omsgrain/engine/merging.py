@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain.engine import acts
-from omsgrain.engine.admission import let_back, refuse_erased, was_erased
+from omsgrain.engine.admission import let_back, refuse, was_erased
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import place
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
@@ -148,8 +148,7 @@ def _new(writer: Writer, claim: Claim, arrivals: Arrivals, allow_erased: bool) -
         return _stored(writer, claim.superseded_by)
     if isinstance(given, OmsError):
         raise given
-    if not allow_erased:
-        refuse_erased(writer, given)
+    refuse(writer, given, allow_erased)
     return given
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omsgrain.engine import acts
-from omsgrain.engine.admission import admit, let_back, refuse_erased
+from omsgrain.engine.admission import admit, let_back, refuse
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
 from omsgrain.engine.searching import sealer_of
@@ -238,8 +238,7 @@ class _Turn:
     def _supersede(self, n: int, step: Step, replaces: str) -> None:
         writer, before = self._writer, bytes.fromhex(replaces)
         given = self._given.only(self._places[n][-1:])
-        if not self._allow_erased:
-            refuse_erased(writer, given)
+        refuse(writer, given, self._allow_erased)
         settings = self._store._settings
         after, done = acts.supersede(writer, settings, before, given, step.justification)
         if self._allow_erased:
