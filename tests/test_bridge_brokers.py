@@ -51,6 +51,7 @@ def test_what_a_subscription_covers(pattern: str, name: str, yes: bool) -> None:
         ("mqtt://ada:sesame@127.0.0.1", MQTT, Credentials(), "ERR_SCHEMA"),
         ("mqtt://", MQTT, Credentials(), "ERR_SCHEMA"),
         ("mqtt://h:many", MQTT, Credentials(), "ERR_SCHEMA"),
+        ("mqtt://h:0", MQTT, Credentials(), "ERR_SCHEMA"),
         ("mqtt://h/topic", MQTT, Credentials(), "ERR_SCHEMA"),
         ("nats://h", MQTT, Credentials(), "ERR_SCHEMA"),
         ("mqtt://h", NATS, Credentials(), "ERR_SCHEMA"),

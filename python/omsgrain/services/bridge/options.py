@@ -108,7 +108,7 @@ def broker(
     if parts.username is not None or parts.password is not None:
         raise SchemaError("a name or password in the URL of a broker", field="/url")
     more = parts.path.strip("/") or parts.query or parts.fragment
-    if parts.scheme not in schemes or not parts.hostname or more:
+    if parts.scheme not in schemes or not parts.hostname or port == 0 or more:
         text = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
         raise SchemaError("not the URL of a broker", field="/url", expected=text)
     usual, _ = _SCHEMES[parts.scheme]
