@@ -14,7 +14,7 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.place import Place
 
-__all__ = ["RefusedError", "failure", "is_away", "is_clash", "is_coming", "uncertain"]
+__all__ = ["RefusedError", "failure", "is_away", "is_clash", "is_coming", "is_own", "uncertain"]
 
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
@@ -23,6 +23,9 @@ _AWAY = {"57P01", "57P02", "57P03", "08000", "08001", "08003", "08006", "53300"}
 """The server is going, gone or coming, or has no room for one more connection."""
 
 _COMING = {"57P03", "53300"}
+
+_OWN = {"22", "23", "54"}
+"""Classes of errors in values, in what rows must be, and in how much one statement may be."""
 
 _KNOWN = {
     "55P03": "another writer is writing to the store, and its turn does not end",
@@ -38,6 +41,11 @@ _LONGEST = 200
 def is_clash(error: psycopg.Error) -> bool:
     """Whether the transaction was taken back because of others, and may be run again."""
     return error.sqlstate in _CLASHES
+
+
+def is_own(error: psycopg.Error) -> bool:
+    """Whether it lies in what was asked for, and so says nothing about other works."""
+    return (error.sqlstate or "")[:2] in _OWN
 
 
 def is_away(error: psycopg.Error) -> bool:

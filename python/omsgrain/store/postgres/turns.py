@@ -22,7 +22,7 @@ import psycopg
 
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.database import Database, Pause
-from omsgrain.store.postgres.failures import failure, is_away, is_clash, uncertain
+from omsgrain.store.postgres.failures import failure, is_away, is_clash, is_own, uncertain
 from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.turns import Member, WorkFailedError
@@ -77,6 +77,8 @@ class Commits:
                     self._database.pool.drop()
                     if writer.committing and self._committed(writer):
                         break
+                elif is_own(error) and len(members) > 1:
+                    raise WorkFailedError from None
                 elif not is_clash(error):
                     raise failure(self._database.place, "write to the store", error) from None
                 if not trouble.take():

@@ -119,7 +119,11 @@ class PostgresWriter(IndexWriter):
         """What waits, as statements in the order in which they must run."""
         statements: list[Statement] = []
         if self._gone:
+            again = any(digest in self._numbers for _, digest, _ in self._gone.values())
             statements += self._removed()
+            if again:  # what adds grains may send before all of this is
+                self._send(statements)
+                statements = []
         if self._moves:
             self._move()
         if self._grains:
