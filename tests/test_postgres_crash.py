@@ -18,7 +18,8 @@ from facts import facts, put, retract, split
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Writer
 from omsgrain.store.pages import pages
-from omsgrain.store.postgres import PostgresStore, turns
+from omsgrain.store.postgres import PostgresStore, counting, turns
+from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.writing import PostgresWriter
 from store_contract import put as put_pairs
 
@@ -215,6 +216,28 @@ def test_a_connection_that_breaks_inside_a_work(store: PostgresStore, server: Po
     assert store.write(work) == [True, True]
     assert len(runs) == 2
     assert store.stats().grains == 4
+
+
+def test_a_connection_that_breaks_while_terms_are_learnt(
+    store: PostgresStore, server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first write of a process learns which terms are counted, before its work begins."""
+    monkeypatch.setattr(counting, "MANY", 5)
+    monkeypatch.setattr(counting, "_SEEN", 0)  # every grain is looked at
+    put(store, *facts(10))
+    store._counts = Counts()  # as another process begins
+    inner, calls = Counts.loaded, []
+
+    def loaded(counts: Counts, writer: PostgresWriter) -> Counts:
+        calls.append(1)
+        if len(calls) == 1:
+            end_connections(server)
+        return inner(counts, writer)
+
+    monkeypatch.setattr(Counts, "loaded", loaded)
+    assert put(store, *facts(1, start=10)) == [11]
+    assert len(calls) == 2
+    assert store.check().ok
 
 
 def broken(before: Callable[[PostgresWriter], None]) -> Callable[[PostgresWriter], None]:
