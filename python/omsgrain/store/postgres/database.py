@@ -179,9 +179,11 @@ class Database:
                 wire = self.pool.take(pause.until)
                 return wire, wire.ask(*statements)
             except psycopg.Error as error:
+                # Whatever ended a kept connection, it says so to who takes it next.
+                away = is_away(error) or (wire is not None and wire.closed)
                 if wire is not None:
                     self.end(wire)
-                if is_away(error):
+                if away:
                     self.pool.drop()
                 elif not is_clash(error):
                     raise failure(self.place, "use the store", error) from None

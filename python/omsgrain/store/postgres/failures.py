@@ -14,13 +14,28 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.place import Place
 
-__all__ = ["RefusedError", "failure", "is_away", "is_clash", "is_coming", "is_own", "uncertain"]
+__all__ = [
+    "RefusedError",
+    "failure",
+    "is_away",
+    "is_broken",
+    "is_clash",
+    "is_coming",
+    "is_own",
+    "uncertain",
+]
 
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
 
-_AWAY = {"57P01", "57P02", "57P03", "08000", "08001", "08003", "08006", "53300"}
+_AWAY = {"57P01", "57P02", "57P03", "57P05", "08000", "08001", "08003", "08006", "53300"}
 """The server is going, gone or coming, or has no room for one more connection."""
+
+_UNTOLD = {"08007", "40003"}
+"""The server does not know itself what became of a commit."""
+
+_OUT_OF_TIME = {"25P03", "25P04"}
+"""The server has ended a transaction that did nothing for too long, or took too long."""
 
 _COMING = {"57P03", "53300"}
 
@@ -51,8 +66,19 @@ def is_own(error: psycopg.Error) -> bool:
 def is_away(error: psycopg.Error) -> bool:
     """Whether the server is away, and may come back."""
     if error.sqlstate is not None:
-        return error.sqlstate in _AWAY
+        return error.sqlstate in _AWAY | _UNTOLD
     return isinstance(error, psycopg.OperationalError)
+
+
+def is_broken(error: psycopg.Error, closed: bool) -> bool:
+    """Whether a transaction was lost with its connection, and may be run again.
+
+    Args:
+        error: what the driver raised.
+        closed: the connection went with it. Whoever stands between (PgBouncer) has codes of its
+            own for that, so the code alone does not tell.
+    """
+    return is_away(error) or (closed and error.sqlstate not in _OUT_OF_TIME)
 
 
 def is_coming(error: psycopg.Error) -> bool:

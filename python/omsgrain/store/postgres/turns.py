@@ -23,7 +23,7 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.database import Database, Pause
-from omsgrain.store.postgres.failures import failure, is_away, is_clash, is_own, uncertain
+from omsgrain.store.postgres.failures import failure, is_broken, is_clash, is_own, uncertain
 from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.turns import Member, WorkFailedError
@@ -73,9 +73,10 @@ class Commits:
                 results = [self._run(writer, member, len(members)) for member in members]
                 writer.finish()
             except psycopg.Error as error:
+                closed = writer is not None and writer.wire.closed
                 self._over(writer)
                 trouble = trouble or Pause(self._database.patience)
-                if is_away(error):
+                if is_broken(error, closed):
                     self._database.pool.drop()
                     if writer is not None and writer.committing and self._committed(writer):
                         break
