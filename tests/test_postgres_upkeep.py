@@ -279,6 +279,19 @@ def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, w
             assert split(reader) == places
 
 
+@pytest.mark.parametrize("key", ["7fffffffffffffff", "8000000000000000", "ffffffffffffffff"])
+def test_check_tells_of_rows_whose_keys_are_no_numbers_of_grains(
+    store: PostgresStore, postgres: Postgres, url: str, key: str
+) -> None:
+    put(store, *facts(2))
+    for table, value in (("states_0", "0280"), ("notes_0", "01")):
+        text = f"INSERT INTO omsgrain.{table} VALUES ({store.store_id}, '\\x{key}', '\\x{value}')"
+        postgres.run(text, url)
+    report = store.check()
+    seqs = [problem.seq for problem in report.problems if problem.where == "state"]
+    assert int(key, 16) in seqs
+
+
 def test_a_check_that_is_cut_short_finds_no_damage(
     store: PostgresStore, postgres: Postgres
 ) -> None:

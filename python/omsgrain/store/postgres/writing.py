@@ -181,7 +181,7 @@ class PostgresWriter(IndexWriter):
         """Return the blob with a sequence number."""
         if (waiting := self._grains.get(seq)) is not None:
             return waiting[2]
-        if seq in self._gone:
+        if seq in self._gone or seq >= sql.BEYOND:
             return None
         if (blob := self._held.blob(seq)) is not None:
             return blob
