@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from facts import ALL, facts, put, seqs
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Writer
-from omsgrain.store.postgres import PostgresStore, counting
+from omsgrain.store.postgres import PostgresStore, adding, counting, indexing, writing
+from omsgrain.store.postgres.adding import Added
+from omsgrain.store.postgres.wire import Wire
 from omsgrain.store.postgres.writing import PostgresWriter
 
 if TYPE_CHECKING:
@@ -50,6 +52,36 @@ def test_what_is_removed_and_put_again_at_once_is_new(
         assert reader.find([digest for digest, _ in grains[:3]]) == [5, 2, 6]
         assert sorted(seqs(reader)) == [2, *range(5, count + 4)]
         assert reader.term_count(ALL) == count
+    assert store.check().ok
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_large_put_is_sent_in_parts(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, copies: bool
+) -> None:
+    """The server takes no statement of a gigabyte, and nobody has memory for many of them."""
+    monkeypatch.setattr(writing, "_GATHERED", 8 << 10)
+    monkeypatch.setattr(counting, "MANY", 20)
+    monkeypatch.setattr(counting, "_SEEN", 3)  # one grain of four: counts are made between parts
+    store._copies = copies
+    grains = facts(500)
+    put(store, grains[7])
+    sizes: list[int] = []
+    inner = adding.add
+
+    def add(wire: Wire, store_id: int, some: list[Added], *rest: Any, **more: Any) -> Any:
+        sizes.append(sum(len(blob) for _, _, blob in some))
+        return inner(wire, store_id, some, *rest, **more)
+
+    monkeypatch.setattr(indexing, "add", add)
+    given = grains + grains[::50] + facts(1, start=500)
+    flags = store.write(lambda writer: writer.put(given))
+    assert flags == [n != 7 for n in range(500)] + [False] * 10 + [True]
+    assert max(sizes) <= 9 << 10
+    assert store.stats().blob_bytes == sum(sizes) + len(grains[7][1])
+    with store.read() as reader:
+        assert reader.find([grains[0][0], grains[7][0], given[-1][0]]) == [2, 1, 501]
+        assert reader.term_count(ALL) == 501
     assert store.check().ok
 
 

@@ -207,11 +207,18 @@ class PostgresWriter(IndexWriter):
                 self._numbers[digest] = last
                 self._known.pop(digest, None)
                 size, count = size + len(blob), count + 1
-        _, blob_bytes, grains, ordinal = self.head
-        self.head = Head(last, blob_bytes + size, grains + count, ordinal)
+                if size + count * _ROW >= _GATHERED:
+                    self._arrived(size, count)
+                    size = count = 0
         if count:
-            self._wait(size)
+            self._arrived(size, count)
         return flags
+
+    def _arrived(self, size: int, count: int) -> None:
+        """Note in the head that so many grains wait more, before they may be sent."""
+        last, blob_bytes, grains, ordinal = self.head
+        self.head = Head(last + count, blob_bytes + size, grains + count, ordinal)
+        self._wait(size + count * _ROW)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain; return the event's own number."""
