@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from facts import ALL, facts
 from omsgrain._core import term
 from omsgrain.errors import OmsError
 from omsgrain.store.base import Which
-from omsgrain.store.postgres import adding, arrays, schema, statements
+from omsgrain.store.postgres import adding, arrays, failures, schema, statements
 from omsgrain.store.postgres.adding import terms_of
 from omsgrain.store.postgres.ahead import Ahead
 from omsgrain.store.postgres.counting import Counts
@@ -101,6 +102,30 @@ def test_a_place_shows_no_secret() -> None:
 def test_a_place_of_several_hosts_shows_each_with_its_port() -> None:
     place = Place.of("postgresql://me@one:5433,[::1],two:1/fleet?target_session_attrs=any")
     assert place.shown == "postgresql://me@one:5433,::1,two:1/fleet"
+
+
+@pytest.mark.parametrize(
+    ("said", "coming"),
+    [
+        ("the database system is starting up", True),
+        ("the database system is not yet accepting connections", True),
+        ("sorry, too many clients already", True),
+        ("remaining connection slots are reserved for roles with the SUPERUSER attribute", True),
+        (
+            "remaining connection slots are reserved for non-replication superuser connections",
+            True,
+        ),
+        ('too many connections for role "many"', True),
+        ('too many connections for database "many"', True),
+        ("no more connections allowed (max_client_conn)", True),
+        ('password authentication failed for user "too"', False),
+        ('database "many" does not exist', False),
+    ],
+)
+def test_which_refusals_of_a_connection_are_waited_for(said: str, coming: bool) -> None:
+    """The driver has no code for them, so they are known by their words."""
+    text = f'connection failed: connection to server at "::1", port 5432 failed: FATAL:  {said}'
+    assert failures.is_coming(psycopg.OperationalError(text)) == coming
 
 
 @pytest.mark.parametrize(

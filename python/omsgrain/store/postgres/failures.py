@@ -37,7 +37,12 @@ _UNTOLD = {"08007", "40003"}
 _OUT_OF_TIME = {"25P03", "25P04"}
 """The server has ended a transaction that did nothing for too long, or took too long."""
 
-_COMING = {"57P03", "53300"}
+# Before there is a connection, the driver has no code for what the server says, only its words:
+# in English here. A server that speaks otherwise is waited for only once a store is open.
+_COMING = re.compile(
+    "the database system is"
+    "|too many (clients|connections)|connection slots are reserved|no more connections allowed"
+)
 
 _OWN = {"22", "23", "54"}
 """Classes of errors in values, in what rows must be, and in how much one statement may be."""
@@ -83,8 +88,7 @@ def is_broken(error: psycopg.Error, closed: bool) -> bool:
 
 def is_coming(error: psycopg.Error) -> bool:
     """Whether the server says that it is about to come, or that others have to go first."""
-    # Before there is a connection, the driver has no code for what the server says.
-    return error.sqlstate in _COMING or "the database system is" in str(error)
+    return _COMING.search(str(error)) is not None
 
 
 class RefusedError(StoreError):
