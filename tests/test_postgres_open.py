@@ -77,7 +77,8 @@ def test_a_server_that_is_full_is_waited_for(
     url = postgres.database()
     postgres.run(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO many")
     url = url.replace("postgres@", "many@")
-    inner, held = Pause.take, []
+    inner = Pause.take
+    held: list[psycopg.Connection] = []
 
     def take(pause: Pause) -> bool:
         while held:
