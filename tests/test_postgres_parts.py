@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -18,13 +18,14 @@ from facts import ALL, facts
 from omsgrain._core import term
 from omsgrain.errors import OmsError
 from omsgrain.store.base import Which
-from omsgrain.store.postgres import adding, arrays, failures, schema, statements
+from omsgrain.store.postgres import adding, arrays, failures, migrating, schema, statements
 from omsgrain.store.postgres.adding import terms_of
 from omsgrain.store.postgres.ahead import Ahead
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Engine
 from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import beyond
 from omsgrain.store.postgres.turns import _outcome
 from omsgrain.store.url import StoreUrl
@@ -65,6 +66,30 @@ def test_engines() -> None:
     for version, wanted in known.items():
         engine = Engine.of(version)
         assert (engine.parts, engine.tuned) == wanted
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.UniqueViolation,
+        psycopg.errors.DuplicateSchema,
+        psycopg.errors.DuplicateTable,
+        psycopg.errors.DuplicateObject,  # the type of the table's rows came first
+    ],
+)
+def test_whoever_opens_a_new_database_at_the_same_moment(error: type[psycopg.Error]) -> None:
+    asked: list[str] = []
+
+    class Other:
+        """A connection that somebody else was faster than."""
+
+        def execute(self, text: str) -> None:
+            asked.append(text)
+            if text.startswith("CREATE"):
+                raise error
+
+    migrating._prepare(cast("Connection", Other()))
+    assert len(asked) == 3
 
 
 @given(st.binary(max_size=4), st.binary(max_size=8))
