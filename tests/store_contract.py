@@ -21,7 +21,7 @@ from random import Random
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Store, Writer
+from omsgrain.store.base import Reader, Store, Writer
 from omsgrain.store.pages import Entry, pages
 from state_contract import StateContract
 
@@ -168,6 +168,18 @@ class StoreContract(StateContract):
             assert [seq for seq, _ in reader.page(0, size=250)] == [1, 2, 3]
             assert [seq for seq, _ in reader.page(4, size=1)] == [5]
             assert reader.page(10) == []
+
+    @pytest.mark.parametrize("seq", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+    def test_a_number_that_no_grain_has(self, store: Store, seq: int) -> None:
+        """A damaged row, or somebody who asks from a number on, may name any of eight bytes."""
+        put(store, *make_pairs(2))
+
+        def ask(reader: Reader) -> list[object]:
+            return [reader.blob_at(seq), reader.page(seq - 1), reader.last_seq()]
+
+        with store.read() as reader:
+            assert ask(reader) == [None, [], 2]
+        assert store.write(ask) == [None, [], 2]
 
     def test_a_walk_ends_and_lets_others_write(self, store: Store) -> None:
         pairs = make_pairs(2_500, longest=40)

@@ -18,7 +18,8 @@ from facts import facts, put, retract, split
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Writer
 from omsgrain.store.pages import pages
-from omsgrain.store.postgres import PostgresStore, turns
+from omsgrain.store.postgres import PostgresStore, counting, turns
+from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.writing import PostgresWriter
 from store_contract import put as put_pairs
 
@@ -201,6 +202,49 @@ def end_connections(server: Postgres) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("setting", "inside"),
+    [("idle_session_timeout", False), ("idle_in_transaction_session_timeout", True)],
+)
+def test_connections_that_did_nothing_for_too_long_are_replaced(
+    store: PostgresStore, server: Postgres, setting: str, inside: bool
+) -> None:
+    """The server ends them by itself, a kept one or one of a snapshot, and says so later."""
+    put(store, *facts(1))
+    with store.read() as reader:
+        (((process,),),) = reader.ask(("SELECT pg_backend_pid()", ()))
+        reader.ask((f"SET {setting} = 20", ()))
+        if inside:
+            ended(server, process)
+    ended(server, process)
+    assert store.stats().grains == 1
+    assert put(store, *facts(1, start=1)) == [2]
+
+
+def ended(server: Postgres, process: int) -> None:
+    while server.run(f"SELECT 1 FROM pg_stat_activity WHERE pid = {process}"):
+        pass
+
+
+def test_a_work_that_did_nothing_for_too_long_is_not_run_again(
+    store: PostgresStore, server: Postgres
+) -> None:
+    runs = []
+
+    def work(writer: Writer) -> None:
+        runs.append(1)
+        process = writer.one("SELECT pg_backend_pid() WHERE %b > 0")  # type: ignore[attr-defined]
+        writer.run("SET idle_in_transaction_session_timeout = 20")  # type: ignore[attr-defined]
+        ended(server, process)
+        writer.put(facts(1))
+
+    with pytest.raises(StoreError) as caught:
+        store.write(work)
+    assert caught.value.found == "IdleInTransactionSessionTimeout (25P03)"
+    assert len(runs) == 1
+    assert put(store, *facts(1)) == [1]
+
+
 def test_a_connection_that_breaks_inside_a_work(store: PostgresStore, server: Postgres) -> None:
     runs = []
 
@@ -217,7 +261,33 @@ def test_a_connection_that_breaks_inside_a_work(store: PostgresStore, server: Po
     assert store.stats().grains == 4
 
 
-def broken(before: Callable[[PostgresWriter], None]) -> Callable[[PostgresWriter], None]:
+def test_a_connection_that_breaks_while_terms_are_learnt(
+    store: PostgresStore, server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first write of a process learns which terms are counted, before its work begins."""
+    monkeypatch.setattr(counting, "MANY", 5)
+    monkeypatch.setattr(counting, "_SEEN", 0)  # every grain is looked at
+    put(store, *facts(10))
+    store._counts = Counts()  # as another process begins
+    inner, calls = Counts.loaded, []
+
+    def loaded(counts: Counts, writer: PostgresWriter) -> Counts:
+        calls.append(1)
+        if len(calls) == 1:
+            end_connections(server)
+        return inner(counts, writer)
+
+    monkeypatch.setattr(Counts, "loaded", loaded)
+    assert put(store, *facts(1, start=10)) == [11]
+    assert len(calls) == 2
+    assert store.check().ok
+
+
+def broken(
+    before: Callable[[PostgresWriter], None],
+    error: type[psycopg.Error] = psycopg.OperationalError,
+    closes: bool = True,
+) -> Callable[[PostgresWriter], None]:
     """Make a ``finish`` whose answer is lost, the first time."""
     inner, calls = PostgresWriter.finish, []
 
@@ -227,14 +297,27 @@ def broken(before: Callable[[PostgresWriter], None]) -> Callable[[PostgresWriter
             inner(writer)
             return
         before(writer)
-        writer.wire.close()
-        raise psycopg.OperationalError("the connection is lost")
+        if closes:
+            writer.wire.close()
+        raise error("the connection is lost")
 
     return finish
 
 
+@pytest.mark.parametrize(
+    ("error", "closes"),
+    [
+        (psycopg.OperationalError, True),
+        (psycopg.errors.ProtocolViolation, True),  # what PgBouncer says of a server that went
+        (psycopg.errors.StatementCompletionUnknown, False),
+        (psycopg.errors.TransactionResolutionUnknown, False),
+    ],
+)
 def test_a_commit_whose_answer_was_lost(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[psycopg.Error],
+    closes: bool,
 ) -> None:
     """The server knows what became of it."""
     inner, runs = PostgresWriter.finish, []
@@ -243,7 +326,7 @@ def test_a_commit_whose_answer_was_lost(
         runs.append(1)
         return writer.put(facts(3))
 
-    monkeypatch.setattr(PostgresWriter, "finish", broken(inner))
+    monkeypatch.setattr(PostgresWriter, "finish", broken(inner, error, closes))
     assert store.write(work) == [True] * 3
     assert len(runs) == 1  # it was committed
 
@@ -252,7 +335,7 @@ def test_a_commit_whose_answer_was_lost(
 
     remove_all(store)
     runs.clear()
-    monkeypatch.setattr(PostgresWriter, "finish", broken(lost))
+    monkeypatch.setattr(PostgresWriter, "finish", broken(lost, error, closes))
     assert store.write(work) == [True] * 3
     assert len(runs) == 2  # it was not, and so was run again
     assert store.check().ok

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 import kinds
@@ -16,6 +17,7 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.store.home import Beside, beside, home_of
+from omsgrain.store.postgres.database import Pause
 from shell import Shell, belief, exit_code, lines
 
 if TYPE_CHECKING:
@@ -65,6 +67,33 @@ def test_there_is_no_store_before_somebody_writes(postgres: Postgres) -> None:
     home.open().close()
     home.must_exist()
     assert not home_of(str(home).replace("robots", "others")).exists()
+
+
+def test_a_server_that_is_full_is_waited_for(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another connection ends soon: whoever asks for a store, or opens it, is let in then."""
+    postgres.run("CREATE ROLE many LOGIN CONNECTION LIMIT 3")
+    url = postgres.database()
+    postgres.run(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO many")
+    url = url.replace("postgres@", "many@")
+    inner = Pause.take
+    held: list[psycopg.Connection] = []
+
+    def take(pause: Pause) -> bool:
+        while held:
+            held.pop().close()
+        return inner(pause)
+
+    monkeypatch.setattr(Pause, "take", take)
+    home = home_of(url)
+    for call, found in ((home.exists, False), (home.is_writable, True)):
+        held += [psycopg.connect(url) for _ in range(3)]
+        assert call() == found
+        assert not held
+    held += [psycopg.connect(url) for _ in range(3)]
+    home.open().close()
+    assert not held
 
 
 def test_tenants_of_a_database_see_nothing_of_each_other(tmp_path: Path) -> None:

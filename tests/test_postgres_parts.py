@@ -6,8 +6,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,13 +18,14 @@ from facts import ALL, facts
 from omsgrain._core import term
 from omsgrain.errors import OmsError
 from omsgrain.store.base import Which
-from omsgrain.store.postgres import adding, arrays, schema, statements
+from omsgrain.store.postgres import adding, arrays, failures, migrating, schema, statements
 from omsgrain.store.postgres.adding import terms_of
 from omsgrain.store.postgres.ahead import Ahead
 from omsgrain.store.postgres.counting import Counts
 from omsgrain.store.postgres.database import Engine
 from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.place import Place
+from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import beyond
 from omsgrain.store.postgres.turns import _outcome
 from omsgrain.store.url import StoreUrl
@@ -66,6 +68,30 @@ def test_engines() -> None:
         assert (engine.parts, engine.tuned) == wanted
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.UniqueViolation,
+        psycopg.errors.DuplicateSchema,
+        psycopg.errors.DuplicateTable,
+        psycopg.errors.DuplicateObject,  # the type of the table's rows came first
+    ],
+)
+def test_whoever_opens_a_new_database_at_the_same_moment(error: type[psycopg.Error]) -> None:
+    asked: list[str] = []
+
+    class Other:
+        """A connection that somebody else was faster than."""
+
+        def execute(self, text: str) -> None:
+            asked.append(text)
+            if text.startswith("CREATE"):
+                raise error
+
+    migrating._prepare(cast("Connection", Other()))
+    assert len(asked) == 3
+
+
 @given(st.binary(max_size=4), st.binary(max_size=8))
 def test_what_begins_so_lies_below_what_is_beyond(prefix: bytes, key: bytes) -> None:
     assert key.startswith(prefix) == (prefix <= key < beyond(prefix))
@@ -101,6 +127,30 @@ def test_a_place_shows_no_secret() -> None:
 def test_a_place_of_several_hosts_shows_each_with_its_port() -> None:
     place = Place.of("postgresql://me@one:5433,[::1],two:1/fleet?target_session_attrs=any")
     assert place.shown == "postgresql://me@one:5433,::1,two:1/fleet"
+
+
+@pytest.mark.parametrize(
+    ("said", "coming"),
+    [
+        ("the database system is starting up", True),
+        ("the database system is not yet accepting connections", True),
+        ("sorry, too many clients already", True),
+        ("remaining connection slots are reserved for roles with the SUPERUSER attribute", True),
+        (
+            "remaining connection slots are reserved for non-replication superuser connections",
+            True,
+        ),
+        ('too many connections for role "many"', True),
+        ('too many connections for database "many"', True),
+        ("no more connections allowed (max_client_conn)", True),
+        ('password authentication failed for user "too"', False),
+        ('database "many" does not exist', False),
+    ],
+)
+def test_which_refusals_of_a_connection_are_waited_for(said: str, coming: bool) -> None:
+    """The driver has no code for them, so they are known by their words."""
+    text = f'connection failed: connection to server at "::1", port 5432 failed: FATAL:  {said}'
+    assert failures.is_coming(psycopg.OperationalError(text)) == coming
 
 
 @pytest.mark.parametrize(

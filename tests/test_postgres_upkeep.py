@@ -18,7 +18,7 @@ from omsgrain.store import checking
 from omsgrain.store.base import Problem
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.postgres import PostgresStore, migrating
+from omsgrain.store.postgres import PostgresStore, migrating, statements
 from omsgrain.store.tables import BLIND, HELD, META, NOTES
 from store_contract import contents, make_pairs
 from store_contract import put as put_pairs
@@ -279,6 +279,19 @@ def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, w
             assert split(reader) == places
 
 
+@pytest.mark.parametrize("key", ["7fffffffffffffff", "8000000000000000", "ffffffffffffffff"])
+def test_check_tells_of_rows_whose_keys_are_no_numbers_of_grains(
+    store: PostgresStore, postgres: Postgres, url: str, key: str
+) -> None:
+    put(store, *facts(2))
+    for table, value in (("states_0", "0280"), ("notes_0", "01")):
+        text = f"INSERT INTO omsgrain.{table} VALUES ({store.store_id}, '\\x{key}', '\\x{value}')"
+        postgres.run(text, url)
+    report = store.check()
+    seqs = [problem.seq for problem in report.problems if problem.where == "state"]
+    assert int(key, 16) in seqs
+
+
 def test_a_check_that_is_cut_short_finds_no_damage(
     store: PostgresStore, postgres: Postgres
 ) -> None:
@@ -308,3 +321,18 @@ def test_a_grain_damaged_in_its_table_is_removed_whole(
         assert list(reader.keys(term("object", "lamp 1"))) == []
     report = store.check()
     assert {problem.where for problem in report.problems} == {"head"}  # its bytes were other ones
+
+
+def test_a_damaged_grain_is_removed_however_long_it_takes(
+    store: PostgresStore, postgres: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its terms cannot be told from it, so all rows of the store are read for them."""
+    put(store, *facts(3))
+    postgres.run(DAMAGE["blob"].format(store.store_id), url)
+    slow = f"{statements.TERMS_BY_NUMBER} AND (SELECT pg_sleep(1.2)) IS NOT NULL"
+    monkeypatch.setattr(statements, "TERMS_BY_NUMBER", slow)
+    other = PostgresStore(url, tenant=store.tenant, timeout=0.8)
+    remove(other, 2)
+    with other.read() as reader:
+        assert split(reader) == ([1, 3], [])
+    other.close()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import psycopg
 
+from omsgrain.store.postgres.database import connected
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.migrating import found_version
 from omsgrain.store.postgres.place import Place
@@ -58,7 +59,7 @@ def is_writable(url: str) -> bool:
 def _connected(url: str) -> Iterator[Connection]:
     place = Place.of(url)
     try:
-        with psycopg.connect(place.conninfo, autocommit=True) as connection:
+        with connected(place) as connection:
             yield connection
     except psycopg.Error as error:
         raise failure(place, "look for a store", error) from None

@@ -52,17 +52,21 @@ class _Examined(PostgresReader):
 
     def _window_at(self, number: int) -> dict[int, bytes]:
         start = number * _WINDOW
-        return dict(self.all(sql.WINDOW, start, start + _WINDOW))
+        return dict(self.all(sql.WINDOW, start, start + _WINDOW - 1))
+
+    def _first_of(self, seq: int) -> bytes | None:
+        """The first bytes of a grain: of its address, and its header."""
+        return self._window(seq // _WINDOW).get(seq) if seq < sql.BEYOND else None
 
     def has_blob(self, seq: int) -> bool:
-        return seq in self._window(seq // _WINDOW)
+        return self._first_of(seq) is not None
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Of a blob, the first bytes: of its address, and its header."""
+        """Return the value of a key; of a blob, its first bytes."""
         if table is not BLOBS:
             return super().row(table, key)
         (seq,) = SEQUENCE.unpack(key)
-        return self._window(seq // _WINDOW).get(seq) if seq < 1 << 63 else None
+        return self._first_of(seq)
 
     def entries(self, table: Table) -> int:
         return int(self.one(sql.entries(name_of(table))))

@@ -17,7 +17,10 @@ from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.pool import Connection, Pool
 from omsgrain.store.postgres.wire import Row, Statement, Wire
 
-__all__ = ["Database", "Engine", "Head", "Pause"]
+__all__ = ["PATIENCE", "Database", "Engine", "Head", "Pause", "connected"]
+
+PATIENCE = 30.0
+"""Seconds to wait for a server, if nobody says otherwise."""
 
 _PAUSE = 0.02, 1.0  # seconds between two tries, at first and at the most
 # Whatever the server's own setting: what has returned must not be lost. Stricter ones stay.
@@ -87,6 +90,24 @@ class Pause:
         return True
 
 
+def connected(place: Place, patience: float = PATIENCE) -> Connection:
+    """Make a connection for the first time, or beside a pool.
+
+    Only a server that says that it is coming, or full, is waited for: an address or a password may
+    be wrong.
+
+    Raises:
+        StoreError: there is no such server, it refuses, or stays as it is for too long.
+    """
+    pause = Pause(patience)
+    while True:
+        try:
+            return psycopg.connect(place.conninfo, autocommit=True)
+        except psycopg.Error as error:
+            if not is_coming(error) or not pause.take():
+                raise failure(place, "connect to the database", error) from None
+
+
 class Database:
     """Connections to one database.
 
@@ -145,14 +166,7 @@ class Database:
 
     def connect(self) -> Connection:
         """Make a connection beside the pool, for work that no time-out shall end."""
-        pause = Pause(self.patience)
-        while True:
-            try:
-                return psycopg.connect(self.place.conninfo, autocommit=True)
-            except psycopg.Error as error:
-                # At first only a server that says that it is coming is waited for.
-                if not is_coming(error) or not pause.take():
-                    raise failure(self.place, "connect to the database", error) from None
+        return connected(self.place, self.patience)
 
     def check_open(self) -> None:
         """Refuse after ``close``, and in a forked child.
@@ -179,9 +193,11 @@ class Database:
                 wire = self.pool.take(pause.until)
                 return wire, wire.ask(*statements)
             except psycopg.Error as error:
+                # Whatever ended a kept connection, it says so to who takes it next.
+                away = is_away(error) or (wire is not None and wire.closed)
                 if wire is not None:
                     self.end(wire)
-                if is_away(error):
+                if away:
                     self.pool.drop()
                 elif not is_clash(error):
                     raise failure(self.place, "use the store", error) from None

@@ -14,15 +14,38 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.place import Place
 
-__all__ = ["RefusedError", "failure", "is_away", "is_clash", "is_coming", "uncertain"]
+__all__ = [
+    "RefusedError",
+    "failure",
+    "is_away",
+    "is_broken",
+    "is_clash",
+    "is_coming",
+    "is_own",
+    "uncertain",
+]
 
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
 
-_AWAY = {"57P01", "57P02", "57P03", "08000", "08001", "08003", "08006", "53300"}
+_AWAY = {"57P01", "57P02", "57P03", "57P05", "08000", "08001", "08003", "08006", "53300"}
 """The server is going, gone or coming, or has no room for one more connection."""
 
-_COMING = {"57P03", "53300"}
+_UNTOLD = {"08007", "40003"}
+"""The server does not know itself what became of a commit."""
+
+_OUT_OF_TIME = {"25P03", "25P04"}
+"""The server has ended a transaction that did nothing for too long, or took too long."""
+
+# Before there is a connection, the driver has no code for what the server says, only its words:
+# in English here. A server that speaks otherwise is waited for only once a store is open.
+_COMING = re.compile(
+    "the database system is"
+    "|too many (clients|connections)|connection slots are reserved|no more connections allowed"
+)
+
+_OWN = {"22", "23", "54"}
+"""Classes of errors in values, in what rows must be, and in how much one statement may be."""
 
 _KNOWN = {
     "55P03": "another writer is writing to the store, and its turn does not end",
@@ -40,17 +63,32 @@ def is_clash(error: psycopg.Error) -> bool:
     return error.sqlstate in _CLASHES
 
 
+def is_own(error: psycopg.Error) -> bool:
+    """Whether it lies in what was asked for, and so says nothing about other works."""
+    return (error.sqlstate or "")[:2] in _OWN
+
+
 def is_away(error: psycopg.Error) -> bool:
     """Whether the server is away, and may come back."""
     if error.sqlstate is not None:
-        return error.sqlstate in _AWAY
+        return error.sqlstate in _AWAY | _UNTOLD
     return isinstance(error, psycopg.OperationalError)
+
+
+def is_broken(error: psycopg.Error, closed: bool) -> bool:
+    """Whether a transaction was lost with its connection, and may be run again.
+
+    Args:
+        error: what the driver raised.
+        closed: the connection went with it. Whoever stands between (PgBouncer) has codes of its
+            own for that, so the code alone does not tell.
+    """
+    return is_away(error) or (closed and error.sqlstate not in _OUT_OF_TIME)
 
 
 def is_coming(error: psycopg.Error) -> bool:
     """Whether the server says that it is about to come, or that others have to go first."""
-    # Before there is a connection, the driver has no code for what the server says.
-    return error.sqlstate in _COMING or "the database system is" in str(error)
+    return _COMING.search(str(error)) is not None
 
 
 class RefusedError(StoreError):

@@ -39,7 +39,7 @@ VERSION = len(_STEPS)
 """The version of the schema that this code reads and writes."""
 
 _ABSENT = {"42P01", "3F000"}  # no such table, no such schema
-_THERE = {"23505", "42P06", "42P07"}  # somebody else made it at the same moment
+_THERE = {"23505", "42P06", "42P07", "42710"}  # somebody else made it at the same moment
 
 _VERSIONS = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",

@@ -156,7 +156,7 @@ class PostgresReader:
 
     def rows_from(self, after: int, grains: int, size: int) -> list[Row]:
         """Return the next numbers, addresses and blobs."""
-        return self.all(sql.PAGE, after, grains, size)
+        return self.all(sql.PAGE, after, grains, size) if after < sql.BEYOND else []
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
@@ -173,7 +173,7 @@ class PostgresReader:
             return known[0]
         if self._named is not None and (named := self._named.blob(seq)) is not None:
             return named
-        blob: bytes | None = self.one(sql.BLOB, seq)
+        blob: bytes | None = self.one(sql.BLOB, seq) if seq < sql.BEYOND else None
         return blob
 
     def grain(self, seq: int) -> Grain | None:

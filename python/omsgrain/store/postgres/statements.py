@@ -21,6 +21,9 @@ T = TypeVar("T")
 ABOVE = b"\xff" * 512
 """Above every key and place: keys have 511 bytes at the most."""
 
+BEYOND = 1 << 63
+"""Above every number that a grain can have here; a key of eight bytes may name a higher one."""
+
 TOGETHER = 10_000
 """Numbers or addresses asked for at a time."""
 
@@ -333,7 +336,7 @@ SIZE = f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_OURS}"
 
 WINDOW = (
     f"SELECT seq, substring(digest from 1 for 8) || substring(blob from 1 for 9) "
-    f"FROM {SCHEMA}.blobs WHERE store_id = %b AND seq >= %b::bigint AND seq < %b::bigint"
+    f"FROM {SCHEMA}.blobs WHERE store_id = %b AND seq BETWEEN %b::bigint AND %b::bigint"
 )
 MISSING_TERMS = (
     "SELECT s.p FROM (SELECT u.p, "

@@ -18,7 +18,7 @@ from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.arrays import byteas
 from omsgrain.store.postgres.check import check
 from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Database, Head
+from omsgrain.store.postgres.database import PATIENCE, Database, Head
 from omsgrain.store.postgres.migrating import migrate
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.reading import PostgresReader
@@ -34,7 +34,6 @@ __all__ = ["PostgresStore"]
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
 
-_PATIENCE = 30.0
 _TIMEOUT = 60.0
 
 
@@ -68,7 +67,7 @@ class PostgresStore:
         readonly: bool = False,
         pool_size: int = 16,
         durability: Literal["commit", "relaxed"] = "commit",
-        patience: float = _PATIENCE,
+        patience: float = PATIENCE,
         timeout: float = _TIMEOUT,
         partitions: int = 8,
     ) -> None:

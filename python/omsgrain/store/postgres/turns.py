@@ -21,8 +21,9 @@ from typing import Any
 import psycopg
 
 from omsgrain.errors import StoreError
+from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.database import Database, Pause
-from omsgrain.store.postgres.failures import failure, is_away, is_clash, uncertain
+from omsgrain.store.postgres.failures import failure, is_broken, is_clash, is_own, uncertain
 from omsgrain.store.postgres.indexing import NAME, NAMES
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.turns import Member, WorkFailedError
@@ -66,17 +67,21 @@ class Commits:
         trouble: Pause | None = None
         expecting = [digest for member in members for digest in member.expecting]
         while True:
-            writer = self._begin(expecting)
+            writer: PostgresWriter | None = None
             try:
+                writer = self._begin(expecting)
                 results = [self._run(writer, member, len(members)) for member in members]
                 writer.finish()
             except psycopg.Error as error:
+                closed = writer is not None and writer.wire.closed
                 self._over(writer)
                 trouble = trouble or Pause(self._database.patience)
-                if is_away(error):
+                if is_broken(error, closed):
                     self._database.pool.drop()
-                    if writer.committing and self._committed(writer):
+                    if writer is not None and writer.committing and self._committed(writer):
                         break
+                elif is_own(error) and len(members) > 1:
+                    raise WorkFailedError from None
                 elif not is_clash(error):
                     raise failure(self._database.place, "write to the store", error) from None
                 if not trouble.take():
@@ -99,9 +104,11 @@ class Commits:
         """
         committed = None
         with suppress(StoreError):  # the server stays away
-            after = self._begin([])  # once the head is free: it has ended, whichever way
-            committed = _outcome(writer, after.commits)
-            self._over(after)
+            # Once the head is free: it has ended, whichever way.
+            question = sql.LOCKED_HEAD, (writer.store_id,)
+            wire, (_, head) = self._database.begin((sql.WRITE, ()), question)
+            self._database.end(wire)
+            committed = _outcome(writer, head[0][-1]) if head else None
         if committed is None:
             raise uncertain(self._database.place) from None
         return committed
@@ -122,8 +129,9 @@ class Commits:
             raise writer.broken
         return result
 
-    def _over(self, writer: PostgresWriter) -> None:
-        writer.end("ROLLBACK")
+    def _over(self, writer: PostgresWriter | None) -> None:
+        if writer is not None:
+            writer.end("ROLLBACK")
 
 
 def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:

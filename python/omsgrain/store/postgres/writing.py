@@ -119,7 +119,11 @@ class PostgresWriter(IndexWriter):
         """What waits, as statements in the order in which they must run."""
         statements: list[Statement] = []
         if self._gone:
+            again = any(digest in self._numbers for _, digest, _ in self._gone.values())
             statements += self._removed()
+            if again:  # what adds grains may send before all of this is
+                self._send(statements)
+                statements = []
         if self._moves:
             self._move()
         if self._grains:
@@ -177,7 +181,7 @@ class PostgresWriter(IndexWriter):
         """Return the blob with a sequence number."""
         if (waiting := self._grains.get(seq)) is not None:
             return waiting[2]
-        if seq in self._gone:
+        if seq in self._gone or seq >= sql.BEYOND:
             return None
         if (blob := self._held.blob(seq)) is not None:
             return blob
@@ -203,11 +207,18 @@ class PostgresWriter(IndexWriter):
                 self._numbers[digest] = last
                 self._known.pop(digest, None)
                 size, count = size + len(blob), count + 1
-        _, blob_bytes, grains, ordinal = self.head
-        self.head = Head(last, blob_bytes + size, grains + count, ordinal)
+                if size + count * _ROW >= _GATHERED:
+                    self._arrived(size, count)
+                    size = count = 0
         if count:
-            self._wait(size)
+            self._arrived(size, count)
         return flags
+
+    def _arrived(self, size: int, count: int) -> None:
+        """Note in the head that so many grains wait more, before they may be sent."""
+        last, blob_bytes, grains, ordinal = self.head
+        self.head = Head(last + count, blob_bytes + size, grains + count, ordinal)
+        self._wait(size + count * _ROW)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Note that something happened to a grain; return the event's own number."""
