@@ -23,6 +23,7 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "application_name": "omsgrain",
 }
+_ALWAYS = {"client_encoding": "utf8"}  # or the driver gives bytes for the texts of some databases
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Place:
         ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
         where = ",".join(f"{h}:{p}" if p else h for h, p in zip(hosts, ports, strict=True))
         shown = f"postgresql://{who}{where}/{said.get('dbname') or ''}"
-        return cls(make_conninfo("", **{**_DEFAULTS, **said}), shown, secrets)
+        return cls(make_conninfo("", **{**_DEFAULTS, **said, **_ALWAYS}), shown, secrets)
 
     def cleaned(self, text: str) -> str:
         """Return a text of the driver on one line, or nothing if a secret is in it."""
