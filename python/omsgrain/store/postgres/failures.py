@@ -25,7 +25,7 @@ _AWAY = {"57P01", "57P02", "57P03", "08000", "08001", "08003", "08006", "53300"}
 _COMING = {"57P03", "53300"}
 
 _KNOWN = {
-    "55P03": "another writer is writing to the store, and its turn does not end",
+    "55P03": "another process writes to the store, or writes its tables anew, and does not end,",
     "57014": "one statement took too long, or was ended by somebody,",
     "53100": "the disk of the database is full",
     "42501": "the role may not do that in the database",
