@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from facts import ALL, facts
 from omsgrain._core import term
 from omsgrain.errors import OmsError
 from omsgrain.store.base import Which
-from omsgrain.store.postgres import adding, arrays, schema, statements
+from omsgrain.store.postgres import PostgresStore, adding, arrays, schema, statements
 from omsgrain.store.postgres.adding import terms_of
 from omsgrain.store.postgres.ahead import Ahead
 from omsgrain.store.postgres.counting import Counts
@@ -127,6 +128,24 @@ def test_urls_that_cannot_be(url: str) -> None:
             assert read == StoreUrl.parse and SECRET not in shown
         except OmsError as error:
             assert SECRET not in f"{error}{error.__cause__}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"durability": "Commit"},
+        {"patience": -1},
+        {"patience": math.nan},
+        {"patience": math.inf},
+        {"timeout": -0.1},
+        {"timeout": 3e6},
+        {"partitions": -1},
+    ],
+)
+def test_arguments_are_looked_at_before_anybody_is_asked(given: dict[str, Any]) -> None:
+    with pytest.raises(OmsError) as caught:
+        PostgresStore("postgresql://me@127.0.0.1:1/nothing", **given)
+    assert (caught.value.field or "").strip("/") in given
 
 
 # --- rows on their way in ------------------------------------------------------------------------

@@ -15,9 +15,9 @@ __all__ = ["Place"]
 
 _SCHEMES = "postgresql://", "postgres://"
 _SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
-# Connections whose other end is gone must not wait for hours. Keepalives are for those that wait for
-# an answer; where a question has not arrived, none are sent, and the last is for these. It is longer
-# than a statement may take: a server reads nothing while it is at work.
+# Connections whose other end is gone must not wait for hours. Keepalives are for those that wait
+# for an answer; where a question has not arrived, none are sent, and the last is for these. It is
+# longer than a statement may take: a server reads nothing while it is at work.
 _DEFAULTS = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
