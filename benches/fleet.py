@@ -3,7 +3,7 @@
 
 Each robot keeps its own store, writes readings, changes its mind, forgets, and syncs when it can:
 it brings what is its own, and takes what the fleet shares. Calls get lost on their way there or on
-their way back, and power fails in the midst of a commit. In the end the network is good, all sync
+their way back, and commits come to nothing. In the end the network is good, all sync
 once more, and it is counted what crossed beside the new grains, each once.
 """
 
@@ -37,7 +37,7 @@ _CALLS = ("greet", "share", "changes", "ranges", "listing", "lacking", "give", "
 
 
 class Lost(Exception):
-    """A call, or its answer, did not arrive; or the power failed."""
+    """A call, or its answer, did not arrive; or a commit came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Outcome:
         ideal: bytes of the grains that crossed, each once for each robot and way.
         bytes: all bytes that crossed, those of lost calls among them.
         lost: calls that were lost.
-        failed: commits that power failed in.
+        failed: commits that came to nothing.
         seconds: how long it took.
         converged: each robot and the hub agree.
     """
@@ -119,7 +119,10 @@ class Network:
 
 
 class Fragile:
-    """A store whose power fails in the midst of a commit: all of it is lost."""
+    """A store some of whose commits come to nothing, when all their work is done.
+
+    Each is rolled back. A commit that power cuts off is LMDB's to undo, and not tried here.
+    """
 
     def __init__(self, inner: Store, random: Random, failing: float) -> None:
         self._inner, self._random, self.failing = inner, random, failing
@@ -245,7 +248,7 @@ def simulate(
         rounds: how often each works and tries to sync.
         new: readings a round.
         loss: how many calls of 1 are lost.
-        failing: how many commits of 1 come to nothing, by loss of power.
+        failing: how many commits of 1 come to nothing.
         threads: robots that are at work at the same time.
     """
     start = time.perf_counter()

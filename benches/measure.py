@@ -63,7 +63,7 @@ class Case:
     Attributes:
         ours: our side.
         peer: the other side.
-        items: grains a sample, for figures per grain.
+        items: grains a sample, or queries, for figures per one of them.
         peer_items: the same of the peer, if it gets fewer because it would take too long.
     """
 
@@ -87,8 +87,9 @@ class Row:
         sets: the sets of grains it is run on.
         threads: sizes of the core's thread pool; the goal holds for the first.
         count: grains a sample; None: as many as the set says.
-        unit: of the figures, per grain: a key of ``UNITS``.
+        unit: of the figures: a key of ``UNITS``.
         kind: ``ratio`` or ``more``.
+        of: what the figures are per one of; with ``queries``, ``work`` says of how many grains.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Row:
     count: int | None = None
     unit: str = "us"
     kind: Literal["ratio", "more"] = "ratio"
+    of: Literal["grains", "queries"] = "grains"
 
 
 def timed(work: Callable[[], object]) -> Sample:

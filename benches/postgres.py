@@ -23,13 +23,19 @@ from statistics import median
 from struct import Struct
 from typing import Any
 
+import orjson
 import psycopg
 
 import omsgrain as og
 from benches import areev_peer, data, machine
+from benches.measure import check
 from omsgrain.store.postgres import PostgresStore
 
 BATCHES = 1_000, 10_000
+SCHEMA = "omsgrain_bench"
+ROBOTS = [f"robot-{n}" for n in range(500)]
+LIMIT = 10
+PEER_GRAINS = 10_000  # twenty of each robot
 _START, _END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _ROW, _LENGTH = Struct(">hi"), Struct(">i")
 Pairs = list[tuple[bytes, bytes]]
@@ -42,11 +48,12 @@ def pairs(count: int, first: int) -> Pairs:
 
 
 class Bare:
-    """A table of addresses and blobs, with nothing else."""
+    """A table of addresses and blobs, with nothing else, in a schema of the benchmark's own."""
 
     def __init__(self, url: str, key: str) -> None:
         self.connection = psycopg.connect(url, autocommit=True)
-        self.name = "bare_key" if key else "bare"
+        self.name = f"{SCHEMA}.{'keyed' if key else 'plain'}"
+        self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         self.connection.execute(f"DROP TABLE IF EXISTS {self.name}")
         self.connection.execute(f"CREATE TABLE {self.name} (digest bytea {key}, blob bytea)")
 
@@ -65,24 +72,30 @@ class Bare:
         return self.connection.execute(text, (digest,), binary=True).fetchone()
 
 
-def server_time(connection: psycopg.Connection[Any]) -> float:
-    """Processor seconds of all processes that serve this database; 0 if it is not on this machine.
+class ServerTime:
+    """Processor seconds of the processes that serve this database; 0 if it is not on this machine.
 
-    Other work on the machine makes everything slower, but this hardly longer.
+    Other work on the machine makes everything slower, but this hardly longer. What a process had
+    taken when it was last seen stays in the sum, or one that ends would make it less.
     """
-    rows = connection.execute(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-    ).fetchall()
-    ticks = 0
-    for (pid,) in rows:
-        stat = Path(f"/proc/{pid}/stat")
-        if stat.exists() and "postgres" in (text := stat.read_text()):
-            ticks += sum(map(int, text.rpartition(")")[2].split()[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._ticks: dict[tuple[int, Any], int] = {}
+
+    def __call__(self) -> float:
+        rows = self._connection.execute(
+            "SELECT pid, backend_start FROM pg_stat_activity WHERE datname = current_database()"
+        )
+        for pid, begun in rows.fetchall():
+            stat = Path(f"/proc/{pid}/stat")
+            if stat.exists() and "postgres" in (text := stat.read_text()):
+                self._ticks[pid, begun] = sum(map(int, text.rpartition(")")[2].split()[11:13]))
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def rates(
-    ways: dict[str, Way], batch: int, count: int, rounds: int, watch: psycopg.Connection[Any]
+    ways: dict[str, Way], batch: int, count: int, rounds: int, server_time: ServerTime
 ) -> Iterator[dict[str, Any]]:
     """Grains a second of each way, by turns; the median round."""
     took: dict[str, list[float]] = {name: [] for name in ways}
@@ -92,12 +105,12 @@ def rates(
         for name, way in ways.items():
             grains = pairs(count, first)
             first += count
-            there, here = server_time(watch), time.process_time()
+            there, here = server_time(), time.process_time()
             begin = time.perf_counter()
             for start in range(0, count, batch):
                 way(grains[start : start + batch])
             took[name].append(count / (time.perf_counter() - begin))
-            server[name] += server_time(watch) - there
+            server[name] += server_time() - there
             client[name] += time.process_time() - here
     for name, rounds_of in took.items():
         print(f"{batch:,} {name}: {median(rounds_of):,.0f}", file=sys.stderr)
@@ -139,8 +152,10 @@ def peer(url: str, count: int) -> Iterator[dict[str, Any]]:
         areev_peer.add(db, [call])
         took.append(areev_peer.BATCH / (time.perf_counter() - begin))
     yield {"what": "put, 1,000 a batch", "way": "areev", "grains/s": round(median(took))}
-    robots = [f"robot-{n}" for n in range(500)]
-    asked = [partial(db.recall, robot, k=10) for robot in robots]
+    for robot in ROBOTS:
+        found = orjson.loads(db.recall(robot, k=LIMIT))
+        check([g["fields"]["subject"] for g in found] == [robot] * LIMIT, "ten of the robot")
+    asked = [partial(db.recall, robot, k=LIMIT) for robot in ROBOTS]
     yield latency("query: newest 10 of a robot", "areev", asked)
     ones = [areev_peer.calls([grain])[0] for grain in data.standard(30, 99_000_000)]
     yield latency("put of one", "areev", [partial(areev_peer.add, db, [one]) for one in ones])
@@ -157,17 +172,19 @@ def questions(url: str, bare: Bare) -> Iterator[dict[str, Any]]:
     asked = some[:: max(1, len(some) // 500)]
     yield latency("get", "bare SELECT", [partial(bare.get, d) for d, _ in asked])
     yield latency("get", "omsgrain", [partial(store.get, d.hex()) for d, _ in asked])
-    robots = [f"robot-{n}" for n in range(500)]
+    for robot in ROBOTS:
+        found = [hit.grain["subject"] for hit in store.query(subject=robot, limit=LIMIT).results]
+        check(found == [robot] * LIMIT, "ten of the robot")
     yield latency(
         "query: newest 10 of a robot",
         "omsgrain",
-        [partial(store.query, subject=r, limit=10) for r in robots],
+        [partial(store.query, subject=robot, limit=LIMIT) for robot in ROBOTS],
     )
     yield latency(
         "query: newest 10 of a robot and a user",
         "omsgrain",
         [
-            partial(store.query, subject=f"robot-{n}", user_id=f"u{n % 100}", limit=10)
+            partial(store.query, subject=f"robot-{n}", user_id=f"u{n % 100}", limit=LIMIT)
             for n in range(500)
         ],
     )
@@ -194,6 +211,7 @@ def main() -> None:
     asked = parser.parse_args()
     bare, keyed = Bare(asked.url, ""), Bare(asked.url, "PRIMARY KEY")
     copied = PostgresStore(asked.url, tenant="bench copied")
+    server_time = ServerTime(bare.connection)
     ways: dict[str, Way] = {
         "bare COPY, no index": bare.put,
         "bare COPY, address as key": keyed.put,
@@ -205,11 +223,11 @@ def main() -> None:
     rows = [
         row
         for b in asked.batches
-        for row in rates(ways, b, asked.count, asked.rounds, bare.connection)
+        for row in rates(ways, b, asked.count, asked.rounds, server_time)
     ]
     stats = copied.stats()
     rows += questions(asked.url, keyed)
-    rows += peer(asked.url, 3 * areev_peer.BATCH)
+    rows += peer(asked.url, PEER_GRAINS)
     version = copied._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
     about: dict[str, Any] = {

@@ -87,6 +87,11 @@ REASONS: dict[str, str] = {
         "tail, a tenth reads blobs; the rest is the query, its cursor and hits. The peer is "
         "half as slow here as when the goal was set."
     ),
+    "S6": (
+        "Either side looks one word up in an index of words and reads one grain. The goal is of "
+        "the time when the peer was asked for a word that all grains have as well; that is "
+        "S6-common."
+    ),
     "S7": (
         "Addresses and fingerprints stand at random places, so their pages are two thirds full; "
         "terms, of some thirty a grain, fill theirs."

@@ -24,14 +24,15 @@ class Result:
         threads: size of the thread pool; 0: as many as there are cores.
         against: the peer.
         unit: of ours and peer.
-        ours: median, per grain.
-        peer: median, per grain.
+        ours: median, per one of ``of``.
+        peer: the same of the peer.
         figure: ratio peer / ours, or what ours takes more; by ``kind``.
         kind: ``ratio`` or ``more``.
         goal: what the figure should be; None: shown for comparison only.
         won: the goal is reached.
-        items: grains a sample.
-        peer_items: grains a sample of the peer.
+        items: how many of them a sample has.
+        peer_items: the same of the peer.
+        of: ``grains`` or ``queries``.
         samples: all samples, in seconds or bytes.
     """
 
@@ -49,6 +50,7 @@ class Result:
     won: bool | None
     items: int
     peer_items: int
+    of: str
     samples: dict[str, list[float]]
 
 
@@ -76,6 +78,7 @@ def judge(row: Row, set: str, threads: int, samples: Samples) -> Result:
         won=won,
         items=samples.items,
         peer_items=samples.peer_items,
+        of=row.of,
         samples={"ours": samples.ours, "peer": samples.peer},
     )
 
@@ -90,10 +93,11 @@ def line(result: Result) -> list[str]:
     r = result
     ratio = r.kind == "ratio"
     goal = "" if r.goal is None else f"{r.goal:g}x" if ratio else f"at most {r.goal:+g} {r.unit}"
+    each = r.set if r.of == "grains" else f"{r.of}, {r.set}"
     return [
         r.row,
         r.work,
-        r.set if r.items == 1 else f"{r.items:,} {r.set}",
+        r.set if r.items == 1 else f"{r.items:,} {each}",
         "all" if r.threads == ALL_CORES else str(r.threads),
         f"{r.ours:.3g} {r.unit}",
         r.against,
@@ -104,7 +108,7 @@ def line(result: Result) -> list[str]:
     ]
 
 
-HEADS = ("#", "work", "grains", "threads", "ours", "against", "peer", "figure", "goal", "")
+HEADS = ("#", "work", "a sample", "threads", "ours", "against", "peer", "figure", "goal", "")
 
 
 def by_how_much(r: Result) -> str:
@@ -155,9 +159,9 @@ def to_markdown(results: list[Result], about: dict[str, Any]) -> str:
             "- Versions: " + ", ".join(f"{name} {v}" for name, v in versions.items()) + ".",
             "- Grains: " + "; ".join(f"{name}: {size}" for name, size in sizes.items()) + ".",
             f"- Ours and the peer took turns, {about['rounds']} times each (passes over "
-            f"all rows: {about['passes']}); the figures are medians per grain, in S5 "
-            "per query. A ratio is the peer's time over ours, in S7 its size: above 1 we are "
-            "faster, or smaller. "
+            f"all rows: {about['passes']}); the figures are medians per grain, or "
+            "per query where the column says queries. A ratio is the peer's time over ours, in S7 "
+            "its size: above 1 we are faster, or smaller. "
             "Results were checked before the clock ran. Where a peer packs, its input has short "
             "keys already. A row without a goal is there for comparison.",
             "",

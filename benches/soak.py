@@ -16,12 +16,12 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import omsgrain as og
+from benches import room as rooms
 from benches.soak_work import MASTER, PERSON, ROLES, Room, user
 from omsgrain.crypto.keyring import KeyRing
 
@@ -82,6 +82,8 @@ class Outcome:
 def soak(directory: Path, *, seconds: float, seed: int = 1, person: int = PERSON) -> Outcome:
     """Let all of them work, and look what became of it.
 
+    However it ends, the processes have ended then.
+
     Args:
         directory: an empty one.
         seconds: how long.
@@ -93,19 +95,18 @@ def soak(directory: Path, *, seconds: float, seed: int = 1, person: int = PERSON
     KeyRing.create(room.keys, master=MASTER).close()
     og.open(room.store).close()
     command = [sys.executable, "-m", "benches.soak_work", str(directory), str(person)]
-    children = {
-        role: subprocess.Popen(
-            [*command, role, str(seed + n)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-        )
-        for n, role in enumerate(ROLES)
-    }
-    until = time.monotonic() + BEGINNING
-    while time.monotonic() < until and len(list(directory.glob("*.began"))) < len(ROLES):
-        time.sleep(0.05)
-    start = time.monotonic()
+    children: dict[str, subprocess.Popen[str]] = {}
     held: dict[str, list[int]] = {role: [] for role in ROLES}
     sizes: list[int] = []
     try:
+        for n, role in enumerate(ROLES):
+            children[role] = subprocess.Popen(
+                [*command, role, str(seed + n)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+            )
+        until = time.monotonic() + BEGINNING
+        while time.monotonic() < until and len(list(directory.glob("*.began"))) < len(ROLES):
+            time.sleep(0.05)
+        start = time.monotonic()
         while time.monotonic() - start < seconds:
             time.sleep(seconds / SAMPLES)
             for role, process in children.items():
@@ -113,10 +114,13 @@ def soak(directory: Path, *, seconds: float, seed: int = 1, person: int = PERSON
             sizes.append(size_of(room.store))
             if any(process.poll() is not None for process in children.values()):
                 break
+        took = time.monotonic() - start
     finally:
         (directory / "stop").touch()
         said = {role: process.communicate()[0] for role, process in children.items()}
-    found = Outcome(time.monotonic() - start)
+    found = Outcome(took)
+    if took < seconds:
+        found.problems.append(f"a process ended after {took:.0f} of {seconds:.0f} seconds")
     for role, process in children.items():
         if process.returncode:
             found.problems.append(f"{role} ended with {process.returncode}")
@@ -202,8 +206,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures to a file too")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=Path(__file__).parent) as directory:
-        found = soak(Path(directory), seconds=60 * options.minutes, seed=options.seed)
+    with rooms.room() as directory:
+        found = soak(directory, seconds=60 * options.minutes, seed=options.seed)
     print(told(found))
     if options.json is not None:
         options.json.write_text(json.dumps(asdict(found), indent=1) + "\n")

@@ -177,6 +177,7 @@ ROWS = (
         10.0,
         query,
         count=10_000,
+        of="queries",
     ),
     Row("S10", "check of a store, every row looked up", "hashlib.sha256 in a loop", 0.1, whole),
 )

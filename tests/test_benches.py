@@ -47,6 +47,13 @@ def test_a_lost_row_says_by_how_much_and_why(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
+def test_a_row_of_queries_says_so() -> None:
+    samples = Samples([20e-6], [20e-6], 20, 20)
+    grains = report.line(report.judge(row(), "standard", 0, samples))
+    queries = report.line(report.judge(row(of="queries"), "standard", 0, samples))
+    assert (grains[2], queries[2]) == ("20 standard", "20 queries, standard")
+
+
 def test_rows_that_nothing_measures_are_named() -> None:
     assert [name for name, _ in reasons.not_built(["E1"])] == ["S8"]
     assert [name for name, _ in reasons.not_built(["S8", "F1"])] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet that loses network and power comes together; little crosses beside its grains."""
+"""A fleet that loses calls and commits comes together; little crosses beside its grains."""
 
 from __future__ import annotations
 

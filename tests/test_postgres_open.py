@@ -118,6 +118,41 @@ def test_a_password_is_never_shown(postgres: Postgres, shell: Shell) -> None:
         assert b"s3cret" not in shell.out + shell.err
 
 
+def test_a_database_whose_texts_are_bytes(postgres: Postgres, shell: Shell) -> None:
+    url = encoded(postgres, "SQL_ASCII")
+    postgres.run("CREATE ROLE of_bytes LOGIN")
+    with og.open(url) as store:
+        store.put(belief(1, object="łódź и größe", user_id="ann-17"))
+        store.put(belief(2, object="größe", user_id="bob-3"))
+        assert len(store.search("größe").results) == 2
+        assert len(store.search("łódź").results) == 1
+        assert store.check().ok
+        assert store.erase_subject(["ann-17"], reason_code="asked").complete
+        assert len(store.search("größe").results) == 1
+        store._below.admit("of_bytes")  # type: ignore[attr-defined]
+        assert store.check().ok
+    with og.open(f"{url.replace('postgres@', 'of_bytes@')}?tenant=default") as store:
+        assert len(store.search("größe").results) == 1
+
+
+def test_a_database_that_has_not_all_letters(postgres: Postgres) -> None:
+    url = encoded(postgres, "LATIN1")
+    with pytest.raises(StoreError) as caught:
+        og.open(url)
+    assert caught.value.found == "LATIN1"
+    assert postgres.run("SELECT 1 FROM pg_namespace WHERE nspname = 'omsgrain'", url) == []
+
+
+def encoded(postgres: Postgres, encoding: str) -> str:
+    """The URL of a new database with another encoding than UTF-8."""
+    name = f"of_{encoding.lower()}"
+    postgres.run(
+        f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 "
+        "LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    return postgres.url(name)
+
+
 def test_every_verb_takes_the_url(url: str, shell: Shell, tmp_path: Path) -> None:
     given = [belief(n, object=f"owl number {n}", user_id=PERSON) for n in range(5)]
     assert shell.json("ingest", url, stdin=lines(*given))["stored"] == 5

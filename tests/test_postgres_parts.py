@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ from facts import ALL, facts
 from omsgrain._core import term
 from omsgrain.errors import OmsError
 from omsgrain.store.base import Which
-from omsgrain.store.postgres import adding, arrays, failures, migrating, schema, statements
+from omsgrain.store.postgres import (
+    PostgresStore,
+    adding,
+    arrays,
+    failures,
+    migrating,
+    schema,
+    statements,
+)
 from omsgrain.store.postgres.adding import terms_of
 from omsgrain.store.postgres.ahead import Ahead
 from omsgrain.store.postgres.counting import Counts
@@ -120,6 +129,8 @@ def test_a_place_shows_no_secret() -> None:
     assert place.shown == "postgresql://me@db.example:5433/fleet"
     assert "connect_timeout=3" in place.conninfo and SECRET in place.conninfo
     assert SECRET not in repr(place)
+    assert "tcp_user_timeout=90000" in place.conninfo
+    assert "client_encoding=utf8" in place.conninfo
     assert place.cleaned("FATAL:\n  no such\trole") == "FATAL: no such role"
     assert place.cleaned(f"no such option {SECRET}") == ""
 
@@ -177,6 +188,24 @@ def test_urls_that_cannot_be(url: str) -> None:
             assert SECRET not in f"{error}{error.__cause__}"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"durability": "Commit"},
+        {"patience": -1},
+        {"patience": math.nan},
+        {"patience": math.inf},
+        {"timeout": -0.1},
+        {"timeout": 3e6},
+        {"partitions": -1},
+    ],
+)
+def test_arguments_are_looked_at_before_anybody_is_asked(given: dict[str, Any]) -> None:
+    with pytest.raises(OmsError) as caught:
+        PostgresStore("postgresql://me@127.0.0.1:1/nothing", **given)
+    assert (caught.value.field or "").strip("/") in given
+
+
 # --- rows on their way in ------------------------------------------------------------------------
 
 
@@ -196,6 +225,15 @@ def copied(data: bytes) -> Iterator[tuple[bytes, ...]]:
         yield tuple(row)
 
 
+def one_by_one(terms: adding.Terms) -> list[tuple[bytes, bytes, bytes]]:
+    """Rows as key, past, place."""
+    return [
+        (key, bytes([place[12:] in terms.past]), place)
+        for key, places in terms.lists
+        for place in places
+    ]
+
+
 @pytest.mark.parametrize("past", [set(), {b"\0\0\0\2", b"\0\0\0\7"}])
 def test_rows_for_copy_are_those_for_insert(past: set[bytes]) -> None:
     grains = [(seq, digest, blob) for seq, (digest, blob) in enumerate(facts(9), start=1)]
@@ -212,15 +250,13 @@ def test_rows_for_copy_are_those_for_insert(past: set[bytes]) -> None:
     assert rows(adding._addresses(77, ordered)) == [
         (store, digest, number.pack(seq)) for digest, seq in ordered
     ]
-    columns = zip(*terms.columns(), strict=True)
     found = rows(adding._terms(77, terms))
-    assert found == [(store, key, bytes([was]), place) for key, was, place in columns]
+    assert found == [(store, *row) for row in one_by_one(terms)]
     assert {row[1:3] for row in found if row[1] == ALL} == {
         (ALL, bytes([was])) for was in {False, bool(past)}
     }
     changes = terms.changes()
     assert changes[ALL] == (9 - len(past), len(past))
-    assert terms.changes(-1)[ALL] == (len(past) - 9, -len(past))
     counts = Counts(3, frozenset([ALL, b"other"]))
     assert counts.changed(changes) == {ALL: changes[ALL]}
 
@@ -257,8 +293,7 @@ def test_arrays(given: list[tuple[bytes, int]]) -> None:
 def test_terms_as_arrays_are_their_columns() -> None:
     grains = [(seq, digest, blob) for seq, (digest, blob) in enumerate(facts(9), start=1)]
     terms = terms_of(grains, {b"\0\0\0\2"})
-    keys, past, places = terms.columns()
-    assert [items(array) for array in terms.arrays()] == [keys, [bytes([p]) for p in past], places]
+    assert list(zip(*map(items, terms.arrays()), strict=True)) == one_by_one(terms)
 
 
 # --- questions for whole pages -------------------------------------------------------------------

@@ -308,12 +308,16 @@ def test_a_clash_is_tried_again(store: PostgresStore, code: str) -> None:
     assert store.stats().grains == 2
 
 
-def test_a_turn_that_does_not_end(url: str, tenant: str, store: PostgresStore) -> None:
-    other = PostgresStore(url, tenant=tenant, patience=0.05)
+@pytest.mark.parametrize("patience", [0, 0.0001, 0.05])
+def test_a_turn_that_does_not_end(
+    url: str, tenant: str, store: PostgresStore, patience: float
+) -> None:
+    other = PostgresStore(url, tenant=tenant, patience=patience, timeout=3)
 
     def work(writer: Writer) -> None:
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError) as caught:
             put(other, *facts(1))
+        assert caught.value.found == "LockNotAvailable (55P03)"
 
     store.write(work)
     assert put(other, *facts(1)) == [1]

@@ -140,3 +140,30 @@ def test_a_handle_that_only_reads_feeds_nothing(
         add(store, {seq: query for seq in new})  # a few more are compared here
         assert {near.seq for near in found(store, reading, query, 3)} == set(new)
         assert rows(store) == 400
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["admitted", "admitted long ago"])
+def test_a_role_admitted_before_the_table_was_made(
+    store: PostgresStore, old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "_FEW", 20)
+    server, rng = kinds.server(), Random(8)
+    role = f"reader_{'of_old' if old else 'of_vectors'}"
+    server.run(f"CREATE ROLE {role} LOGIN")
+    server.run("DROP TABLE IF EXISTS omsgrain.near, omsgrain.near_come", able())
+    store.admit(role)
+    add(store, {seq: noise(rng, 4) for seq in put(store, 100)})
+    query = noise(rng, 4)
+    with closing(Nearest(graphs=graphs_of(store))) as nearest:
+        truth = found(store, nearest, query, 9)
+    assert rows(store) == 100
+    if old:  # without rights on what comes later
+        server.run(f"REVOKE ALL ON omsgrain.near, omsgrain.near_come FROM {role}", able())
+    url = able().replace("postgres@", f"{role}@")
+    with closing(PostgresStore(url, tenant=store.tenant)) as own:
+        add(own, {seq: noise(rng, 4) for seq in put(own, 1, 1_000)})
+        with closing(Nearest(graphs=graphs_of(own))) as nearest:
+            assert found(own, nearest, query, 9) == found(own, Nearest(), query, 9)
+            nearest.catch_up(own, make=False)
+        assert truth[0] in found(own, Nearest(), query, 9)
+    assert rows(store) == (100 if old else 101)

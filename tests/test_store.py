@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import gc
+import math
 import shutil
 import threading
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import lmdb
 import pytest
 
 from child import run
-from omsgrain.errors import StoreError
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.store import files, sharing
 from omsgrain.store.base import Store
 from omsgrain.store.lmdb import LmdbStore
@@ -59,6 +61,21 @@ def small_map(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- opening -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"durability": "Commit"}, "ERR_SCHEMA"),
+        ({"patience": -1}, "ERR_RANGE"),
+        ({"patience": math.nan}, "ERR_RANGE"),
+    ],
+)
+def test_arguments_that_cannot_be(path: Path, given: dict[str, Any], code: str) -> None:
+    with pytest.raises(OmsError) as caught:
+        LmdbStore(path, **given)
+    assert caught.value.code == code
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("durability", ["commit", "relaxed"])

@@ -89,14 +89,14 @@ def open(
         UnsupportedError: an option that means nothing where the store is kept, or a URL of another
             kind.
     """
+    from omsgrain.store.arguments import is_durable
     from omsgrain.store.budget import parse
     from omsgrain.store.home import home_of
 
     budget = parse(memory)
     if keys is not None and not hasattr(keys, "of_user"):
         raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
-    if durability not in ("commit", "relaxed"):
-        raise SchemaError("unknown durability", expected='"commit" or "relaxed"')
+    is_durable(durability)
     if isinstance(hold_authorities, str):
         raise SchemaError("a list of DIDs", field="/hold_authorities", found="one text")
     if actor is not None and not isinstance(actor, str):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omsgrain.errors import OmsError, StoreError
+from omsgrain.store.arguments import is_durable, see_range
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
 from omsgrain.store.budget import Budget
 from omsgrain.store.compact import compact
@@ -48,6 +49,7 @@ class LmdbStore:
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
+        SchemaError, RangeError: an argument that cannot be.
     """
 
     def __init__(
@@ -63,7 +65,8 @@ class LmdbStore:
         self._readonly = readonly
         self._closed = False
         self._next_flush = 0
-        durable = durability == "commit"
+        durable = is_durable(durability)
+        see_range("patience", patience)
         self._env = acquire(
             self.path, readonly=readonly, durable=durable, patience=patience, budget=budget
         )

@@ -45,6 +45,7 @@ _TOGETHER = 500  # rows of the table written at a time
 _NEAR, _COME = f"{SCHEMA}.near", f"{SCHEMA}.near_come"
 
 _HAS = "SELECT to_regtype('vector') IS NOT NULL, to_regclass(%s) IS NOT NULL"
+_MAY = f"SELECT has_table_privilege('{_NEAR}', %s) AND has_table_privilege('{_COME}', %s)"
 _OWNED = (
     "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class "
     f"WHERE oid = to_regclass('{SCHEMA}.versions')"
@@ -137,8 +138,16 @@ class PostgresGraphs:
             given = (_NEAR,)
             row = self._sessions.read(lambda one: one.execute(_HAS, given).fetchone())
             vector, tables = row or (False, False)
-            self._able = bool(vector) and (bool(tables) or (not self._readonly and self._made()))
+            self._able = bool(vector) and (
+                self._may() if tables else not self._readonly and self._made()
+            )
         return self._able
+
+    def _may(self) -> bool:
+        """Whether the role has rights on the tables: it may have been admitted before them."""
+        given = ("SELECT" if self._readonly else "DELETE",) * 2
+        row = self._sessions.read(lambda one: one.execute(_MAY, given).fetchone())
+        return row is not None and bool(row[0])
 
     def _made(self) -> bool:
         """Make the tables; False if the role may not."""

@@ -50,14 +50,14 @@ class Terms(NamedTuple):
     lists: list[tuple[bytes, list[bytes]]]
     past: AbstractSet[bytes]
 
-    def changes(self, sign: int = 1) -> dict[bytes, tuple[int, int]]:
+    def changes(self) -> dict[bytes, tuple[int, int]]:
         """How many more grains each key has: current ones, past ones."""
         if not self.past:
-            return {key: (sign * len(places), 0) for key, places in self.lists}
+            return {key: (len(places), 0) for key, places in self.lists}
         found = {}
         for key, places in self.lists:
             past = sum(place[12:] in self.past for place in places)
-            found[key] = sign * (len(places) - past), sign * past
+            found[key] = len(places) - past, past
         return found
 
     def arrays(self) -> tuple[Array, Array, Array]:
@@ -65,12 +65,6 @@ class Terms(NamedTuple):
         keys = repeated((key, len(places)) for key, places in self.lists)
         places = [place for _, places in self.lists for place in places]
         return keys, flags([place[12:] in self.past for place in places]), alike(places, PLACE)
-
-    def columns(self) -> tuple[list[bytes], list[bool], list[bytes]]:
-        """The rows as columns: key, past, place."""
-        keys = [key for key, places in self.lists for _ in places]
-        places = [place for _, places in self.lists for place in places]
-        return keys, [place[12:] in self.past for place in places], places
 
 
 def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> Terms:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -133,8 +134,8 @@ class Database:
         self.closed = False
         self.engine = Engine.of(str(self.asked("SELECT version()")))
         settings = (
-            f"SET statement_timeout = {round(timeout * 1000)}; "
-            f"SET lock_timeout = {round(patience * 1000)}; "
+            f"SET statement_timeout = {math.ceil(timeout * 1000)}; "
+            f"SET lock_timeout = {max(1, math.ceil(patience * 1000))}; "  # 0 would be for ever
             f"SET idle_in_transaction_session_timeout = {_STUCK * 1000}"
         )
         if self.engine.tuned:

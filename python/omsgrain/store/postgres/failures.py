@@ -48,7 +48,7 @@ _OWN = {"22", "23", "54"}
 """Classes of errors in values, in what rows must be, and in how much one statement may be."""
 
 _KNOWN = {
-    "55P03": "another writer is writing to the store, and its turn does not end",
+    "55P03": "another process writes to the store, or writes its tables anew, and does not end,",
     "57014": "one statement took too long, or was ended by somebody,",
     "53100": "the disk of the database is full",
     "42501": "the role may not do that in the database",

@@ -38,6 +38,9 @@ _STEPS: tuple[Step, ...] = (_first, _texts)
 VERSION = len(_STEPS)
 """The version of the schema that this code reads and writes."""
 
+_ENCODINGS = {"UTF8", "SQL_ASCII"}
+"""Those of databases that take every letter; the second takes bytes as they are."""
+
 _ABSENT = {"42P01", "3F000"}  # no such table, no such schema
 _THERE = {"23505", "42P06", "42P07", "42710"}  # somebody else made it at the same moment
 
@@ -54,11 +57,18 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
 
     Raises:
         StoreError: it has a newer one than this code knows; or has none, or an older one, and may
-            not be changed.
+            not be changed; or it is to be written, and has not all letters.
     """
     pause = Pause(database.patience)
     connection = database.connect()
     try:
+        encoding = connection.info.parameter_status("server_encoding")
+        if not readonly and encoding is not None and encoding not in _ENCODINGS:
+            raise StoreError(
+                f"{database.place.shown!r} has not all letters: make a database that has",
+                expected="the encoding UTF8",
+                found=encoding,
+            )
         found = found_version(connection)
         if found > VERSION:
             raise StoreError(

@@ -15,14 +15,18 @@ __all__ = ["Place"]
 
 _SCHEMES = "postgresql://", "postgres://"
 _SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
-# Connections whose other end is gone must not wait for hours.
+# Connections whose other end is gone must not wait for hours. Keepalives are for those that wait
+# for an answer; where a question has not arrived, none are sent, and the last is for these. It is
+# longer than a statement may take: a server reads nothing while it is at work.
 _DEFAULTS = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
+    "tcp_user_timeout": "90000",
     "application_name": "omsgrain",
 }
+_ALWAYS = {"client_encoding": "utf8"}  # or the driver gives bytes for the texts of some databases
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Place:
         ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
         where = ",".join(f"{h}:{p}" if p else h for h, p in zip(hosts, ports, strict=True))
         shown = f"postgresql://{who}{where}/{said.get('dbname') or ''}"
-        return cls(make_conninfo("", **{**_DEFAULTS, **said}), shown, secrets)
+        return cls(make_conninfo("", **{**_DEFAULTS, **said, **_ALWAYS}), shown, secrets)
 
     def cleaned(self, text: str) -> str:
         """Return a text of the driver on one line, or nothing if a secret is in it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from omsgrain.errors import StoreError
+from omsgrain.store.arguments import is_durable, see_range
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
 from omsgrain.store.home import Beside
 from omsgrain.store.postgres import statements as sql
@@ -35,6 +36,7 @@ T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
 
 _TIMEOUT = 60.0
+_PARTS = 1_000  # of a table, at the most: each is a file that every query may look into
 
 
 class PostgresStore:
@@ -57,6 +59,7 @@ class PostgresStore:
 
     Raises:
         StoreError: no database, no permission, or a schema of a newer version.
+        SchemaError, RangeError: an argument that cannot be.
     """
 
     def __init__(
@@ -73,10 +76,13 @@ class PostgresStore:
     ) -> None:
         if pool_size < 2:
             raise StoreError("a store needs two connections: to read, and to write", expected="2")
+        see_range("patience", patience)
+        see_range("timeout", timeout)
+        see_range("partitions", partitions, most=_PARTS)
         self.place = Place.of(url)
         self.tenant = DEFAULT if tenant is None else tenant
         self._readonly = readonly
-        self._durable = durability == "commit"
+        self._durable = is_durable(durability)
         self._database = Database(
             self.place,
             pool_size=pool_size,

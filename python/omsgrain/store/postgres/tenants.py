@@ -34,6 +34,12 @@ _LONGEST = 200
 _COMMON = f"{SCHEMA}.versions", f"{SCHEMA}.stores"
 """Tables that are not of one store."""
 
+_EVERY = "SELECT, INSERT, UPDATE, DELETE ON"
+_LATER = f"ALTER DEFAULT PRIVILEGES FOR ROLE {{}} IN SCHEMA {SCHEMA} GRANT {_EVERY} TABLES TO {{}}"
+_OWNER = (
+    "SELECT tableowner::text FROM pg_tables "
+    f"WHERE schemaname = '{SCHEMA}' AND tablename = 'stores'"
+)
 _FIND = f"SELECT store_id, format FROM {SCHEMA}.stores WHERE tenant = %s"
 _MAKE = (
     f"WITH made AS (INSERT INTO {SCHEMA}.stores (tenant, roles, format) "
@@ -92,6 +98,9 @@ def _make(connection: Connection, tenant: str) -> None:
 def admit(database: Database, store_id: int, role: str) -> None:
     """Let a role of the database see and change the rows of one store.
 
+    So with tables that their owner makes later. A role that an older version admitted has no
+    rights on these: admit it again.
+
     Raises:
         StoreError: there is no such role, or ours may not give it that right.
     """
@@ -101,12 +110,13 @@ def admit(database: Database, store_id: int, role: str) -> None:
     try:
         connection.execute("BEGIN")
         tables = [table for (table,) in connection.execute(statements.TABLES).fetchall()]
-        every = "SELECT, INSERT, UPDATE, DELETE ON"
-        rights += [(every, table) for table in tables if table not in _COMMON]
+        rights += [(_EVERY, table) for table in tables if table not in _COMMON]
         for right, thing in rights:
             connection.execute(
                 sql.SQL("GRANT {} {} TO {}").format(sql.SQL(right), sql.SQL(thing), name)
             )
+        for (owner,) in connection.execute(_OWNER).fetchall():
+            connection.execute(sql.SQL(_LATER).format(sql.Identifier(owner), name))
         connection.execute(
             f"UPDATE {SCHEMA}.stores SET roles = array_append(roles, %s) "
             "WHERE store_id = %s AND NOT %s = ANY (roles)",

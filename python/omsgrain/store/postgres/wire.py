@@ -70,7 +70,11 @@ class Wire:
             raise
 
     def tell(self, text: str) -> None:
-        """Send a statement without waiting for its answer; an error shows at the next one."""
+        """Send a statement without waiting for its answer.
+
+        What the server refuses of it is told to nobody: it is for the ends of transactions that
+        leave nothing behind.
+        """
         self._send([(text, ())])
         self._pg.flush()  # it may not have left whole; the next one sends the rest
 
