@@ -14,11 +14,12 @@ from child import run
 from facts import WHICH, facts, put, remove, retract, split
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.store import checking
+from omsgrain.store import checking, lmdb
 from omsgrain.store.base import Problem
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.postgres import PostgresStore, migrating
+from omsgrain.store.recent import RUN
 from omsgrain.store.tables import BLIND, HELD, META, NOTES
 from store_contract import contents, make_pairs
 from store_contract import put as put_pairs
@@ -201,7 +202,12 @@ def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) ->
 # --- upkeep --------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_a_store_on_disk(store: PostgresStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [16, RUN])
+def test_a_backup_is_a_store_on_disk(
+    store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
+) -> None:
+    """Also one of so many grains that the copy writes its index while it is made."""
+    monkeypatch.setattr(lmdb, "RUN", run)
     grains = facts(40)
     put(store, *grains[:30])
     retract(store, 3, 4)
@@ -224,6 +230,7 @@ def test_a_backup_is_a_store_on_disk(store: PostgresStore, tmp_path: Path) -> No
         digests = [digest for digest, _ in grains]
         assert copied.find(digests) == reader.find(digests)
     assert copy.stats().grains == store.stats().grains == 40
+    assert [problem.where for problem in copy.check().problems] == ["state"]  # the row in BLIND
     copy.close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["copy.omsg"]
 

@@ -147,8 +147,8 @@ def copy(store: PostgresStore, path: Path) -> None:
     with appearing(path) as made, store.read() as reader:
         target = LmdbStore(made)
         try:
+            _copy_rows(reader, target)  # the states first: the index of grains goes by them
             _copy_grains(reader, target)
-            _copy_rows(reader, target)
             target.write(lambda writer: writer.advance(reader.last_seq()))
         finally:
             target.close()
