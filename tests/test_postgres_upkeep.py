@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from child import run
-from facts import WHICH, facts, put, remove, retract, split
+from facts import WHICH, change, facts, key, put, remove, retract, split
 from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.store import checking, lmdb
@@ -19,8 +19,10 @@ from omsgrain.store.base import Problem
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.postgres import PostgresStore, migrating
+from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.recent import RUN
-from omsgrain.store.tables import BLIND, HELD, META, NOTES
+from omsgrain.store.state import State
+from omsgrain.store.tables import BLIND, HELD, META, NOTES, SUPERSEDES
 from store_contract import contents, make_pairs
 from store_contract import put as put_pairs
 
@@ -284,6 +286,30 @@ def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, w
         with store.read() as reader:
             assert {which: [*reader.keys(b"", which)] for which in WHICH} == before
             assert split(reader) == places
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM", "UPDATE"])
+def test_a_rebuild_believes_the_addresses_that_it_mended(
+    store: PostgresStore, postgres: Postgres, url: str, damage: str
+) -> None:
+    """They tell what superseded a grain."""
+    grains = facts(3)
+    put(store, *grains)
+    successor = grains[1][0].hex()
+
+    def supersede(writer: PostgresWriter) -> None:
+        change(writer, 1, State(superseded_by=successor, successors=(successor,)))
+        writer.set_row(SUPERSEDES, key(2, 1), b"")
+
+    store.write(supersede)
+    assert store.check().ok
+    what = f"{damage} omsgrain.addresses{' SET seq = 3' * (damage == 'UPDATE')}"
+    postgres.run(f"{what} WHERE store_id = {store.store_id} AND seq = 2", url)
+    assert not store.check().ok
+    assert store.rebuild().readdressed == 1
+    assert store.check().problems == ()
+    with store.read() as reader:
+        assert [found for found, _ in reader.rows(SUPERSEDES)] == [key(2, 1)]
 
 
 def test_a_check_that_is_cut_short_finds_no_damage(

@@ -57,8 +57,10 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
             continue
         terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
         writer.add_terms(terms)
-        known = writer.find([digest for _, digest, _ in good])
-        lost = [(d, s) for (s, d, _), seq in zip(good, known, strict=True) if seq != s]
+        # Not by ``find``: the writer would go on believing what is mended here.
+        known: dict[bytes, int] = {}
+        known.update(writer.run(sql.FIND, byteas([d for _, d, _ in good]), writer.store_id))
+        lost = [(d, s) for s, d, _ in good if known.get(d) != s]
         if lost:
             lists = byteas([d for d, _ in lost]), numbers([s for _, s in lost])
             writer.run(sql.SET_ADDRESSES, writer.store_id, *lists)
