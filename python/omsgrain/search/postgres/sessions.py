@@ -103,7 +103,7 @@ class Sessions:
         """Have a table written anew, without what was deleted, where the engine does not itself.
 
         Raises:
-            StoreError: the role does not own it.
+            StoreError: the role does not own it, or an older transaction keeps what was deleted.
         """
         self._database.check_open()
         if self._database.engine.parts:
