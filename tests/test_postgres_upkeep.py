@@ -12,6 +12,7 @@ import pytest
 
 from child import run
 from facts import WHICH, change, facts, key, put, remove, retract, split
+from fences import fences
 from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.store import checking, lmdb
@@ -145,6 +146,52 @@ def test_an_older_schema_is_brought_up(
     store.close()
     assert postgres.run("SELECT * FROM omsgrain.later", url) == []
     PostgresStore(url, readonly=True).close()
+
+
+def test_the_server_samples_no_values(postgres: Postgres) -> None:
+    """ANALYZE would keep them past an erasure."""
+    url = postgres.database()
+    store = PostgresStore(url, partitions=2)
+    put(store, *facts(30))
+    store.close()
+    postgres.run("ANALYZE", url)
+    sampled = postgres.run(SAMPLED, url)
+    assert {str(kind) for _, kind in sampled} == {"bigint", "boolean"}
+    assert {name for name, _ in sampled} >= {"blobs", "blobs_0", "addresses", "terms", "heads"}
+
+
+def test_a_database_that_was_sampled(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is brought up while others use it, and a superuser takes out what was sampled."""
+    url = postgres.database()
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "_STEPS", migrating._STEPS[:2])
+        older.setattr(migrating, "VERSION", 2)
+        old = PostgresStore(url, partitions=2)
+    put(old, *facts(30))
+    postgres.run("ANALYZE", url)
+    with old.read() as reader:
+        assert len(reader.page(0)) == 30
+        store = PostgresStore(url, patience=5)
+    put(old, *facts(5, start=30))
+    assert put(store, *facts(5, start=35)) == [*range(36, 41)]
+    assert "bytea" in {kind for _, kind in postgres.run(SAMPLED, url)}
+    (remedy,) = (fence.text for fence in fences(SCALE) if "pg_statistic" in fence.text)
+    for text in remedy.split(";"):
+        postgres.run(text, url)
+    postgres.run("ANALYZE", url)
+    assert {kind for _, kind in postgres.run(SAMPLED, url)} == {"bigint", "boolean"}
+    assert store.check().ok
+    store.close()
+    old.close()
+
+
+SCALE = Path(__file__).parents[1] / "docs/scale.md"
+SAMPLED = (
+    "SELECT c.relname, format_type(a.atttypid, NULL) FROM pg_statistic s "
+    "JOIN pg_class c ON c.oid = s.starelid "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = s.staattnum "
+    "WHERE c.relnamespace = 'omsgrain'::regnamespace AND c.relname NOT IN ('stores', 'versions')"
+)
 
 
 def test_many_open_a_new_database_at_once(postgres: Postgres) -> None:

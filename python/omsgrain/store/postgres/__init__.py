@@ -30,7 +30,7 @@ What is here:
 
 place        what a URL says, and how it is shown without its password
 failures     errors of the database as StoreError; what may be tried again
-schema       every table as SQL
+schema       every table as SQL;  samples: no values of them among the server's statistics
 migrating    versions of the schema, and how a database gets the newest
 tenants      stores by name, and the roles that may see them
 wire         a connection: many statements in one round trip
