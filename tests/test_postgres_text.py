@@ -196,9 +196,32 @@ def test_what_was_erased_is_in_no_file_of_a_table(url: str) -> None:
         store.put({"type": "event", "content": "owl", "user_id": "bob-3", "created_at": 2})
         assert len(store.search(word).results) == 1
         assert word.encode() in on_disk(url)
+        asked(url, "ANALYZE")  # as the server does by itself
         assert store.erase_subject(["ann-17"], reason_code="asked").complete
         assert store.search(word).results == []
         assert len(store.search("owl").results) == 1
+        assert word.encode() not in on_disk(url)
+
+
+def test_what_an_older_transaction_keeps_is_not_said_to_be_gone(url: str) -> None:
+    """VACUUM FULL keeps what a snapshot may see, of tables too that the snapshot never touched."""
+    word = "mispelbaum"
+    with og.open(url) as store:
+        database = store._below._database  # type: ignore[attr-defined]
+        patience, database.patience = database.patience, 0.1
+        store.put({"type": "event", "content": word, "user_id": "ann-17", "created_at": 1})
+        assert len(store.search(word).results) == 1
+        with psycopg.connect(url.partition("?")[0]) as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT 1")
+            report = store.erase_subject(["ann-17"], reason_code="asked")
+            assert (report.scrubbed, report.incomplete) == (False, ("scrub",))
+            assert [entry.kind for entry in store.due_erasures()] == ["scrub"]
+            assert word.encode() in on_disk(url)
+            with pytest.raises(StoreError):
+                store.compact()
+        database.patience = patience
+        assert store.run_due_erasures(everything=True).finished == 1
         assert word.encode() not in on_disk(url)
 
 

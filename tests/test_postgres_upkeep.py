@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from child import run
-from facts import WHICH, facts, put, remove, retract, split
+from facts import WHICH, change, facts, key, put, remove, retract, split
+from fences import fences
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.store import checking
+from omsgrain.store import checking, lmdb
 from omsgrain.store.base import Problem
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.postgres import PostgresStore, migrating, statements
-from omsgrain.store.tables import BLIND, HELD, META, NOTES
+from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.store.recent import RUN
+from omsgrain.store.state import State
+from omsgrain.store.tables import BLIND, HELD, META, NOTES, SUPERSEDES
 from store_contract import contents, make_pairs
 from store_contract import put as put_pairs
 
@@ -144,6 +148,52 @@ def test_an_older_schema_is_brought_up(
     PostgresStore(url, readonly=True).close()
 
 
+def test_the_server_samples_no_values(postgres: Postgres) -> None:
+    """ANALYZE would keep them past an erasure."""
+    url = postgres.database()
+    store = PostgresStore(url, partitions=2)
+    put(store, *facts(30))
+    store.close()
+    postgres.run("ANALYZE", url)
+    sampled = postgres.run(SAMPLED, url)
+    assert {str(kind) for _, kind in sampled} == {"bigint", "boolean"}
+    assert {name for name, _ in sampled} >= {"blobs", "blobs_0", "addresses", "terms", "heads"}
+
+
+def test_a_database_that_was_sampled(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is brought up while others use it, and a superuser takes out what was sampled."""
+    url = postgres.database()
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "_STEPS", migrating._STEPS[:2])
+        older.setattr(migrating, "VERSION", 2)
+        old = PostgresStore(url, partitions=2)
+    put(old, *facts(30))
+    postgres.run("ANALYZE", url)
+    with old.read() as reader:
+        assert len(reader.page(0)) == 30
+        store = PostgresStore(url, patience=5)
+    put(old, *facts(5, start=30))
+    assert put(store, *facts(5, start=35)) == [*range(36, 41)]
+    assert "bytea" in {kind for _, kind in postgres.run(SAMPLED, url)}
+    (remedy,) = (fence.text for fence in fences(SCALE) if "pg_statistic" in fence.text)
+    for text in remedy.split(";"):
+        postgres.run(text, url)
+    postgres.run("ANALYZE", url)
+    assert {kind for _, kind in postgres.run(SAMPLED, url)} == {"bigint", "boolean"}
+    assert store.check().ok
+    store.close()
+    old.close()
+
+
+SCALE = Path(__file__).parents[1] / "docs/scale.md"
+SAMPLED = (
+    "SELECT c.relname, format_type(a.atttypid, NULL) FROM pg_statistic s "
+    "JOIN pg_class c ON c.oid = s.starelid "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = s.staattnum "
+    "WHERE c.relnamespace = 'omsgrain'::regnamespace AND c.relname NOT IN ('stores', 'versions')"
+)
+
+
 def test_many_open_a_new_database_at_once(postgres: Postgres) -> None:
     url = postgres.database()
     errors: list[Exception] = []
@@ -201,7 +251,12 @@ def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) ->
 # --- upkeep --------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_a_store_on_disk(store: PostgresStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [16, RUN])
+def test_a_backup_is_a_store_on_disk(
+    store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
+) -> None:
+    """Also one of so many grains that the copy writes its index while it is made."""
+    monkeypatch.setattr(lmdb, "RUN", run)
     grains = facts(40)
     put(store, *grains[:30])
     retract(store, 3, 4)
@@ -224,6 +279,7 @@ def test_a_backup_is_a_store_on_disk(store: PostgresStore, tmp_path: Path) -> No
         digests = [digest for digest, _ in grains]
         assert copied.find(digests) == reader.find(digests)
     assert copy.stats().grains == store.stats().grains == 40
+    assert [problem.where for problem in copy.check().problems] == ["state"]  # the row in BLIND
     copy.close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["copy.omsg"]
 
@@ -290,6 +346,30 @@ def test_check_tells_of_rows_whose_keys_are_no_numbers_of_grains(
     report = store.check()
     seqs = [problem.seq for problem in report.problems if problem.where == "state"]
     assert int(key, 16) in seqs
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM", "UPDATE"])
+def test_a_rebuild_believes_the_addresses_that_it_mended(
+    store: PostgresStore, postgres: Postgres, url: str, damage: str
+) -> None:
+    """They tell what superseded a grain."""
+    grains = facts(3)
+    put(store, *grains)
+    successor = grains[1][0].hex()
+
+    def supersede(writer: PostgresWriter) -> None:
+        change(writer, 1, State(superseded_by=successor, successors=(successor,)))
+        writer.set_row(SUPERSEDES, key(2, 1), b"")
+
+    store.write(supersede)
+    assert store.check().ok
+    what = f"{damage} omsgrain.addresses{' SET seq = 3' * (damage == 'UPDATE')}"
+    postgres.run(f"{what} WHERE store_id = {store.store_id} AND seq = 2", url)
+    assert not store.check().ok
+    assert store.rebuild().readdressed == 1
+    assert store.check().problems == ()
+    with store.read() as reader:
+        assert [found for found, _ in reader.rows(SUPERSEDES)] == [key(2, 1)]
 
 
 def test_a_check_that_is_cut_short_finds_no_damage(

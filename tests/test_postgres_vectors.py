@@ -113,6 +113,18 @@ def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStore) 
     assert rows(store) == 288 and file() == after
 
 
+def test_the_server_samples_no_vectors(store: PostgresStore) -> None:
+    rng = Random(8)
+    add(store, {seq: noise(rng, 4) for seq in put(store, 300)})
+    with closing(Nearest(graphs=graphs_of(store))) as nearest:
+        found(store, nearest, noise(rng, 4), 5)
+    assert rows(store) == 300
+    kinds.server().run("ANALYZE", able())
+    text = "SELECT attname FROM pg_stats WHERE tablename IN ('near', 'near_come')"
+    columns = {name for (name,) in kinds.server().run(text, able())}
+    assert columns == {"store_id", "model", "seq", "event"}
+
+
 def test_few_vectors_are_compared_here(store: PostgresStore) -> None:
     rng = Random(5)
     add(store, {seq: noise(rng, 4) for seq in put(store, 40)})

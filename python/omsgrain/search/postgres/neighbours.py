@@ -28,6 +28,7 @@ from omsgrain.search.growing import events
 from omsgrain.search.postgres.sessions import Sessions
 from omsgrain.search.vectors import Model, models, unpacked
 from omsgrain.store.base import Reader, Store
+from omsgrain.store.postgres.samples import unsampled
 from omsgrain.store.postgres.schema import SCHEMA, stored_table
 from omsgrain.store.tables import EVENTS, SEQUENCE, VECTORS
 
@@ -163,6 +164,9 @@ class PostgresGraphs:
                 for name, rest, key in ((_NEAR, columns, "model, seq"), (_COME, come, "")):
                     for text in stored_table(name, rest, key, 0, policies):
                         connection.execute(text)
+                if self._sessions.parts:
+                    connection.execute(unsampled(_NEAR, "v"))
+                    connection.execute(unsampled(_COME, "record"))
 
         row = self._sessions.read(lambda one: one.execute(_OWNED).fetchone())
         if row is None or not row[0]:

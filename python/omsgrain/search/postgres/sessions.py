@@ -46,6 +46,7 @@ class Sessions:
     Attributes:
         store_id: the number of the store.
         place: the database, for errors.
+        parts: it keeps what was deleted, and samples, unless it is told not to.
         policies: it keeps tenants apart by row-level security.
     """
 
@@ -54,6 +55,7 @@ class Sessions:
         self._let_go = weakref.finalize(self, self._database.close)
         self.store_id = store_id
         self.place = database.place
+        self.parts = database.engine.parts
         self.policies = database.engine.policies
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -103,10 +105,10 @@ class Sessions:
         """Have a table written anew, without what was deleted, where the engine does not itself.
 
         Raises:
-            StoreError: the role does not own it.
+            StoreError: the role does not own it, or an older transaction keeps what was deleted.
         """
         self._database.check_open()
-        if self._database.engine.parts:
+        if self.parts:
             compact(self._database, [table])
 
     def close(self) -> None:

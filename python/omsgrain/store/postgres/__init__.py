@@ -21,7 +21,8 @@ nobody waits for their end. What will be asked next is said beforehand (``expect
 there is nothing beyond a watermark.
 
 Tenants. Row-level security, forced on owners too, shows a connection the rows of the store that it
-was made for, and only if the store's row names the connection's role (``tenants.py``).
+was made for, and only if the store's row names the connection's role (``tenants.py``). It is not
+forced on the owner of the text index (``texts.py``).
 
 A server or a connection that goes away: reads that have begun fail, everything else is tried again
 until ``patience`` is over; where a commit's answer was lost, it is found out what became of it.
@@ -30,7 +31,7 @@ What is here:
 
 place        what a URL says, and how it is shown without its password
 failures     errors of the database as StoreError; what may be tried again
-schema       every table as SQL
+schema       every table as SQL;  samples: no values of them among the server's statistics
 migrating    versions of the schema, and how a database gets the newest
 tenants      stores by name, and the roles that may see them
 wire         a connection: many statements in one round trip

@@ -16,6 +16,7 @@ from omsgrain.errors import StoreError
 from omsgrain.store.postgres.database import Database, Engine, Pause
 from omsgrain.store.postgres.failures import failure, is_away, is_clash
 from omsgrain.store.postgres.pool import Connection
+from omsgrain.store.postgres.samples import unsampled_tables
 from omsgrain.store.postgres.schema import SCHEMA, first_tables
 from omsgrain.store.postgres.texts import text_tables
 
@@ -32,7 +33,11 @@ def _texts(engine: Engine, partitions: int) -> Iterator[str]:
     return text_tables(engine.parts, engine.policies)
 
 
-_STEPS: tuple[Step, ...] = (_first, _texts)
+def _unsampled(engine: Engine, partitions: int) -> Iterator[str]:
+    return unsampled_tables() if engine.parts else iter(())
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled)
 """What makes version 1, 2 and so on."""
 
 VERSION = len(_STEPS)

@@ -192,7 +192,8 @@ class PostgresStore:
         """Write the tables anew, without what was removed, of all stores in the database.
 
         Raises:
-            StoreError: the role does not own them.
+            StoreError: the role does not own them, or a transaction that began before what was
+                removed does not end.
             UnsupportedError: the engine keeps no free space that one could be rid of so.
         """
         self._writable()

@@ -18,11 +18,11 @@ from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import byteas, numbers
 from omsgrain.store.postgres.counting import GENERATION, MANY
-from omsgrain.store.postgres.database import Database
+from omsgrain.store.postgres.database import Database, Pause
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import PostgresReader
-from omsgrain.store.postgres.schema import KEYED_TABLES
+from omsgrain.store.postgres.schema import KEYED_TABLES, SCHEMA
 from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.state import PAST
 from omsgrain.store.tables import FORMAT_RECORD, HEAD_RECORD, META, SEQUENCE, STATES, Table
@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["compact", "copy", "past_of", "rebuild", "size_of"]
 
 _ROWS = 5_000  # rows copied at a time
+
+# VACUUM keeps what any snapshot of the database may see, also of tables that it never touched. How
+# far back they reach, a small table tells: all that is older is frozen.
+_NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
+_FREEZE = f"VACUUM (FREEZE) {SCHEMA}.versions"
+_FROZEN = (
+    "SELECT age(relfrozenxid) <= age(%s::xid) FROM pg_class "
+    f"WHERE oid = '{SCHEMA}.versions'::regclass"
+)
 
 
 def rebuild(writer: PostgresWriter) -> RebuildReport:
@@ -57,8 +66,10 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
             continue
         terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
         writer.add_terms(terms)
-        known = writer.find([digest for _, digest, _ in good])
-        lost = [(d, s) for (s, d, _), seq in zip(good, known, strict=True) if seq != s]
+        # Not by ``find``: the writer would go on believing what is mended here.
+        known: dict[bytes, int] = {}
+        known.update(writer.run(sql.FIND, byteas([d for _, d, _ in good]), writer.store_id))
+        lost = [(d, s) for s, d, _ in good if known.get(d) != s]
         if lost:
             lists = byteas([d for d, _ in lost]), numbers([s for _, s in lost])
             writer.run(sql.SET_ADDRESSES, writer.store_id, *lists)
@@ -89,14 +100,14 @@ def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
 
 
 def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
-    """Write tables anew, one after the other; each is locked meanwhile.
+    """Write tables anew, without what was removed, one after the other; each is locked meanwhile.
 
     Args:
         database: where.
         tables: which, with their schema; None: all.
 
     Raises:
-        StoreError: the role does not own them.
+        StoreError: the role does not own them, or a transaction of before keeps what was removed.
         UnsupportedError: the engine has no such thing.
     """
     if not database.engine.parts:
@@ -112,15 +123,32 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
             raise StoreError("only the role that owns the tables can have them written anew")
         before = _size(connection)
         connection.execute(f"SET lock_timeout = {round(database.patience * 1000)}")
+        _wait(connection, database.patience)
         if tables is None:
             tables = [table for (table,) in connection.execute(sql.TABLES).fetchall()]
         for table in tables:
-            connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
+            connection.execute(f"VACUUM (FULL) {table}")
         return CompactReport(before, _size(connection))
     except psycopg.Error as error:
         raise failure(database.place, "write the tables anew", error) from None
     finally:
         connection.close()
+
+
+def _wait(connection: Connection, patience: float) -> None:
+    """Wait until nobody has a snapshot of before, which rows that were removed are kept for."""
+    pause = Pause(patience)
+    now = connection.execute(_NEXT).fetchone()
+    while True:
+        connection.execute(_FREEZE)
+        row = connection.execute(_FROZEN, now).fetchone()
+        if row and row[0]:
+            return
+        if not pause.take():
+            raise StoreError(
+                "the database keeps what was removed for a transaction that began before",
+                expected="no transaction, also none prepared, and no slot or standby that old",
+            )
 
 
 def size_of(reader: PostgresReader, database: Database) -> int:
@@ -147,8 +175,8 @@ def copy(store: PostgresStore, path: Path) -> None:
     with appearing(path) as made, store.read() as reader:
         target = LmdbStore(made)
         try:
+            _copy_rows(reader, target)  # the states first: the index of grains goes by them
             _copy_grains(reader, target)
-            _copy_rows(reader, target)
             target.write(lambda writer: writer.advance(reader.last_seq()))
         finally:
             target.close()
