@@ -20,10 +20,12 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError, StoreError
 from omsgrain.search import ranking
 from omsgrain.search.opening import texts_of
+from omsgrain.search.postgres.index import PostgresTexts
 from omsgrain.search.text import TextIndex
 from omsgrain.store.base import Store
 from omsgrain.store.budget import Budget
 from omsgrain.store.home import home_of
+from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.texts import TEXTS, WORDS
 from processes import Process
 
@@ -262,6 +264,23 @@ def test_a_role_sees_the_words_of_its_own_store(tmp_path: Path) -> None:
         text = "SELECT * FROM omsgrain.matching(%s, gen_random_uuid(), %s::tsquery)"
         rows = connection.execute(text, (number, f"'{number}.barn'")).fetchall()
         assert rows == []
+
+
+def test_a_connection_that_somebody_between_has_ended(index: Texts) -> None:
+    """PgBouncer has a code of its own for a server that went."""
+    assert isinstance(index, PostgresTexts)
+    calls: list[int] = []
+
+    def work(connection: Connection) -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            connection.close()
+            raise psycopg.errors.ProtocolViolation("server conn crashed?")
+        return int(connection.execute("SELECT 7").fetchall()[0][0])
+
+    assert index._sessions.read(work) == 7
+    assert index._sessions.write(work) == 7
+    assert len(calls) == 3
 
 
 def test_removing_what_was_never_fed(store: Store, index: Texts) -> None:

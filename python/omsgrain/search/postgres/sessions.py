@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 
 from omsgrain.store.postgres.database import Database, Pause
-from omsgrain.store.postgres.failures import failure, is_away, is_clash
+from omsgrain.store.postgres.failures import failure, is_broken, is_clash
 from omsgrain.store.postgres.upkeep import compact
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ class Sessions:
                 result = work(connection)
                 connection.execute("COMMIT")
             except psycopg.Error as error:
+                closed = wire.closed
                 database.end(wire)
-                if is_away(error):
+                if is_broken(error, closed):
                     database.pool.drop()
                 elif not is_clash(error):
                     raise failure(self.place, "use the text index", error) from None
