@@ -313,3 +313,16 @@ BY_CODE: dict[str, type[OmsError]] = {c.code: c for c in _walk(OmsError) if "cod
 def from_core(code: str, message: str, **where: Any) -> OmsError:
     """Make the exception for a code of the Rust core (the one place where the two meet)."""
     return BY_CODE[code](message, **where)
+
+
+_LONG = 128  # bits of an integer that is shown as it is
+
+
+def number_found(value: object) -> str:
+    """What to say of what stands where a number belongs: a number that is short, else its kind.
+
+    A caller may hand on whatever came from outside, so no message is as long as that.
+    """
+    if isinstance(value, int) and value.bit_length() > _LONG:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value) if isinstance(value, int | float) else type(value).__name__

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from omsgrain import _core, registry
-from omsgrain.errors import OmsWarning, SchemaError
+from omsgrain.errors import OmsWarning, SchemaError, number_found
 from omsgrain.header import ENCRYPTED_BIT, SENSITIVITIES, SIGNED_BIT, Header, as_bytes
 
 Encoding = Literal["msgpack", "cbor"]
@@ -50,7 +50,9 @@ def options(
     if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= 3:
         raise SchemaError("unknown sensitivity", expected=f"0 to 3 or one of {SENSITIVITIES}")
     if type(type_byte) not in (int, type(None)) or not 0 <= (type_byte or 0) <= 255:
-        raise SchemaError("type_byte is not a byte", expected="0 to 255", found=str(type_byte))
+        raise SchemaError(
+            "type_byte is not a byte", expected="0 to 255", found=number_found(type_byte)
+        )
     if not (isinstance(compress, bool) and isinstance(keep_type_name, bool)):
         raise SchemaError("compress and keep_type_name are True or False")
     return (encoding, compress, level, keep_type_name, type_byte, profile)

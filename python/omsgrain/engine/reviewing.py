@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import msgpack
 
-from omsgrain.errors import IntegrityError, NotFoundError
+from omsgrain.errors import IntegrityError, NotFoundError, number_found
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import REVIEWS, SEQUENCE
 
@@ -73,5 +73,5 @@ def reviewed(writer: Writer, number: int) -> None:
     """Take a review off the list."""
     key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
     if key is None or writer.row(REVIEWS, key) is None:
-        raise NotFoundError("there is no such review", found=str(number))
+        raise NotFoundError("there is no such review", found=number_found(number))
     writer.set_row(REVIEWS, key, None)

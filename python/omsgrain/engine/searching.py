@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from omsgrain import _core
 from omsgrain.engine.base import Base
 from omsgrain.engine.world import seq_of, stored_digest
-from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError
+from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
@@ -91,7 +91,7 @@ class Searching(Base):
                 "a search cannot have that many results",
                 field="/limit",
                 expected=f"1 to {_LIMIT}",
-                found=str(limit),
+                found=number_found(limit),
             )
         if most_bytes is not None and (type(most_bytes) is not int or most_bytes < 1):
             expected = "an integer of at least 1"

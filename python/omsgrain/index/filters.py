@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, get_args
 
 from omsgrain import _core
-from omsgrain.errors import OmsError, RangeError, SchemaError
+from omsgrain.errors import OmsError, RangeError, SchemaError, number_found
 from omsgrain.index.conditions import FOREVER, TESTED, Conditions, Term
 from omsgrain.registry import TYPES
 from omsgrain.store.state import Verification
@@ -186,7 +186,10 @@ def _confidence(value: object) -> float | None:
         raise _wrong("min_confidence", "a number from 0 to 1", value)
     if not 0 <= value <= 1:  # NaN neither
         raise RangeError(
-            "no confidence is so", field="/min_confidence", expected="0 to 1", found=str(value)
+            "no confidence is so",
+            field="/min_confidence",
+            expected="0 to 1",
+            found=number_found(value),
         )
     return float(value)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-from omsgrain.errors import RangeError, SchemaError, UnsupportedError
+from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.grain import Grain
 from omsgrain.index import cursor as cursors
 from omsgrain.index.conditions import Conditions
@@ -61,7 +61,7 @@ def run(
             "a page cannot have that many results",
             field="/limit",
             expected=f"1 to {_LIMIT}",
-            found=str(limit),
+            found=number_found(limit),
         )
     given: dict[str, Any] = {"current": current}
     tests = valid_at, known_at, verification_status, min_confidence, words

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import RangeError
+from omsgrain.errors import RangeError, number_found
 from omsgrain.search.graphs import Candidates, Covered, Graphs, Neighbours
 from omsgrain.search.vectors import Model, Vector, check_dimension, model_of, pack
 from omsgrain.store.base import Reader, Store
@@ -103,7 +103,7 @@ class Nearest:
                 "a search cannot have that many results",
                 field="/limit",
                 expected=f"1 to {_LIMIT}",
-                found=str(limit),
+                found=number_found(limit),
             )
         known = model_of(reader, model)
         if known is None:

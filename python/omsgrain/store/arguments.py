@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from omsgrain.errors import RangeError, SchemaError
+from omsgrain.errors import RangeError, SchemaError, number_found
 
 __all__ = ["is_durable", "see_range"]
 
@@ -35,5 +35,5 @@ def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> N
             f"{name} is out of its range",
             field=f"/{name}",
             expected=f"{least} to {most}",
-            found=str(value),
+            found=number_found(value),
         )

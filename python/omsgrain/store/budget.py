@@ -12,7 +12,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from omsgrain.errors import RangeError, SchemaError
+from omsgrain.errors import RangeError, SchemaError, number_found
 
 __all__ = ["LEAST", "Budget", "parse"]
 
@@ -86,7 +86,7 @@ def parse(memory: int | str | None) -> Budget:
             "a store cannot work with that much memory",
             field="/memory",
             expected=f"{LEAST} bytes (16MiB) or more",
-            found=str(found),
+            found=number_found(found),
         )
     return Budget.of(found)
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that are huge, or none: Python makes no text of those, and no refusal is so long.
+
+What comes from outside is often handed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain.errors import OmsError
+from omsgrain.store.memory import MemoryStore
+
+HUGE = 10**5_000
+
+
+@pytest.mark.parametrize("number", [HUGE, -HUGE, 10**300], ids=["huge", "below", "large"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store, n: store.query(limit=n),
+        lambda store, n: store.query(min_confidence=n),
+        lambda store, n: store.query(created_after=n),
+        lambda store, n: store.search("lamp", limit=n),
+        lambda store, n: store.search(vector=[1.0], model="m", limit=n),
+        lambda store, n: store.reviewed(n),
+        lambda store, n: store.put({"type": "event", "content": "lamp", "created_at": n}),
+        lambda store, n: og.encode({"type": "event", "content": "lamp"}, type_byte=n),
+    ],
+)
+def test_they_are_refused_in_short(
+    call: Callable[[og.GrainStore, Any], object], number: int
+) -> None:
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        call(store, number)
+    assert len(str(refusal.value)) < 300
+
+
+@pytest.mark.parametrize("memory", [HUGE, -HUGE, "9" * 5_000], ids=["huge", "below", "text"])
+def test_of_memory(memory: int | str, tmp_path: Path) -> None:
+    with pytest.raises(OmsError) as refusal:
+        og.open(tmp_path / "memory.omsg", memory=memory)
+    assert refusal.value.code in ("ERR_RANGE", "ERR_SCHEMA")
+    assert len(str(refusal.value)) < 300
+
+
+def test_what_is_no_number_is_named_by_its_kind() -> None:
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        store.query(limit={"a": "lamp" * 9_000})  # type: ignore[arg-type]
+    assert (refusal.value.code, refusal.value.found) == ("ERR_RANGE", "dict")
