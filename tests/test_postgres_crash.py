@@ -261,8 +261,9 @@ def test_a_connection_that_breaks_inside_a_work(store: PostgresStore, server: Po
     assert store.stats().grains == 4
 
 
+@pytest.mark.parametrize("between", [False, True])
 def test_a_connection_that_breaks_while_terms_are_learnt(
-    store: PostgresStore, server: Postgres, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, server: Postgres, monkeypatch: pytest.MonkeyPatch, between: bool
 ) -> None:
     """The first write of a process learns which terms are counted, before its work begins."""
     monkeypatch.setattr(counting, "MANY", 5)
@@ -273,6 +274,9 @@ def test_a_connection_that_breaks_while_terms_are_learnt(
 
     def loaded(counts: Counts, writer: PostgresWriter) -> Counts:
         calls.append(1)
+        if len(calls) == 1 and between:
+            writer.wire.close()
+            raise psycopg.errors.ProtocolViolation("server conn crashed?")  # as PgBouncer says it
         if len(calls) == 1:
             end_connections(server)
         return inner(counts, writer)

@@ -70,6 +70,7 @@ class Commits:
             writer: PostgresWriter | None = None
             try:
                 writer = self._begin(expecting)
+                writer.learn()
                 results = [self._run(writer, member, len(members)) for member in members]
                 writer.finish()
             except psycopg.Error as error:

@@ -70,7 +70,15 @@ class PostgresWriter(IndexWriter):
         self._gone: dict[int, Added] = {}  # removed; their index rows are still there
         self._held = Held({META: meta})
         self._size = 0
-        self.counts = counts.loaded(self)
+        self.counts = counts
+
+    def learn(self) -> None:
+        """Learn which terms have got a count since; before any work.
+
+        Raises:
+            psycopg.Error: the database refused, or the connection broke.
+        """
+        self.counts = self.counts.loaded(self)
 
     # --- what waits -----------------------------------------------------------------------------
 
