@@ -20,7 +20,9 @@ from omsgrain.store.base import Writer
 from omsgrain.store.pages import pages
 from omsgrain.store.postgres import PostgresStore, counting, turns
 from omsgrain.store.postgres.counting import Counts
+from omsgrain.store.postgres.turns import Commits
 from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.store.turns import Member
 from store_contract import put as put_pairs
 
 if TYPE_CHECKING:
@@ -178,6 +180,39 @@ def test_a_server_that_stays_away(server: Postgres, url: str) -> None:
     finally:
         server.start()
     assert put(store, *facts(1)) == [1]
+    store.close()
+
+
+def test_works_of_a_batch_wait_for_a_server_together(
+    server: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are run one by one, after one failed, do not wait one after the other."""
+    store = PostgresStore(url, tenant=server.tenant(), patience=0.2)
+    begun: list[int] = []
+
+    def begin(expecting: list[bytes]) -> PostgresWriter:
+        begun.append(1)
+        return store._begin(expecting)
+
+    def fails(writer: PostgresWriter) -> None:
+        if len(begun) == 3:  # together, the first by itself, this one
+            server.stop("immediate")
+        raise ValueError
+
+    def adds(writer: PostgresWriter) -> list[bool]:
+        return writer.put(facts(1))
+
+    members = [Member(work, False, ()) for work in (adds, fails, adds, adds, adds)]
+    try:
+        with pytest.raises(StoreError):
+            Commits(store._database, begin, store._kept).commit(members)
+    finally:
+        server.start()
+    assert [member.done for member in members] == [True, True, False, False, False]
+    assert members[0].result == [True]
+    assert isinstance(members[1].error, ValueError)
+    assert len(begun) == 4
+    assert store.stats().grains == 1
     store.close()
 
 

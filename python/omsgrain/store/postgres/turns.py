@@ -33,6 +33,14 @@ __all__ = ["Commits"]
 Begin = Callable[[list[bytes]], PostgresWriter]
 
 
+class _NotBegunError(Exception):
+    """No transaction could begin, which says nothing about the works that wait for one."""
+
+    def __init__(self, reason: StoreError) -> None:
+        super().__init__()
+        self.reason = reason
+
+
 class Commits:
     """How the works of one process for one store are committed.
 
@@ -50,7 +58,18 @@ class Commits:
         self._kept = kept
 
     def commit(self, members: list[Member]) -> None:
-        """Commit works together, or where one of them fails, each by itself."""
+        """Commit works together, or where one of them fails, each by itself.
+
+        Raises:
+            StoreError: no transaction could begin: the end of all that are left, together. Each
+                by itself would wait as long as this one did.
+        """
+        try:
+            self._together(members)
+        except _NotBegunError as error:
+            raise error.reason from None
+
+    def _together(self, members: list[Member]) -> None:
         try:
             self._commit(members)
         except WorkFailedError:
@@ -60,6 +79,8 @@ class Commits:
     def _alone(self, member: Member) -> None:
         try:
             self._commit([member])
+        except _NotBegunError:
+            raise
         except Exception as error:
             member.settle(None, error)
 
@@ -69,7 +90,7 @@ class Commits:
         while True:
             writer: PostgresWriter | None = None
             try:
-                writer = self._begin(expecting)
+                writer = self._begun(expecting)
                 writer.learn()
                 results = [self._run(writer, member, len(members)) for member in members]
                 writer.finish()
@@ -96,6 +117,12 @@ class Commits:
         self._kept(writer)
         for member, result in zip(members, results, strict=True):
             member.settle(result, None)
+
+    def _begun(self, expecting: list[bytes]) -> PostgresWriter:
+        try:
+            return self._begin(expecting)
+        except StoreError as error:
+            raise _NotBegunError(error) from None
 
     def _committed(self, writer: PostgresWriter) -> bool:
         """Tell what became of a commit that was not answered.
