@@ -135,6 +135,28 @@ def test_a_place_shows_no_secret() -> None:
     assert place.cleaned(f"no such option {SECRET}") == ""
 
 
+@pytest.mark.parametrize(
+    ("timeout", "patience", "expected"),
+    [
+        (60, 30, "tcp_user_timeout=90000"),
+        (0.5, 0, "tcp_user_timeout=90000"),
+        (600, 30, "tcp_user_timeout=630000"),
+        (60, 120.5, "tcp_user_timeout=150500"),
+        (2_000_000, 2_000_000, "tcp_user_timeout=2000030000"),
+        (0, 30, "tcp_user_timeout=0"),
+    ],
+)
+def test_a_server_at_work_is_not_taken_for_one_that_is_gone(
+    timeout: float, patience: float, expected: str
+) -> None:
+    """It reads nothing meanwhile, which is all that the operating system sees."""
+    place = Place.of(f"postgresql://me:{SECRET}@db.example/fleet").waiting(timeout, patience)
+    assert expected in place.conninfo.split()
+    assert SECRET not in repr(place) and SECRET in place.conninfo
+    own = Place.of("postgresql://me@db.example/fleet?tcp_user_timeout=7")
+    assert "tcp_user_timeout=7" in own.waiting(timeout, patience).conninfo.split()
+
+
 def test_a_place_of_several_hosts_shows_each_with_its_port() -> None:
     place = Place.of("postgresql://me@one:5433,[::1],two:1/fleet?target_session_attrs=any")
     assert place.shown == "postgresql://me@one:5433,::1,two:1/fleet"

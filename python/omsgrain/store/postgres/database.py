@@ -128,7 +128,7 @@ class Database:
     def __init__(
         self, place: Place, *, pool_size: int, patience: float, timeout: float, durable: bool
     ) -> None:
-        self.place = place
+        self.place = place.waiting(timeout, patience)
         self.patience = patience
         self._owner = os.getpid()
         self.closed = False
@@ -141,7 +141,7 @@ class Database:
         if self.engine.tuned:
             settings += "; " + (_DURABLE if durable else "SET synchronous_commit = off")
         self._settings = settings
-        self.pool = Pool(place, pool_size, settings, self.engine.tuned)
+        self.pool = Pool(self.place, pool_size, settings, self.engine.tuned)
 
     def enter(self, store_id: int) -> None:
         """Say of which store all rows are that the connections of the pool will be asked for."""

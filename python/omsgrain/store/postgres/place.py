@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -16,14 +17,15 @@ __all__ = ["Place"]
 _SCHEMES = "postgresql://", "postgres://"
 _SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
 # Connections whose other end is gone must not wait for hours. Keepalives are for those that wait
-# for an answer; where a question has not arrived, none are sent, and the last is for these. It is
-# longer than a statement may take: a server reads nothing while it is at work.
+# for an answer; where a question has not arrived, none are sent: the user timeout is for these.
+_QUESTION = "tcp_user_timeout"
+_LEAST = 90  # seconds
 _DEFAULTS = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
-    "tcp_user_timeout": "90000",
+    _QUESTION: str(_LEAST * 1000),
     "application_name": "omsgrain",
 }
 _ALWAYS = {"client_encoding": "utf8"}  # or the driver gives bytes for the texts of some databases
@@ -37,11 +39,13 @@ class Place:
         conninfo: what the driver needs to connect, with its secrets: never shown.
         shown: the same for people, without them.
         secrets: what must not be shown.
+        timed: the URL says itself how long a question may be on its way.
     """
 
     conninfo: str
     shown: str
     secrets: tuple[str, ...]
+    timed: bool
 
     def __repr__(self) -> str:
         return f"Place({self.shown!r})"
@@ -71,7 +75,24 @@ class Place:
         ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
         where = ",".join(f"{h}:{p}" if p else h for h, p in zip(hosts, ports, strict=True))
         shown = f"postgresql://{who}{where}/{said.get('dbname') or ''}"
-        return cls(make_conninfo("", **{**_DEFAULTS, **said, **_ALWAYS}), shown, secrets)
+        conninfo = make_conninfo("", **{**_DEFAULTS, **said, **_ALWAYS})
+        return cls(conninfo, shown, secrets, timed=_QUESTION in said)
+
+    def waiting(self, timeout: float, patience: float) -> Place:
+        """Return the same for statements that may take so long.
+
+        A server reads nothing while it is at work, or waits for a lock: to the operating system a
+        long question behind a slow one is as one that does not arrive.
+
+        Args:
+            timeout: seconds that a statement may take; 0: as many as it likes.
+            patience: seconds that one may wait for the turn of another writer.
+        """
+        if self.timed:
+            return self
+        longest = max(_LEAST, timeout + 30, patience + 30) if timeout else 0  # 0: the system's own
+        given = {_QUESTION: str(math.ceil(longest * 1000))}
+        return replace(self, conninfo=make_conninfo(self.conninfo, **given))
 
     def cleaned(self, text: str) -> str:
         """Return a text of the driver on one line, or nothing if a secret is in it."""
