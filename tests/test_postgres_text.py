@@ -22,9 +22,10 @@ from omsgrain.search import ranking
 from omsgrain.search.opening import texts_of
 from omsgrain.search.postgres.index import PostgresTexts
 from omsgrain.search.text import TextIndex
-from omsgrain.store.base import Store
+from omsgrain.store.base import CompactReport, Store
 from omsgrain.store.budget import Budget
 from omsgrain.store.home import home_of
+from omsgrain.store.postgres import PostgresStore, upkeep
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.texts import TEXTS, WORDS
 from processes import Process
@@ -224,6 +225,53 @@ def test_what_an_older_transaction_keeps_is_not_said_to_be_gone(url: str) -> Non
                 store.compact()
         database.patience = patience
         assert store.run_due_erasures(everything=True).finished == 1
+        assert word.encode() not in on_disk(url)
+
+
+def test_words_that_were_removed_go_with_the_tables(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One wait for older transactions stands before all that is written anew, none after it."""
+    word, waits = "speierling", list[float]()
+    inner = upkeep._wait
+
+    def wait(connection: Connection, patience: float) -> None:
+        assert not waits, "the tables were written anew already"
+        waits.append(patience)
+        inner(connection, patience)
+
+    with og.open(url) as store:
+        grain = {"type": "event", "content": word, "user_id": "ann-17", "created_at": 1}
+        address = store.put(grain)
+        assert len(store.search(word).results) == 1
+        store.delete(address, reason="asked")
+        monkeypatch.setattr(upkeep, "_wait", wait)
+        store.compact()
+        assert word.encode() not in on_disk(url)
+        assert asked(url, f"SELECT max(gone) FROM {TEXTS}") == [(0,)]
+
+
+def test_words_that_come_and_go_while_the_tables_are_written_anew(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = "elsbeere"
+    inner = PostgresStore.compact
+    with og.open(url) as store:
+        grain = {"type": "event", "content": word, "user_id": "ann-17", "created_at": 1}
+        store.put({"type": "event", "content": "owl", "created_at": 2})
+        assert len(store.search("owl").results) == 1
+
+        def late(below: PostgresStore) -> CompactReport:
+            report = inner(below)
+            address = store.put(grain)
+            assert len(store.search(word).results) == 1
+            store.delete(address, reason="asked")
+            inner(below)  # of the store itself, without its words
+            return report
+
+        monkeypatch.setattr(PostgresStore, "compact", late)
+        store.compact()
+        assert asked(url, f"SELECT max(gone) FROM {TEXTS}") == [(0,)]
         assert word.encode() not in on_disk(url)
 
 

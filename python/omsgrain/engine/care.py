@@ -67,8 +67,8 @@ class Care(Searching):
                 store stays as it was.
         """
         self._vectors().catch_up(self._store, make=False)  # first: it may have tables of its own
-        report = self._store.compact()
-        self._texts().scrub(self._store.read)
+        with self._texts().scrubbing(self._store.read):
+            report = self._store.compact()
         told = {"before": report.before, "after": report.after}
         self._store.write(lambda writer: self._note(writer, "compact", [], details=told))
         return report

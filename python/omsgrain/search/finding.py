@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -196,6 +197,16 @@ class Texts(ABC):
         Raises:
             StoreError: as for ``rebuild``.
         """
+
+    @contextmanager
+    def scrubbing(self, read: Read) -> Iterator[None]:
+        """Scrub while the store itself is written anew, which is done inside.
+
+        Raises:
+            StoreError: as for ``rebuild``.
+        """
+        yield
+        self.scrub(read)
 
     @abstractmethod
     def check(self, read: Read) -> tuple[Problem, ...]:

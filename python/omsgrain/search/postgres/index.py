@@ -8,8 +8,8 @@ found = index.search(store.read, "shelf boxes")
 from __future__ import annotations
 
 import threading
-from collections.abc import Set
-from contextlib import suppress
+from collections.abc import Iterator, Set
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -135,12 +135,34 @@ class PostgresTexts(Texts):
             self.catch_up(read)
             self._clean()
 
+    @contextmanager
+    def scrubbing(self, read: Read) -> Iterator[None]:
+        """Take out rows before the store's tables are written anew: these are among them.
+
+        Else they would be written twice, and wait twice for older transactions, the second time
+        when all others are written already.
+        """
+        gone = 0
+        if not self._readonly and self.exists:
+            self.catch_up(read)
+            gone = self._gone()
+        yield
+        if gone:
+            self._wiped(gone)
+        self.scrub(read)  # of what was removed meanwhile
+
     def _clean(self) -> None:
         """Have the table written anew: what was deleted stays in it, and in its index, else."""
-        gone = self._sessions.read(lambda one: feeding.come(one, self._store_id).gone)
+        gone = self._gone()
         if gone:
             self._sessions.rewrite(WORDS)
-            self._sessions.write(partial(feeding.wiped, store_id=self._store_id, gone=gone))
+            self._wiped(gone)
+
+    def _gone(self) -> int:
+        return self._sessions.read(lambda one: feeding.come(one, self._store_id).gone)
+
+    def _wiped(self, gone: int) -> None:
+        self._sessions.write(partial(feeding.wiped, store_id=self._store_id, gone=gone))
 
     def _check_writable(self) -> None:
         if self._readonly:
