@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from omsgrain.errors import StoreError
-from omsgrain.store.postgres.database import Database, Engine, Pause
+from omsgrain.store.postgres.database import Database, Engine, Pause, lock_timeout
 from omsgrain.store.postgres.failures import failure, is_away, is_clash
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.samples import unsampled_tables
@@ -62,7 +62,8 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
 
     Raises:
         StoreError: it has a newer one than this code knows; or has none, or an older one, and may
-            not be changed; or it is to be written, and has not all letters.
+            not be changed; or others are at its tables for too long; or it is to be written, and
+            has not all letters.
     """
     pause = Pause(database.patience)
     connection = database.connect()
@@ -90,6 +91,8 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
                 expected=f"schema version {VERSION}",
                 found=f"schema version {found}",
             )
+        # A step alters tables that others may be vacuuming, and who comes meanwhile waits for us.
+        connection.execute(lock_timeout(database.patience))
         while True:
             try:
                 _prepare(connection)
