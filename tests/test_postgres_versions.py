@@ -40,3 +40,39 @@ def test_a_table_that_is_vacuumed_is_waited_for_with_patience(postgres: Postgres
     store = PostgresStore(url)
     assert store.stats().grains == 3
     store.close()
+
+
+# --- who brings it up ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def owned(postgres: Postgres) -> str:
+    """The URL of a database for a role that may make a schema in it, and is no superuser."""
+    url = postgres.database()
+    if not postgres.run("SELECT 1 FROM pg_roles WHERE rolname = 'keeper'"):
+        postgres.run("CREATE ROLE keeper LOGIN")
+    postgres.run(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO keeper")
+    return url.replace("postgres@", "keeper@")
+
+
+def test_tables_of_another_role_are_left_to_it(postgres: Postgres, owned: str) -> None:
+    """Vectors, say, whose table a superuser's search made."""
+    older(owned).close()
+    url = owned.replace("keeper@", "postgres@")
+    postgres.run("CREATE TABLE omsgrain.near (store_id bigint, v bytea)", url)
+    postgres.run("ALTER TABLE omsgrain.words OWNER TO postgres", url)
+    postgres.run("GRANT ALL ON omsgrain.words TO keeper", url)
+    store = PostgresStore(owned)
+    assert store.stats().grains == 3
+    store.close()
+    assert unsampled_columns(postgres, url) >= {"blobs.blob", "texts.digest"}
+    assert not unsampled_columns(postgres, url) & {"near.v", "words.words"}
+
+
+def unsampled_columns(postgres: Postgres, url: str) -> set[object]:
+    text = (
+        "SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c "
+        "ON c.oid = a.attrelid WHERE c.relnamespace = 'omsgrain'::regnamespace "
+        "AND a.attstattarget = 0 AND a.attnum > 0"
+    )
+    return {row[0] for row in postgres.run(text, url)}
