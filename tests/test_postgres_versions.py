@@ -76,3 +76,12 @@ def unsampled_columns(postgres: Postgres, url: str) -> set[object]:
         "AND a.attstattarget = 0 AND a.attnum > 0"
     )
     return {row[0] for row in postgres.run(text, url)}
+
+
+def test_the_owner_may_make_no_more_schemas(postgres: Postgres, owned: str) -> None:
+    """The right was given for the first time only, and taken back."""
+    older(owned).close()
+    postgres.run(f"REVOKE CREATE ON DATABASE {owned.rpartition('/')[2]} FROM keeper")
+    store = PostgresStore(owned)
+    assert store.stats().grains == 3
+    store.close()

@@ -95,7 +95,8 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
         connection.execute(lock_timeout(database.patience))
         while True:
             try:
-                _prepare(connection)
+                if not found:  # the right to make a schema is asked for also where there is one
+                    _prepare(connection)
                 _apply(connection, database.engine, partitions)
                 return
             except psycopg.Error as error:
