@@ -85,3 +85,20 @@ def test_the_owner_may_make_no_more_schemas(postgres: Postgres, owned: str) -> N
     store = PostgresStore(owned)
     assert store.stats().grains == 3
     store.close()
+
+
+def test_an_admitted_role_is_told_who_brings_it_up(postgres: Postgres, owned: str) -> None:
+    old = older(owned)
+    if not postgres.run("SELECT 1 FROM pg_roles WHERE rolname = 'guest'"):
+        postgres.run("CREATE ROLE guest LOGIN")
+    old.admit("guest")
+    url = owned.replace("keeper@", "guest@")
+    for readonly in (True, False):
+        with pytest.raises(StoreError) as caught:
+            PostgresStore(url, readonly=readonly)
+        assert caught.value.found == "schema version 2"
+    PostgresStore(owned).close()
+    store = PostgresStore(url)
+    assert store.stats().grains == 3
+    store.close()
+    old.close()

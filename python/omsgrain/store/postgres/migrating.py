@@ -49,6 +49,8 @@ _ENCODINGS = {"UTF8", "SQL_ASCII"}
 _ABSENT = {"42P01", "3F000"}  # no such table, no such schema
 _THERE = {"23505", "42P06", "42P07", "42710"}  # somebody else made it at the same moment
 
+_NOT_OURS = "42501"  # what only the owner of a table may do
+
 _VERSIONS = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
     f"CREATE TABLE IF NOT EXISTS {SCHEMA}.versions "
@@ -85,12 +87,7 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
         if found == VERSION:
             return
         if readonly:
-            what = "is not a store yet" if not found else "was written by an older version"
-            raise StoreError(
-                f"{database.place.shown!r} {what}: open it once for writing",
-                expected=f"schema version {VERSION}",
-                found=f"schema version {found}",
-            )
+            raise _older(database, found)
         # A step alters tables that others may be vacuuming, and who comes meanwhile waits for us.
         connection.execute(lock_timeout(database.patience))
         while True:
@@ -100,6 +97,8 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
                 _apply(connection, database.engine, partitions)
                 return
             except psycopg.Error as error:
+                if found and error.sqlstate == _NOT_OURS:
+                    raise _older(database, found) from None
                 if connection.closed or is_away(error) or not is_clash(error) or not pause.take():
                     raise
                 connection.execute("ROLLBACK")
@@ -107,6 +106,21 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
         raise failure(database.place, "make the tables of the store", error) from None
     finally:
         connection.close()
+
+
+def _older(database: Database, found: int) -> StoreError:
+    """Make the error for who may not bring a database up."""
+    what = "is not a store yet: open it once for writing"
+    if found:
+        what = (
+            "was written by an older version: "
+            "have the role that owns its tables open it once for writing"
+        )
+    return StoreError(
+        f"{database.place.shown!r} {what}",
+        expected=f"schema version {VERSION}",
+        found=f"schema version {found}",
+    )
 
 
 def found_version(connection: Connection) -> int:
