@@ -147,7 +147,8 @@ def _wait(connection: Connection, patience: float) -> None:
         if not pause.take():
             raise StoreError(
                 "the database keeps what was removed for a transaction that began before",
-                expected="no transaction, also none prepared, and no slot or standby that old",
+                expected="no transaction, also none prepared, and no slot or standby that old; "
+                "vacuum_defer_cleanup_age 0",
             )
 
 
