@@ -17,6 +17,7 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.store.home import Beside, beside, home_of
+from omsgrain.store.postgres import migrating
 from omsgrain.store.postgres.database import Pause
 from shell import Shell, belief, exit_code, lines
 
@@ -141,6 +142,22 @@ def test_a_database_that_has_not_all_letters(postgres: Postgres) -> None:
         og.open(url)
     assert caught.value.found == "LATIN1"
     assert postgres.run("SELECT 1 FROM pg_namespace WHERE nspname = 'omsgrain'", url) == []
+
+
+def test_what_is_in_a_database_that_has_not_all_letters_can_be_moved(
+    postgres: Postgres, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, other = encoded(postgres, "LATIN9"), postgres.database()
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "_ENCODINGS", {"LATIN9"})
+        with og.open(url) as store:
+            store.put(belief(1, object="łódź und größe", user_id="ann-17"))
+    assert shell("backup", url, "old.omsg") == 0, shell.err
+    assert shell("export", "old.omsg", "old.mg") == 0, shell.err
+    assert shell("import", other, "old.mg") == 0, shell.err
+    with og.open(other) as store:
+        assert len(store.search("łódź größe").results) == 1
+        assert store.erase_subject(["ann-17"], reason_code="asked").complete
 
 
 def encoded(postgres: Postgres, encoding: str) -> str:

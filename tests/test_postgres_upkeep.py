@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from child import run
@@ -282,6 +283,18 @@ def test_a_backup_is_a_store_on_disk(
     assert [problem.where for problem in copy.check().problems] == ["state"]  # the row in BLIND
     copy.close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["copy.omsg"]
+
+
+def test_compact_with_no_patience_waits_for_no_lock(postgres: Postgres) -> None:
+    """Nor do others wait for it: what it waits for keeps them off as well."""
+    url = postgres.database()
+    store = PostgresStore(url, partitions=0, patience=0)
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE omsgrain.blobs IN ACCESS SHARE MODE")
+        with pytest.raises(StoreError) as caught:
+            store.compact()
+        assert caught.value.found == "LockNotAvailable (55P03)"
+    store.close()
 
 
 def test_compact_frees_what_was_removed(postgres: Postgres) -> None:

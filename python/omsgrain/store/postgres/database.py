@@ -18,7 +18,7 @@ from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.pool import Connection, Pool
 from omsgrain.store.postgres.wire import Row, Statement, Wire
 
-__all__ = ["PATIENCE", "Database", "Engine", "Head", "Pause", "connected"]
+__all__ = ["PATIENCE", "Database", "Engine", "Head", "Pause", "connected", "lock_timeout"]
 
 PATIENCE = 30.0
 """Seconds to wait for a server, if nobody says otherwise."""
@@ -109,6 +109,11 @@ def connected(place: Place, patience: float = PATIENCE) -> Connection:
                 raise failure(place, "connect to the database", error) from None
 
 
+def lock_timeout(patience: float) -> str:
+    """Make the statement that has a connection wait so many seconds for a lock."""
+    return f"SET lock_timeout = {max(1, math.ceil(patience * 1000))}"  # 0 would be for ever
+
+
 class Database:
     """Connections to one database.
 
@@ -135,7 +140,7 @@ class Database:
         self.engine = Engine.of(str(self.asked("SELECT version()")))
         settings = (
             f"SET statement_timeout = {math.ceil(timeout * 1000)}; "
-            f"SET lock_timeout = {max(1, math.ceil(patience * 1000))}; "  # 0 would be for ever
+            f"{lock_timeout(patience)}; "
             f"SET idle_in_transaction_session_timeout = {_STUCK * 1000}"
         )
         if self.engine.tuned:

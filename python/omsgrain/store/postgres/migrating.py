@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from omsgrain.errors import StoreError
-from omsgrain.store.postgres.database import Database, Engine, Pause
+from omsgrain.store.postgres.database import Database, Engine, Pause, lock_timeout
 from omsgrain.store.postgres.failures import failure, is_away, is_clash
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.samples import unsampled_tables
@@ -49,6 +49,8 @@ _ENCODINGS = {"UTF8", "SQL_ASCII"}
 _ABSENT = {"42P01", "3F000"}  # no such table, no such schema
 _THERE = {"23505", "42P06", "42P07", "42710"}  # somebody else made it at the same moment
 
+_NOT_OURS = "42501"  # what only the owner of a table may do
+
 _VERSIONS = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
     f"CREATE TABLE IF NOT EXISTS {SCHEMA}.versions "
@@ -62,7 +64,8 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
 
     Raises:
         StoreError: it has a newer one than this code knows; or has none, or an older one, and may
-            not be changed; or it is to be written, and has not all letters.
+            not be changed; or others are at its tables for too long; or it is to be written, and
+            has not all letters.
     """
     pause = Pause(database.patience)
     connection = database.connect()
@@ -84,18 +87,18 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
         if found == VERSION:
             return
         if readonly:
-            what = "is not a store yet" if not found else "was written by an older version"
-            raise StoreError(
-                f"{database.place.shown!r} {what}: open it once for writing",
-                expected=f"schema version {VERSION}",
-                found=f"schema version {found}",
-            )
+            raise _older(database, found)
+        # A step alters tables that others may be vacuuming, and who comes meanwhile waits for us.
+        connection.execute(lock_timeout(database.patience))
         while True:
             try:
-                _prepare(connection)
+                if not found:  # the right to make a schema is asked for also where there is one
+                    _prepare(connection)
                 _apply(connection, database.engine, partitions)
                 return
             except psycopg.Error as error:
+                if found and error.sqlstate == _NOT_OURS:
+                    raise _older(database, found) from None
                 if connection.closed or is_away(error) or not is_clash(error) or not pause.take():
                     raise
                 connection.execute("ROLLBACK")
@@ -103,6 +106,21 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
         raise failure(database.place, "make the tables of the store", error) from None
     finally:
         connection.close()
+
+
+def _older(database: Database, found: int) -> StoreError:
+    """Make the error for who may not bring a database up."""
+    what = "is not a store yet: open it once for writing"
+    if found:
+        what = (
+            "was written by an older version: "
+            "have the role that owns its tables open it once for writing"
+        )
+    return StoreError(
+        f"{database.place.shown!r} {what}",
+        expected=f"schema version {VERSION}",
+        found=f"schema version {found}",
+    )
 
 
 def found_version(connection: Connection) -> int:

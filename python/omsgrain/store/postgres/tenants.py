@@ -32,7 +32,11 @@ DEFAULT = "default"
 _LONGEST = 200
 
 _COMMON = f"{SCHEMA}.versions", f"{SCHEMA}.stores"
-"""Tables that are not of one store."""
+"""Tables that are not of one store.
+
+Admitted roles may change whatever table their owner makes later (``_LATER``): a version of the
+schema that adds one to these has to take INSERT, UPDATE and DELETE from them by name.
+"""
 
 _EVERY = "SELECT, INSERT, UPDATE, DELETE ON"
 _LATER = f"ALTER DEFAULT PRIVILEGES FOR ROLE {{}} IN SCHEMA {SCHEMA} GRANT {_EVERY} TABLES TO {{}}"
@@ -98,8 +102,8 @@ def _make(connection: Connection, tenant: str) -> None:
 def admit(database: Database, store_id: int, role: str) -> None:
     """Let a role of the database see and change the rows of one store.
 
-    So with tables that their owner makes later. A role that an older version admitted has no
-    rights on these: admit it again.
+    So with tables that the owner of ``stores`` makes later. On those that another role makes, or
+    that came since an older version admitted it, it has no rights: admit it again.
 
     Raises:
         StoreError: there is no such role, or ours may not give it that right.

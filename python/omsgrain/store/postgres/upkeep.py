@@ -18,7 +18,7 @@ from omsgrain.store.postgres import statements as sql
 from omsgrain.store.postgres.adding import Added, terms_of
 from omsgrain.store.postgres.arrays import byteas, numbers
 from omsgrain.store.postgres.counting import GENERATION, MANY
-from omsgrain.store.postgres.database import Database, Pause
+from omsgrain.store.postgres.database import Database, Pause, lock_timeout
 from omsgrain.store.postgres.failures import failure
 from omsgrain.store.postgres.pool import Connection
 from omsgrain.store.postgres.reading import PostgresReader
@@ -122,7 +122,7 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
         if not (row and row[0]):
             raise StoreError("only the role that owns the tables can have them written anew")
         before = _size(connection)
-        connection.execute(f"SET lock_timeout = {round(database.patience * 1000)}")
+        connection.execute(lock_timeout(database.patience))
         _wait(connection, database.patience)
         if tables is None:
             tables = [table for (table,) in connection.execute(sql.TABLES).fetchall()]
@@ -147,7 +147,8 @@ def _wait(connection: Connection, patience: float) -> None:
         if not pause.take():
             raise StoreError(
                 "the database keeps what was removed for a transaction that began before",
-                expected="no transaction, also none prepared, and no slot or standby that old",
+                expected="no transaction, also none prepared, and no slot or standby that old; "
+                "vacuum_defer_cleanup_age 0",
             )
 
 
