@@ -12,6 +12,7 @@ import pytest
 import omsgrain as og
 from http_sites import ADA, BLOB, GRACE, LINES, Site, lamp, site
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.crypto.seal import seal
 from omsgrain.services.http import finding
 
 
@@ -79,6 +80,16 @@ def test_a_grain_of_somebody_else_is_not_taken(served: Site) -> None:
         )
         assert (answer.status_code, answer.json()["rule"]) == (403, "other_tenant")
     assert served.ask("GET", "/v1/grains", token).json()["results"] == []
+
+
+def test_a_sealed_blob_does_not_show_whose_it_is(served: Site) -> None:
+    """So it is refused for good, and nobody is told to try it again."""
+    sealed = seal(og.encode(lamp() | {"user_id": ADA}), bytes(32), whole=True)
+    answer = served.ask(
+        "POST", "/v1/grains", served.token(), content=sealed, headers={"content-type": BLOB}
+    )
+    assert (answer.status_code, answer.json()["rule"]) == (422, "invalid_grain")
+    assert "retry-after" not in answer.headers
 
 
 def test_no_byte_of_another_tenant(served: Site) -> None:

@@ -126,9 +126,13 @@ def _has_prefix(terms: tuple[Term, ...]) -> bool:
 
 
 def _text(name: str, value: object) -> str:
-    if isinstance(value, str):
-        return value
-    raise _wrong(name, "a string", value)
+    if not isinstance(value, str):
+        raise _wrong(name, "a string", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # JSON can spell lone surrogates
+        raise SchemaError("a filter that is not Unicode", field=f"/{name}") from None
+    return value
 
 
 def _wrong(name: str, expected: str, value: object) -> SchemaError:

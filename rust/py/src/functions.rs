@@ -190,8 +190,9 @@ pub fn hex<'py>(py: Python<'py>, digest: &hash::Digest) -> Bound<'py, PyString> 
 
 /// The 32 bytes of an address.
 #[pyfunction]
-pub fn parse_address<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyBytes>> {
-    hash::parse(text).map(|digest| PyBytes::new(py, &digest)).map_err(|e| raise(py, &e))
+pub fn parse_address<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
+    // What is no Unicode is no address, as any other text that is none.
+    hash::parse(&text.to_string_lossy()).map(|digest| PyBytes::new(py, &digest)).map_err(|e| raise(py, &e))
 }
 
 /// Blobs that are taken at once: so many stay in the processor's cache until all is done with them.

@@ -116,6 +116,9 @@ def _items(
         data = file.read()
         try:
             grain = og.decode(_core.envelope_blob(data) if data[:1] == _ENVELOPE else data)
+        except KeyMissingError as error:
+            detail = "a sealed grain does not show whose it is"
+            raise Refusal("invalid_grain", detail, code=error.code) from None
         except OmsError as error:
             raise refusal_of(error) from None
         if grain.get("user_id") != tenant:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that are huge, or none: Python makes no text of those, and no refusal is so long.
+"""Numbers that are huge, or none, and texts that are not Unicode: refused, and in short.
 
 What comes from outside is often handed on as it is.
 """
@@ -53,3 +53,24 @@ def test_what_is_no_number_is_named_by_its_kind() -> None:
     with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
         store.query(limit={"a": "lamp" * 9_000})  # type: ignore[arg-type]
     assert (refusal.value.code, refusal.value.found) == ("ERR_RANGE", "dict")
+
+
+LONE = "\ud800"
+"""JSON can spell it; UTF-8 cannot."""
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda store: store.query(subject="lamp", relation=LONE), "ERR_SCHEMA"),
+        (lambda store: store.query(namespace=LONE + ":*"), "ERR_SCHEMA"),
+        (lambda store: store.query(tag=LONE), "ERR_SCHEMA"),
+        (lambda store: store.search("lamp", user_id=LONE), "ERR_SCHEMA"),
+        (lambda store: store.get(LONE), "ERR_HASH_LENGTH"),
+        (lambda store: store.contest(LONE), "ERR_HASH_LENGTH"),
+    ],
+)
+def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], code: str) -> None:
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        call(store)
+    assert refusal.value.code == code
