@@ -57,18 +57,21 @@ def test_a_store_whose_name_is_not_utf_8(shell: Shell, store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "code"),
     [
-        ("get", "m.omsg", NAME),
-        ("hold", "m.omsg", "0" * 64, "--authority", NAME, "--reason", "x"),
-        ("sync", "m.omsg", "n.omsg", "--namespace", NAME),
+        (("get", "m.omsg", NAME), exit_code("ERR_HASH_LENGTH")),
+        (
+            ("hold", "m.omsg", "0" * 64, "--authority", NAME, "--reason", "x"),
+            exit_code("ERR_SCHEMA"),
+        ),
+        (("sync", "m.omsg", "n.omsg", "--namespace", NAME), USAGE),
     ],
-    ids=lambda words: words[0],
+    ids=["get", "hold", "sync"],
 )
-def test_an_argument_that_is_not_utf_8(shell: Shell, store: str, words: tuple[str, ...]) -> None:
-    code = USAGE
+def test_an_argument_that_is_not_utf_8(
+    shell: Shell, store: str, words: tuple[str, ...], code: int
+) -> None:
     if words[0] == "hold":
-        code = exit_code("ERR_SCHEMA")
         with og.open(store) as grains:
             words = (*words[:2], grains.put(belief(1)), *words[3:])
     assert shell(*words) == code
