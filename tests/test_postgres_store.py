@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -20,9 +20,11 @@ from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.store.base import Store, Writer
 from omsgrain.store.postgres import PostgresStore, counting
+from omsgrain.store.postgres.writing import PostgresWriter
 from omsgrain.store.state import State
 from omsgrain.store.tables import NOTES
-from store_contract import StoreContract, contents
+from shared_commits import shared
+from store_contract import StoreContract
 from store_contract import put as put_pairs
 from test_state import walk
 
@@ -242,48 +244,22 @@ def test_writers_in_many_processes(store: PostgresStore, url: str) -> None:
 
 
 def test_threads_share_a_commit(store: PostgresStore) -> None:
-    inside, go_on = threading.Event(), threading.Event()
     grains = facts(10)
     numbers: list[str | None] = []
-    failed: list[Exception] = []
 
-    def hold(writer: Writer) -> None:
-        inside.set()
-        assert go_on.wait(20)
-
-    def write(n: int) -> None:
-        def work(writer: Writer) -> None:
+    def work_on(n: int) -> Callable[[PostgresWriter], None]:
+        def work(writer: PostgresWriter) -> None:
             writer.put([grains[n]])
             if n == 4:
                 raise ZeroDivisionError
-            numbers.append(writer.one("SELECT pg_current_xact_id()::text WHERE %b > 0"))  # type: ignore[attr-defined]
+            numbers.append(writer.one("SELECT pg_current_xact_id()::text WHERE %b > 0"))
 
-        try:
-            store.write(work)
-        except ZeroDivisionError as error:
-            failed.append(error)
+        return work
 
-    def together(some: range) -> None:
-        inside.clear()
-        go_on.clear()
-        threads = [threading.Thread(target=store.write, args=(hold,))]
-        threads[0].start()
-        assert inside.wait(20)
-        for n in some:
-            threads.append(threading.Thread(target=write, args=(n,)))
-            threads[-1].start()
-        while len(store._turns.queue._waiting) < len(some):
-            pass
-        go_on.set()
-        for thread in threads:
-            thread.join()
-
-    together(range(3))
+    assert shared(store, *map(work_on, range(3))) == [None] * 3
     assert (len(numbers), len(set(numbers))) == (3, 1)
-    numbers.clear()
-    together(range(3, 6))
-    assert len(failed) == 1
-    assert [blob for _, blob in sorted(contents(store))] != []
+    done, failed, last = shared(store, *map(work_on, range(3, 6)))
+    assert done is last is None and isinstance(failed, ZeroDivisionError)
     with store.read() as reader:
         found = reader.find([digest for digest, _ in grains])
     assert [seq is not None for seq in found] == [True] * 4 + [False, True] + [False] * 4

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,7 @@ from omsgrain.store.base import Writer
 from omsgrain.store.postgres import PostgresStore, adding, counting, indexing, writing
 from omsgrain.store.postgres.adding import Added
 from omsgrain.store.postgres.wire import Wire
-from omsgrain.store.postgres.writing import PostgresWriter
+from shared_commits import shared
 
 if TYPE_CHECKING:
     from servers.postgres import Postgres
@@ -83,35 +82,6 @@ def test_a_large_put_is_sent_in_parts(
         assert reader.find([grains[0][0], grains[7][0], given[-1][0]]) == [2, 1, 501]
         assert reader.term_count(ALL) == 501
     assert store.check().ok
-
-
-def shared(store: PostgresStore, *works: Callable[[PostgresWriter], object]) -> list[object]:
-    """Have works share a commit; return what each returned or raised."""
-    inside, go_on = threading.Event(), threading.Event()
-    outcomes: list[object] = [None] * len(works)
-
-    def hold(writer: Writer) -> None:
-        inside.set()
-        assert go_on.wait(20)
-
-    def write(n: int) -> None:
-        try:
-            outcomes[n] = store.write(works[n])
-        except Exception as error:
-            outcomes[n] = error
-
-    threads = [threading.Thread(target=store.write, args=(hold,))]
-    threads[0].start()
-    assert inside.wait(20)
-    for n in range(len(works)):
-        threads.append(threading.Thread(target=write, args=(n,)))
-        threads[-1].start()
-    while len(store._turns.queue._waiting) < len(works):
-        pass
-    go_on.set()
-    for thread in threads:
-        thread.join()
-    return outcomes
 
 
 def test_what_the_database_refuses_of_one_work_is_not_the_end_of_others(
