@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that take the place of others, and names brought to the disk.
+"""Names of files, files that take the place of others, and names brought to the disk.
 
 Without its name a file that is synced is lost.
 """
@@ -12,7 +12,30 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
-__all__ = ["successor", "sync_directory"]
+from omsgrain.errors import StoreError
+
+__all__ = ["file_path", "successor", "sync_directory"]
+
+_LONGEST = 4_096 if os.name == "posix" else 32_767
+"""Bytes: no system takes a longer path."""
+
+
+def file_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path that the system can be asked for: from others comes what Python refuses.
+
+    Raises:
+        StoreError: no file can be called so.
+    """
+    path = Path(path)
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:
+        name = b"\0"
+    if b"\0" in name or len(name) > _LONGEST:
+        raise StoreError(
+            "no file can be called so", expected=f"a path of at most {_LONGEST} bytes, without NUL"
+        )
+    return path
 
 
 def successor(path: Path, old: Path) -> BinaryIO:

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from omsgrain import _core
 from omsgrain.analytics.columns import NEEDED, arrow
 from omsgrain.container.check import blob_of
-from omsgrain.container.files import os_errors
+from omsgrain.container.files import os_errors, target_path
 from omsgrain.container.manifest import pack_states
-from omsgrain.durable import successor, sync_directory
+from omsgrain.durable import file_path, successor, sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 
 __all__ = ["MAGIC", "Rows", "Written", "is_parquet", "read", "write"]
@@ -65,7 +65,7 @@ def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Wr
     pa = arrow()
     import pyarrow.parquet as pq
 
-    target = Path(path)
+    target = target_path(path)
     partial = target.with_name(f".{target.name[:100]}.{token_hex(4)}.partial")
     grains = 0
     try:
@@ -136,10 +136,10 @@ def read(path: str | os.PathLike[str]) -> Iterator[Rows]:
         StoreError: it cannot be read.
         UnsupportedError: pyarrow is not installed.
     """
-    pa = arrow()
+    pa, path = arrow(), file_path(path)
     import pyarrow.parquet as pq
 
-    with _damage(pa, Path(path)):
+    with _damage(pa, path):
         # Buffering ahead would hold the blobs of all row groups at once.
         file = pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
     with file:
@@ -150,7 +150,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[Rows]:
         needed = [name for name in NEEDED if name in names]
         source = file.iter_batches(batch_size=_READ, columns=needed)
         while True:
-            with _damage(pa, Path(path)):
+            with _damage(pa, path):
                 batch = next(source, None)
                 columns = {} if batch is None else batch.to_pydict()
             if batch is None:

@@ -8,7 +8,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
@@ -75,7 +75,8 @@ class Files:
     ) -> None:
         self._open.close()
         for path in self._complete:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # what happened first is to be told
+                path.unlink(missing_ok=True)
 
     def add(self, block: Block) -> None:
         """Take some more grains.

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from omsgrain.durable import file_path
 from omsgrain.errors import NotFoundError, StoreError
 
 
@@ -24,6 +25,18 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
         raise kind(f"could not {doing} {str(path)!r}", found=reason) from error
 
 
+def target_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises:
+        StoreError: no file can be called so.
+    """
+    path = file_path(path)
+    if not path.name:
+        raise StoreError(f"could not write {str(path)!r}", expected="the name of a file")
+    return path
+
+
 def part(path: Path, number: int) -> Path:
     """The name of the n-th file, from 1, of what is too large for one. Spec: OMS §11."""
     return path.with_name(f"{path.stem}-{number:04d}{path.suffix}")
@@ -34,13 +47,15 @@ def parts(path: str | os.PathLike[str]) -> list[Path]:
 
     Raises:
         NotFoundError: there is neither.
+        StoreError: no file can be called so.
     """
-    path = Path(path)
-    if path.exists():
-        return [path]
+    path = file_path(path)
     found: list[Path] = []
-    while (next_part := part(path, len(found) + 1)).exists():
-        found.append(next_part)
+    with os_errors("open", path):
+        if path.exists():
+            return [path]
+        while (next_part := part(path, len(found) + 1)).exists():
+            found.append(next_part)
     if not found:
         raise NotFoundError(f"there is neither {str(path)!r} nor {str(part(path, 1))!r}")
     return found

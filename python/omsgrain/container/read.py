@@ -16,6 +16,7 @@ from omsgrain.container.files import os_errors
 from omsgrain.container.inside import Inside
 from omsgrain.container.layout import HEADER_SIZE, Codec, ContainerHeader
 from omsgrain.container.problem import Broken, problem
+from omsgrain.durable import file_path
 from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.grain import Grain
 
@@ -154,7 +155,7 @@ def read(path: str | os.PathLike[str]) -> Container:
             that can be read here.
     """
     try:
-        return open_file(Path(path))
+        return open_file(file_path(path))
     except Broken as broken:
         raise broken.problem.error from None
 

@@ -8,7 +8,6 @@ import sys
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from omsgrain import _core
@@ -20,6 +19,7 @@ from omsgrain.container.inside import Inside
 from omsgrain.container.layout import ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
 from omsgrain.container.problem import Broken, Problem, problem
 from omsgrain.container.read import Container, open_file
+from omsgrain.durable import file_path
 from omsgrain.errors import CorruptError, IntegrityError, OmsError
 
 _LISTED = 1000  # problems; a hostile file could have as many as it has bytes
@@ -71,7 +71,7 @@ def verify(path: str | os.PathLike[str], *, errors: OnError = "raise") -> Report
     """
     stop = stops(errors)
     try:
-        with open_file(Path(path)) as container:
+        with open_file(file_path(path)) as container:
             return container.verify(errors=errors)
     except Broken as broken:
         if stop:

@@ -11,6 +11,7 @@ from pathlib import Path
 from omsgrain.container.assemble import Files
 from omsgrain.container.block import Block, digest, even
 from omsgrain.container.check import Item, addressed, examine, gather
+from omsgrain.container.files import target_path
 from omsgrain.container.layout import (
     CODECS,
     DEDUPLICATED,
@@ -85,7 +86,7 @@ def write(
             would seem to belong to this one.
         OmsError: an item is not a grain.
     """
-    target = Path(path)
+    target = target_path(path)
     _check_codec(codec)
     if not HEADER_SIZE + FOOTER_SIZE <= max_bytes <= MAX_BYTES:
         raise SchemaError("max_bytes is out of range", expected=f"48 to {MAX_BYTES}")
@@ -113,7 +114,7 @@ def write_blocks(
     What the manifest says of others stays out: they were removed since it was made.
     """
     _check_codec(codec)
-    target, states = Path(path), pack_states(manifest)
+    target, states = target_path(path), pack_states(manifest)
     if sort:
         blocks = by_time(blocks, target.parent)
     elif codec != "none":

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from omsgrain.durable import file_path
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.store.url import StoreUrl, is_url
 
@@ -110,11 +111,12 @@ def home_of(where: Where) -> Home:
 
     Raises:
         SchemaError: not a URL that names a store.
+        StoreError: a path that no file can have.
         UnsupportedError: a URL of another kind.
     """
     if isinstance(where, str) and is_url(where):
         where = StoreUrl.parse(where)
-    return Served(where) if isinstance(where, StoreUrl) else Directory(Path(where))
+    return Served(where) if isinstance(where, StoreUrl) else Directory(file_path(where))
 
 
 def directory_of(where: Where) -> Path:

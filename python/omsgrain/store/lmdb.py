@@ -7,9 +7,9 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from omsgrain.durable import file_path
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.store.arguments import is_durable, see_range
 from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
@@ -61,7 +61,7 @@ class LmdbStore:
         patience: float = PATIENCE,
         budget: Budget | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = file_path(path)
         self._readonly = readonly
         self._closed = False
         self._next_flush = 0
@@ -167,7 +167,7 @@ class LmdbStore:
         Raises:
             StoreError: there is something at the path, or it cannot be written.
         """
-        copy(self._open_env(), Path(path))
+        copy(self._open_env(), file_path(path))
 
     def stats(self) -> StoreStats:
         """Return how much the store holds."""

@@ -117,9 +117,13 @@ def must_be_new(path: Path) -> None:
     """Refuse to write where something is.
 
     Raises:
-        StoreError: there is.
+        StoreError: there is, or nobody can tell.
     """
-    if path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that is too long
+        raise failure(path, "look at", error) from error
+    if there:
         raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
 
 
