@@ -13,10 +13,25 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain.crypto import publicfile
+from omsgrain.crypto.disclosure import disclose, reveal, view_of
 from omsgrain.errors import OmsError
+from omsgrain.store.base import Store
 from omsgrain.store.memory import MemoryStore
+from signing import ALICE
 
 HUGE = 10**5_000
+BELIEF = og.encode(
+    {
+        "type": "belief",
+        "subject": "lamp",
+        "relation": "is",
+        "object": "lit",
+        "confidence": 0.5,
+        "user_id": "ada",
+        "created_at": 1,
+    }
+)
 
 
 @pytest.mark.parametrize("number", [HUGE, -HUGE, 10**300], ids=["huge", "below", "large"])
@@ -74,3 +89,47 @@ def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], cod
     with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
         call(store)
     assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda store, value: store.thread("s", which=value), "ERR_SCHEMA"),
+        (lambda store, value: store.branches("s", which=value), "ERR_SCHEMA"),
+        (lambda store, value: list(store.duplicates(which=value)), "ERR_SCHEMA"),
+        (lambda store, value: store.put_many([], batch_size=value), "ERR_RANGE"),
+        (lambda store, value: disclose(BELIEF, [value]), "ERR_SCHEMA"),
+        (lambda store, value: reveal(view_of(BELIEF, ["object"]), {value: 1}), "ERR_SCHEMA"),
+        (lambda store, value: og.verify(BELIEF, value), "ERR_HASH_LENGTH"),
+        (lambda store, value: publicfile.dumps(ALICE.public_key, value), "ERR_SCHEMA"),
+        (lambda store, value: store.delete_many([store.put(BELIEF)], erased=value), "ERR_SCHEMA"),
+    ],
+)
+@pytest.mark.parametrize("value", [LONE, "lamp\u00e9 " * 4_000], ids=["lone", "long"])
+def test_options_that_are_none(
+    call: Callable[[og.GrainStore, Any], object], code: str, value: str, below: Store
+) -> None:
+    with og.GrainStore(below) as store, pytest.raises(OmsError) as refusal:
+        call(store, value)
+    assert refusal.value.code == code
+    told = str(refusal.value)
+    assert len(told) < 300
+    assert told.encode()
+
+
+@pytest.mark.parametrize("value", [HUGE, "lamp" * 9_000, LONE], ids=["huge", "long", "lone"])
+def test_columns(value: object) -> None:
+    pytest.importorskip("pyarrow")
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        store.to_arrow(columns=[value])  # type: ignore[list-item]
+    assert refusal.value.code == "ERR_SCHEMA"
+    assert len(str(refusal.value).encode()) < 300
+
+
+def test_a_depth_without_end() -> None:
+    """Who goes on after the last grain goes on for ever."""
+    with og.GrainStore(MemoryStore()) as store:
+        address = store.put(BELIEF)
+        for walk in (store.provenance, store.descendants):
+            graph = walk(address, depth=HUGE)
+            assert (graph.complete, len(graph.nodes)) == (True, 1)

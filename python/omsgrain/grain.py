@@ -112,6 +112,8 @@ def verify(blob: bytes, address: str | None = None) -> Header:
         HashFormatError, HashLengthError: the address is malformed.
         OmsError: any refusal of the format.
     """
+    if address is not None and not address.isascii():
+        _core.parse_address(address)
     return Header(*_core.verify(as_bytes(blob), address))
 
 

@@ -132,7 +132,8 @@ def chosen(names: Iterable[str] | None, *, counts: bool = True) -> tuple[Column,
     asked = list(names)
     for name in asked:
         if name not in known:
-            raise SchemaError("no such column", field="/columns", found=str(name)[:60])
+            found = ascii(name)[1:-1][:60] if isinstance(name, str) else type(name).__name__
+            raise SchemaError("no such column", field="/columns", found=found)
     if not asked or len(set(asked)) < len(asked):
         raise SchemaError("each column once, and at least one", field="/columns")
     return tuple(known[name] for name in asked)

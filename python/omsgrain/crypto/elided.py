@@ -27,6 +27,7 @@ PREFIX = "sha256:"
 #: Bytes that nobody tries through: what is made of fewer can be found by its hash.
 ENOUGH = 16
 _NUMBER = 4  # bytes that a number or a time is counted as: those in use are soon tried
+_PLAIN = re.compile(r"[A-Za-z0-9_.:$~/-]{1,64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([Tt ][\d:.]+([Zz]|[+-][\d:]+)?)?")
 
 
@@ -131,8 +132,12 @@ def _unknown(value: Any) -> int:
 
 
 def pointer(*names: str) -> str:
-    """Where a field stands, as a JSON pointer."""
-    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
+    """Where a field stands, as a JSON pointer; a name that may be long or tell is not shown."""
+    return "".join("/" + (_escaped(name) if _PLAIN.fullmatch(name) else "…") for name in names)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _field(name: str) -> registry.Field | None:

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from omsgrain.crypto import keyfile
 from omsgrain.crypto.did import PublicKey, Resolver, from_key, resolve
-from omsgrain.errors import KeyMissingError, OmsError
+from omsgrain.errors import KeyMissingError, OmsError, SchemaError
 
 __all__ = ["MEDIA_TYPE", "NamedKey", "dumps", "load", "loads"]
 
@@ -99,7 +99,12 @@ def dumps(key: PublicKey, kid: str | None = None) -> bytes:
     Args:
         key: of Ed25519 or P-256.
         kid: what signatures call it; by default its did:key.
+
+    Raises:
+        SchemaError: a name that is not of ASCII, as each DID is.
     """
+    if kid is not None and not kid.isascii():
+        raise SchemaError("not the name of a key", field="/kid", expected="ASCII")
     name = (from_key(key) if kid is None else kid).encode("ascii")
     if isinstance(key, Ed25519PublicKey):
         return cbor2.dumps({_KTY: 1, _KID: name, _ALG: -8, _CRV: 6, _X: key.public_bytes_raw()})

@@ -177,9 +177,12 @@ class Changing(Bringing):
 
         Raises:
             NotFoundError, InvalidationDeniedError, StoreError: as ``delete``; nothing was done.
+            SchemaError: ``erased`` is no word.
         """
         from omsgrain.engine.rights import removal
 
+        if erased is not None:
+            check_reason(erased)
         known = list(dict.fromkeys(map(_core.parse_address, addresses)))
         digests = list(dict.fromkeys((*known, *map(_core.parse_address, beside))))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omsgrain.engine.base import Base
+from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain
 from omsgrain.index import history
 
@@ -68,10 +69,12 @@ class Tracing(Base):
             which: ``current`` messages, ``past`` ones, or ``all``.
 
         Raises:
+            SchemaError: another ``which``.
             RangeError: there are too many.
 
         Spec: OMS §28.6
         """
+        _see_which(which)
         with self._store.read() as reader:
             return history.thread(reader, session_id, which)
 
@@ -99,6 +102,20 @@ class Tracing(Base):
 
         Args:
             which: among ``current`` grains, ``past`` ones, or ``all``.
+
+        Raises:
+            SchemaError: another ``which``.
         """
+        _see_which(which)
         with self._store.read() as reader:
             yield from history.duplicates(reader, which)
+
+
+def _see_which(which: object) -> None:
+    """Refuse what each kind of store would take for something else.
+
+    Raises:
+        SchemaError: it says nothing of time.
+    """
+    if which not in ("current", "past", "all"):
+        raise SchemaError("no such grains", field="/which", expected="current, past or all")

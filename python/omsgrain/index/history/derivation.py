@@ -140,5 +140,7 @@ def _walk(
                     if found is not None:
                         following.append(found)
         level = following
+        if not level:
+            break
     beyond = any(True for grain in level for _ in near(grain))
     return Graph(tuple(nodes.values()), tuple(links), complete=not beyond)

@@ -115,6 +115,8 @@ def goal_tree(reader: Reader, address: str, depth: int = DEPTH, limit: int = LIM
                     return found.tree(links, complete=False)
                 links.append(GoalLink(goal.address, found.goal(other, hop).address, field))
         level = list(found.goals.values())[known:]
+        if not level:
+            break
     complete = not any(True for goal in level for _ in _names(goal))
     return found.tree(links, complete)
 
