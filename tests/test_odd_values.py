@@ -97,6 +97,7 @@ def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], cod
         (lambda store, value: store.thread("s", which=value), "ERR_SCHEMA"),
         (lambda store, value: store.branches("s", which=value), "ERR_SCHEMA"),
         (lambda store, value: list(store.duplicates(which=value)), "ERR_SCHEMA"),
+        (lambda store, value: store.search("lamp", **{value: 1}), "ERR_SCHEMA"),
         (lambda store, value: store.put_many([], batch_size=value), "ERR_RANGE"),
         (lambda store, value: disclose(BELIEF, [value]), "ERR_SCHEMA"),
         (lambda store, value: reveal(view_of(BELIEF, ["object"]), {value: 1}), "ERR_SCHEMA"),

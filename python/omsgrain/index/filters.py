@@ -51,7 +51,7 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         RangeError: a confidence that is not 0 to 1.
     """
     if not given.keys() <= _KNOWN:
-        unknown = min(given.keys() - _KNOWN)
+        unknown = ascii(min(given.keys() - _KNOWN))[1:-1][:60]
         raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(CONDITIONS))
     current = given.get("current", True)
     asked = {n: value for n, value in given.items() if value is not None and n != "current"}
