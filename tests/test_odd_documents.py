@@ -15,7 +15,8 @@ from omsgrain import Event, formats
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import ontology
 from omsgrain.formats.mif_ld.validate import judge
-from omsgrain.privacy import explain, load, pattern_detector
+from omsgrain.privacy import explain, load
+from omsgrain.privacy.detectors.custom import pattern_detector
 from omsgrain.privacy.presets import Preset
 from omsgrain.privacy.reading import read_rules
 
