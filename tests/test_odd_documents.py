@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -11,14 +12,20 @@ from typing import Any
 import pytest
 
 import mif_ld_documents as documents
+import omsgrain as og
+from mif1_documents import EXAMPLES as MIF1
 from omsgrain import Event, formats
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import ontology
+from omsgrain.formats.mif1 import layouts
 from omsgrain.formats.mif_ld.validate import judge
+from omsgrain.gateways.aimem.importing import import_bundle
+from omsgrain.gateways.mif.importing import import_document
 from omsgrain.privacy import explain, load
 from omsgrain.privacy.detectors.custom import pattern_detector
 from omsgrain.privacy.presets import Preset
 from omsgrain.privacy.reading import read_rules
+from omsgrain.store.memory import MemoryStore
 
 LONG = "Ada " * 5_000
 NAMES = [LONG, "ada@example.com"]
@@ -118,3 +125,42 @@ def test_an_ontology_with_long_names_is_told_of_in_short() -> None:
     told = (*found.problems, *found.warnings)
     assert {"ONT-SUBTYPE-UNKNOWN", "ONT-SUBTYPE-REQUIRED"} <= {one.rule for one in told}
     assert all(len(one.message) < 400 for one in told)
+
+
+def test_an_address_that_is_not_unicode_is_none() -> None:
+    for call in (
+        lambda: og.verify(GRAIN.blob, "\ud800"),
+        lambda: og.verify_many([(GRAIN.blob, GRAIN.address), (GRAIN.blob, "\ud800")]),
+    ):
+        with pytest.raises(OmsError) as refusal:
+            call()
+        assert refusal.value.code == "ERR_HASH_LENGTH"
+    pairs = [(GRAIN.blob, "\ud800"), (GRAIN.blob, GRAIN.address)]
+    report = og.verify_many(pairs, errors="collect")
+    assert (report.verified, [bad.index for bad in report.errors]) == (1, [0])
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", LONG, '{"type": "event"}' * 900],
+                         ids=["zero", "not Unicode", "long", "a document"])  # fmt: skip
+@pytest.mark.parametrize("call", [formats.load, og.encode_jsonl])
+def test_a_text_that_is_no_path_is_told_without_it(call: Callable[[str], Any], path: str) -> None:
+    with pytest.raises(OmsError) as refusal:
+        call(path)
+    assert refusal.value.code == "ERR_SCHEMA"
+    assert len(str(refusal.value)) < 200
+
+
+@pytest.mark.parametrize("size", [0, -1, -(10**5_000), None, "9" * 5_000],
+                         ids=["0", "-1", "huge", "none", "text"])  # fmt: skip
+def test_a_batch_of_no_records(size: Any) -> None:
+    data = layouts.spell(MIF1[0])
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        import_document(store, data, batch_size=size)
+    assert refusal.value.code == "ERR_RANGE"
+    assert len(str(refusal.value)) < 200
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        import_bundle(store, io.BytesIO(), batch_size=size)
+    assert refusal.value.code == "ERR_RANGE"
+    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+        store.put_many([GRAIN], batch_size=size)
+    assert len(str(refusal.value)) < 200

@@ -16,7 +16,7 @@ from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import Placed, place
 from omsgrain.engine.reviewing import Review, add
 from omsgrain.engine.world import seq_of, stored_digest
-from omsgrain.errors import OmsError, OmsWarning, RangeError, SchemaError
+from omsgrain.errors import OmsError, OmsWarning, RangeError, SchemaError, number_found
 from omsgrain.grain import Grain
 from omsgrain.intake import Intake, Item, intakes, take_one
 from omsgrain.store.base import Reader, Writer
@@ -147,7 +147,9 @@ class Putting(Bringing):
         """
         stop = stops(errors)
         if type(batch_size) is not int or batch_size < 1:
-            raise RangeError("a batch has at least one item", found=f"batch_size={batch_size}")
+            raise RangeError(
+                "a batch has at least one item", found=f"batch_size={number_found(batch_size)}"
+            )
         report = PutReport([], 0, 0, [], [])
         held: list[Intake] = []
         size = min(batch_size, self._settings.budget.batch)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from omsgrain.engine.recording import Outcome, Step
-from omsgrain.errors import ErasedError, RangeError, StoreError
+from omsgrain.errors import ErasedError, RangeError, StoreError, number_found
 from omsgrain.formats.aimem import records, stream
 from omsgrain.formats.aimem.bundle import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
@@ -89,7 +89,9 @@ def import_bundle(
         StoreError: read-only, full or broken. Whole batches are stored; run it again.
     """
     if type(batch_size) is not int or batch_size < 1:
-        raise RangeError("a batch has at least one record", found=f"batch_size={batch_size}")
+        raise RangeError(
+            "a batch has at least one record", found=f"batch_size={number_found(batch_size)}"
+        )
     if isinstance(source, Bundle):
         envelope, warnings, arrays = source.envelope, source.warnings, frozenset(source.records)
         every: Iterable[tuple[Kind, dict[str, Any]]] = _records(source)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.engine.recording import Outcome, Step
-from omsgrain.errors import ErasedError, RangeError
+from omsgrain.errors import ErasedError, RangeError, number_found
 from omsgrain.formats.document import Import
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.texts import drained
@@ -91,7 +91,9 @@ def import_document(
         StoreError: read-only, full or broken. Whole batches are stored; run it again.
     """
     if type(batch_size) is not int or batch_size < 1:
-        raise RangeError("a batch has at least one record", found=f"batch_size={batch_size}")
+        raise RangeError(
+            "a batch has at least one record", found=f"batch_size={number_found(batch_size)}"
+        )
     strategy = deciding.strategy(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)
