@@ -147,6 +147,7 @@ def test_whatever_stands_in_a_vector_it_has_an_outcome(folder: str) -> None:
     found = sorted((VECTORS / folder).glob("*.json"))[0]
     vector = json.loads(found.read_bytes())
     for key in vector:
-        for odd in (None, 5, [], {}, [None], {"x": []}, "\ud800"):
+        odds: tuple[Any, ...] = (None, 5, [], {}, [None], {"x": []}, "\ud800")
+        for odd in odds:
             outcome = run_vector(vector | {key: odd}, str(vector["id"]))
             assert len(outcome.expected) + len(outcome.problem or "") <= 1_200
