@@ -110,3 +110,44 @@ def test_a_directory_without_vectors(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     (outcome,) = run_vectors(tmp_path)
     assert not outcome.agrees
+
+
+FOREIGN = [
+    b"[]",
+    b"null",
+    b'"bundle"',
+    b"[" * 10_000,
+    b"1" * 5_000,
+    b'{"blob_hex": 1' + b"0" * 5_000 + b"}",
+    b'{"input_json": 5, "expect_error": "ERR_SCHEMA", "id": "x"}',
+    b'{"input_json": "{}", "expect_error": "ERR_SCHEMA", "id": "x", "options": {"fast": true}}',
+    b'{"input": {"$bytes": {}}, "decoded": {}, "id": "x", "stages": {}, "address": ""}',
+    b'{"bundle": "x", "problems": [null]}',
+    b'{"bundle": "x", "problems": 5}',
+    b'{"document": "x", "fault": 5}',
+    b'{"document": "x", "warnings": [5]}',
+    b'{"%s": 1}' % (b"x" * 20_000),
+    b'{"expect_error": "%s"}' % (b"x" * 20_000),
+]
+
+
+@pytest.mark.parametrize("data", FOREIGN, ids=[one[:24].decode() for one in FOREIGN])
+def test_a_file_that_is_no_vector_disagrees_in_short(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(data)
+    (tmp_path / "folder.json").mkdir()
+    (outcome,) = run_vectors(tmp_path)
+    assert not outcome.agrees
+    assert len(outcome.expected) + len(outcome.problem or "") <= 1_200
+
+
+@pytest.mark.parametrize(
+    "folder", ["oms", "aimem/good", "aimem/good-lines", "mif2/good", "mif1/bad"]
+)
+def test_whatever_stands_in_a_vector_it_has_an_outcome(folder: str) -> None:
+    found = sorted((VECTORS / folder).glob("*.json"))[0]
+    vector = json.loads(found.read_bytes())
+    for key in vector:
+        odds: tuple[Any, ...] = (None, 5, [], {}, [None], {"x": []}, "\ud800")
+        for odd in odds:
+            outcome = run_vector(vector | {key: odd}, str(vector["id"]))
+            assert len(outcome.expected) + len(outcome.problem or "") <= 1_200

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from errno import ENAMETOOLONG
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from omsgrain import _core
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.grain import Grain, options
+from omsgrain.grain import Grain, as_unicode, options
 from omsgrain.header import as_bytes
 
 OnError = Literal["raise", "collect"]
@@ -149,11 +150,12 @@ def encode_jsonl(
 
     Raises:
         OmsError: the first refusal, with its line, with errors="raise".
+        SchemaError: a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
     stop = stops(errors)
     given = isinstance(data_or_path, bytes | bytearray | memoryview)
-    data = bytes(data_or_path) if given else Path(data_or_path).read_bytes()  # type: ignore[arg-type]
+    data = bytes(data_or_path) if given else read_file(data_or_path)  # type: ignore[arg-type]
     batch = GrainBatch(_core.encode_jsonl(data, options(**kwargs)))
     _raise_first(batch.errors, stop)
     return batch
@@ -192,10 +194,30 @@ def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
     stop = stops(errors)
     given = list(pairs)
     blobs = [blob if type(blob) is bytes else as_bytes(blob) for blob, _ in given]
-    found = _core.verify_many(blobs, [address for _, address in given])
+    addresses = [address for _, address in given]
+    try:
+        found = _core.verify_many(blobs, addresses)
+    except UnicodeEncodeError:
+        found = _core.verify_many(blobs, [as_unicode(address) for address in addresses])
     bad = [ItemError(i, None, error) for i, error in found]
     _raise_first(bad, stop)
     return VerifyReport(len(given) - len(bad), bad)
+
+
+def read_file(path: str | PathLike[str]) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        SchemaError: a text that cannot be the path of one, such as what stands in it.
+        OSError: it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except (ValueError, OSError) as error:
+        # The system's own words would have all of the text in them.
+        if isinstance(error, OSError) and error.errno != ENAMETOOLONG:
+            raise
+        raise SchemaError("not the path of a file", expected="bytes, or a path") from None
 
 
 def _raise_first(bad: list[ItemError], stop: bool) -> None:

@@ -112,9 +112,15 @@ def verify(blob: bytes, address: str | None = None) -> Header:
         HashFormatError, HashLengthError: the address is malformed.
         OmsError: any refusal of the format.
     """
-    if address is not None and not address.isascii():
-        _core.parse_address(address)
-    return Header(*_core.verify(as_bytes(blob), address))
+    try:
+        return Header(*_core.verify(as_bytes(blob), address))
+    except UnicodeEncodeError:
+        return Header(*_core.verify(as_bytes(blob), as_unicode(address or "")))
+
+
+def as_unicode(address: str) -> str:
+    """An address that the core can read, and refuse: JSON can spell half a surrogate pair."""
+    return address.encode("utf-8", "replace").decode()
 
 
 class Grain(Mapping[str, Any]):

@@ -23,6 +23,7 @@ from omsgrain.formats.mif1 import envelope, layouts
 from omsgrain.formats.mif1.limits import Limits
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.sniff import sniff_file
+from omsgrain.privacy.presets import Preset, explain
 from omsgrain.privacy.reading import read_rules
 
 _KEY = bytes(range(32))
@@ -152,7 +153,8 @@ def _ontology(room: Path) -> Iterator[Run]:
 @contextmanager
 def _rules(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
-        read_rules(data, "a file")
+        file = read_rules(data, "a file")
+        explain(Preset((file.name,), (file.title,), file.rules))
 
     yield run
 

@@ -34,10 +34,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from os import PathLike
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from omsgrain.batch import read_file
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Import, Loss, Vector
 from omsgrain.formats.problems import DocumentError, Problem
@@ -72,10 +72,10 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
     Raises:
         DocumentError: it breaks a rule of its format.
         UnsupportedError: it is of no format that is known.
-        SchemaError: no such format.
+        SchemaError: no such format, or a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
-    data = document if isinstance(document, bytes) else Path(document).read_bytes()
+    data = document if isinstance(document, bytes) else read_file(document)
     if format == "auto":
         format = sniff(data)
     found: Import = _format(format).load(data, **options)

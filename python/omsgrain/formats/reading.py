@@ -7,6 +7,7 @@ surrogate without the other, anything that is not UTF-8. Spec: RFC 8259, RFC 749
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from omsgrain import _core
@@ -20,6 +21,7 @@ __all__ = [
     "parse",
     "parse_canonical",
     "refused",
+    "shown_key",
     "too_large",
 ]
 
@@ -31,6 +33,7 @@ RULES: Final[dict[str, str]] = {
 """What a document can break before its format is asked."""
 
 _BOM: Final = b"\xef\xbb\xbf"
+_PLAIN: Final = re.compile(r"@?[A-Za-z0-9_.:$/~-]{1,64}")
 _KINDS: Final[dict[type, str]] = {
     dict: "an object",
     list: "an array",
@@ -111,3 +114,12 @@ def refused(error: OmsError, line: int | None = None) -> Problem:
 def kind_of(value: Any) -> str:
     """What a JSON value is, in words."""
     return _KINDS[type(value)]
+
+
+def shown_key(key: str) -> str:
+    """A key as a pointer or a message shows it.
+
+    One that does not look like a name may be personal (an e-mail address, say) or of any length;
+    it is shown as "…".
+    """
+    return key if _PLAIN.fullmatch(key) else "…"

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.reading import RULES as READING
-from omsgrain.formats.reading import bounded, too_large
+from omsgrain.formats.reading import bounded, shown_key, too_large
 
 __all__ = ["RULES", "read"]
 
@@ -262,8 +262,8 @@ class _Reader:
             place.key if isinstance(place.value, dict) else str(len(place.value))
             for place in self._open
         )
-        escaped = (key.replace("~", "~0").replace("/", "~1") for key in keys if key is not None)
-        return "".join(f"/{key}" for key in escaped)
+        shown = (shown_key(key) for key in keys if key is not None)
+        return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in shown)
 
 
 _SIGNS: Final = frozenset("+-.0123456789")

@@ -30,6 +30,7 @@ _KEYS = _SOURCES | {
     "expect_error",
 }  # fmt: skip
 _STAGES = {"compacted", "payload_hex", "header_hex", "blob_hex"}
+_SHOWN = 600  # characters of a problem; a vector may be a stranger's, and of any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +59,48 @@ def run_vectors(directory: Path) -> Iterator[Outcome]:
     Raises:
         NotFoundError: there is none.
     """
-    paths = sorted(directory.rglob("*.json"))
+    paths = [path for path in sorted(directory.rglob("*.json")) if not path.is_dir()]
     if not paths:
         raise NotFoundError("no vectors in the directory", expected="*.json")
     for path in paths:
         name = path.relative_to(directory).with_suffix("").as_posix()
         try:
             vector = json.loads(path.read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            yield Outcome(name, "", f"not JSON: {error}")
+        except OSError as error:
+            yield Outcome(name, "", f"it cannot be read: {error.strerror}")
+            continue
+        except (ValueError, RecursionError) as error:  # not UTF-8, or a number of many digits
+            yield Outcome(name, "", _short(f"not JSON: {error}"))
             continue
         # Its id is told by all of the path, so that a folder of them can be run alone.
         outcome = run_vector(vector, path.resolve().with_suffix("").as_posix())
         yield replace(outcome, id=name)
 
 
-def run_vector(vector: Mapping[str, Any], name: str) -> Outcome:
+def run_vector(vector: Any, name: str) -> Outcome:
     """Run one vector, already parsed.
 
     Args:
-        vector: what the file says.
+        vector: what the file says; one that is no vector disagrees.
         name: its path without suffix, which must end in the vector's id.
     """
-    if bundles.KEYS[0] in vector:
-        return Outcome(name, *bundles.run(vector, name))
-    if documents.KEYS[0] in vector:
-        return Outcome(name, *documents.run(vector, name))
+    if not isinstance(vector, Mapping):
+        return Outcome(name, "", "no vector: it is no object")
     expected = str(vector.get("expect_error") or vector.get("address", ""))
     try:
-        problem = _shape(vector, name) or _run(vector)
-    except (KeyError, TypeError, ValueError) as error:
+        if bundles.KEYS[0] in vector:
+            expected, problem = bundles.run(vector, name)
+        elif documents.KEYS[0] in vector:
+            expected, problem = documents.run(vector, name)
+        else:
+            problem = _shape(vector, name) or _run(vector)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OmsError) as error:
         problem = f"the vector cannot be run: {error!r}"
-    return Outcome(name, expected, problem)
+    return Outcome(name, _short(str(expected)), None if problem is None else _short(problem))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def _shape(vector: Mapping[str, Any], name: str) -> str | None:

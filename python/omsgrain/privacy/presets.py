@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from omsgrain.errors import NotFoundError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
@@ -208,7 +209,8 @@ def load(which: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Pr
         NotFoundError: there is no such file.
         StoreError: a file cannot be read.
     """
-    wanted = [which] if isinstance(which, str | bytes | int | os.PathLike) else list(which)
+    alone = isinstance(which, str | bytes | os.PathLike) or not isinstance(which, Iterable)
+    wanted: list[Any] = [which] if alone else list(which)  # type: ignore[arg-type]
     if not all(isinstance(one, str | os.PathLike) for one in wanted):  # a number is a descriptor
         raise SchemaError("not a preset", expected="a name, the path of a file, or a list of them")
     read = [_one(one) for one in wanted]

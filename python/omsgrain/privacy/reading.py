@@ -32,6 +32,7 @@ else:
 __all__ = ["MOST_BYTES", "RuleFile", "read_rules"]
 
 MOST_BYTES = 1 << 20
+_LONGEST = 100  # characters of a key that is told
 _LINE = re.compile(r"line (\d+)")
 
 T = TypeVar("T")
@@ -101,7 +102,8 @@ class _Table:
         self.left = dict(value)
 
     def error(self, key: str, expected: str) -> FormatError:
-        field = f"{self.place}/{values.escaped(key)}" if key else self.place
+        shown = key if len(key) <= _LONGEST else "…"
+        field = f"{self.place}/{values.escaped(shown)}" if key else self.place
         return FormatError(f"{self.file} is not a file of rules", field=field, expected=expected)
 
     def take(self, key: str, read: Callable[[Any], T], default: T | None = None) -> T:

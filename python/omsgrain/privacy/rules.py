@@ -33,6 +33,9 @@ else; for money, to a data broker or an advertiser."""
 
 REVIEWED = ("put", "supersede", "delete", "export")
 
+_SHOWN = 400
+"""Characters that an error has of what a rule asks; `explain` has all."""
+
 E = TypeVar("E", bound=OmsError)
 
 
@@ -70,6 +73,8 @@ class Rule:
         """The error of a grain that it refuses."""
         pointer = None if field is None else f"/{field}"
         message = f"refused by {self.id}: {self.reason}"
+        if expected is not None and len(expected) > _SHOWN:  # of a thousand values, a few
+            expected = f"{expected[: _SHOWN - 1]}…"
         return cls(message, field=pointer, expected=expected, rule=self.id)
 
 

@@ -36,6 +36,7 @@ MOST_ITEMS = 1_000
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[a-z0-9]{1,40}")
 _TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,400}")
+_MOST = 400
 
 
 class Refused(Exception):
@@ -149,6 +150,9 @@ def _scalars(items: Any) -> tuple[str | int | bool, ...]:
         raise Refused(f"a list of 1 to {MOST_ITEMS} values")
     if not all(isinstance(item, str | int) for item in items):
         raise Refused("texts, whole numbers, true or false")
+    # TOML has numbers that Python does not write, and texts as long as the file.
+    if any(len(i) > _MOST if isinstance(i, str) else i.bit_length() > 64 for i in items):
+        raise Refused(f"texts of at most {_MOST} letters, and numbers of 64 bits")
     return tuple(items)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from omsgrain.formats.mif_ld.codes import CODES
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.reading import kind_of
+from omsgrain.formats.reading import kind_of, shown_key
 
 __all__ = ["SHOWN", "Finding", "Verdict", "Way", "finding", "place_of", "pointer_to"]
 
@@ -90,10 +90,11 @@ def finding(
         hint: how it is mended; by default as the table has it.
         severity: ``error`` or ``warning``.
     """
+    shown = [key if isinstance(key, int) else shown_key(key) for key in way]
     return Finding(
         code,
-        pointer_to(way),
-        f"{_name(way)} {says}",
+        pointer_to(shown),
+        f"{_name(shown)} {says}",
         found=None if value is None else kind_of(value),
         hint=CODES[code].hint if hint is None else hint,
         severity=severity,
@@ -112,7 +113,7 @@ def place_of(problem: Problem) -> tuple[int, list[tuple[int, str]], str, str]:
     return problem.line or 0, keys, problem.rule, problem.message
 
 
-def _name(way: Way) -> str:
+def _name(way: Sequence[str | int]) -> str:
     """What a person calls the place."""
     if not way:
         return "document"

@@ -13,6 +13,9 @@ from omsgrain.formats.reading import kind_of
 
 __all__ = ["RULES", "WARNINGS", "problem"]
 
+_SHOWN: Final = 200
+"""Characters of names in a message."""
+
 RULES: Final[dict[str, str]] = {
     # an ontology
     "ONT-CYCLE": "ontologies or traits that extend themselves in a circle",
@@ -71,5 +74,7 @@ def problem(
         found: what stands there; of it only the kind is told.
     """
     words = RULES.get(rule) or WARNINGS[rule]
+    if len(says) > _SHOWN:  # what stands in a list of names may be of any length
+        says = f"{says[: _SHOWN - 1]}…"
     message = f"{says}: {words}" if says else words
     return Problem(rule, pointer, message, expected, None if found is None else kind_of(found))

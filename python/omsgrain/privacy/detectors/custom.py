@@ -51,8 +51,11 @@ def pattern_detector(
     Raises:
         SchemaError: the type or the pattern is not such.
     """
-    if _TYPE.fullmatch(type) is None:
+    if not isinstance(type, str) or _TYPE.fullmatch(type) is None:
         raise SchemaError("no type of a detector", field="/type", expected="a-z and _, at most 32")
+    given = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+    if not isinstance(given, str):  # one of bytes would compile, and fail at the first text
+        raise SchemaError("no pattern", field="/pattern", expected="one of texts")
     try:
         compiled = re.compile(pattern)
         tree = _sre.parse(compiled.pattern, compiled.flags)
