@@ -242,3 +242,13 @@ def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str)
         option = "--output" if words[0] == "conformance" else "-o"
         assert (shell(*words, option, "-"), len(shell.out)) == (code, len(said))
     assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("value", ['{"$float": []}', '{"$bytes": 5}', '[{"$float": null}]'])
+def test_values_that_json_has_not_spelled_as_nobody_does(
+    shell: Shell, store: str, value: str
+) -> None:
+    assert shell("query", store, "--object-json", value) == USAGE
+    old = og.address(og.encode(belief(1)))
+    fields = json.dumps(belief(2) | {"object": json.loads(value)}).encode()
+    assert shell.error("supersede", store, old, "-", stdin=fields)[1]["code"] == "ERR_FORMAT"
