@@ -128,6 +128,7 @@ def test_a_file_without_a_secret(
         ("conformance", "--aimem-url", "http://127.0.0.1:9", "--token", "t", "--timeout", "-1"),
         ("serve", "m.omsg", "--timeout", "nan"),
         ("serve", "m.omsg", "--grace", "nan"),
+        ("audit", "m.omsg", "--limit", str(2**63)),
         ("audit", "m.omsg", "--verify", "--limit", "1"),
         ("audit", "m.omsg", "--checkpoint", "--operation", "put"),
     ],

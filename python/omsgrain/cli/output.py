@@ -31,7 +31,7 @@ _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
-_LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):\S*@")  # of a URL; one slash where it was taken for a path
+_LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):\S*@")  # of a URL; of a path that it became, too
 _LONGEST = 1_000  # characters of a message
 
 

@@ -137,7 +137,7 @@ def _unread(error: Exception) -> JSONRPCError | None:
         why = ErrorData(code=_NO_JSON, message="not JSON: half a character, say")
     else:
         # Of no kind of message: of each it is told what is missing, and where: in all of it.
-        absent = (one["input"] for one in told if one["type"] == "missing" and len(one["loc"]) == 2)
+        absent = (e["input"] for e in told if e["type"] == "missing" and len(e["loc"]) == 2)
         whole = next((one for one in absent if isinstance(one, dict) and "method" in one), {})
         id = whole.get("id")
         why = ErrorData(code=_INVALID, message="not a request of JSON-RPC 2.0")
