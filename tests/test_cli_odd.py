@@ -128,6 +128,7 @@ def test_a_file_without_a_secret(
         ("conformance", "--aimem-url", "http://127.0.0.1:9", "--token", "t", "--timeout", "-1"),
         ("serve", "m.omsg", "--timeout", "nan"),
         ("serve", "m.omsg", "--grace", "nan"),
+        ("audit", "m.omsg", "--limit", str(2**63)),
         ("audit", "m.omsg", "--verify", "--limit", "1"),
         ("audit", "m.omsg", "--checkpoint", "--operation", "put"),
     ],
@@ -242,3 +243,38 @@ def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str)
         option = "--output" if words[0] == "conformance" else "-o"
         assert (shell(*words, option, "-"), len(shell.out)) == (code, len(said))
     assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("value", ['{"$float": []}', '{"$bytes": 5}', '[{"$float": null}]'])
+def test_values_that_json_has_not_spelled_as_nobody_does(
+    shell: Shell, store: str, value: str
+) -> None:
+    assert shell("query", store, "--object-json", value) == USAGE
+    old = og.address(og.encode(belief(1)))
+    fields = json.dumps(belief(2) | {"object": json.loads(value)}).encode()
+    assert shell.error("supersede", store, old, "-", stdin=fields)[1]["code"] == "ERR_FORMAT"
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "m.omsg", "postgresql://robot:hunter2@hub/d?tenant=a"),
+        ("export", "m.omsg", "postgresql://robot:hunter2@hub/d"),
+        ("query", "m.omsg", "--limit", "postgresql://robot:hunter2@hub/d"),
+        ("postgresql://robot:hunter2@hub/d", "m.omsg"),
+        ("query", "m.omsg", "--limit", "9" * 20_000),
+        ("export", "m.omsg", "x" * 20_000),
+        ("ingest", "x" * 20_000),
+        ("query", "m.omsg", "--" + "x" * 20_000),
+    ],
+    ids=["url to read", "url to write", "url as a number", "url first", "number", "name", "store",
+         "option"],
+)  # fmt: skip
+def test_what_was_typed_is_told_in_short_and_without_its_password(
+    shell: Shell, store: str, words: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    assert shell(*words, *form) != 0
+    assert b"hunter2" not in shell.err
+    assert len(shell.err) < 2_000
+    assert not form or json.loads(shell.err)["error"]["message"]

@@ -420,3 +420,14 @@ def test_many_goals(memory: Kept) -> None:
     versions = memory.line(*(goal("v", created_at=TIME + n) for n in range(LONG // 10)))
     (all_,) = memory.put(goal("all", depends_on=versions))
     assert len(memory.ask(goal_tree, all_).goals) == 2
+
+
+def test_a_walk_ends_where_nothing_leads_on() -> None:
+    """However many links away it may go: it counted up to there, for hours."""
+    with og.GrainStore(MemoryStore()) as store:
+        first = store.put(belief(1))
+        second = store.put(belief(2, derived_from=[first]))
+        found = store.provenance(second, depth=10**30)
+        assert ([node.address for node in found.nodes], found.complete) == ([second, first], True)
+        robot = store.put(goal("fill the tank"))
+        assert store.goals(robot, depth=10**30).complete

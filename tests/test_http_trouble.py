@@ -186,6 +186,16 @@ def test_no_room_for_a_body(served: Site, monkeypatch: pytest.MonkeyPatch) -> No
     assert "secret" not in answer.text
 
 
+@pytest.mark.parametrize("length", [b"\xb2", b"9" * 5_000, b"-1", b""])
+def test_a_length_that_is_none(served: Site, length: bytes) -> None:
+    """Of a server in front that hands on what it is given; what came is what counts."""
+    given = [(name.encode(), value.encode()) for name, value in headers(served.token()).items()]
+    given.append((b"content-length", length))
+    request = served.client.build_request("POST", IMPORT, content=bundle(chunk(1)), headers=given)
+    answer = served.loop.run_until_complete(served.client.send(request))
+    assert answer.status_code == (413 if len(length) > 1_000 else 200)
+
+
 def broken(error: Exception) -> Any:
     def fail(*_: Any, **__: Any) -> Any:
         raise error

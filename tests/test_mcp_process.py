@@ -99,8 +99,13 @@ def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
     # Somebody waits for an answer to these: half a character is no JSON.
     process.say(b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"_": "yak \\ud800"}}')
     process.say(b'{"method": "ping", "params": {"_": "yak \\ud800"}, "id": "x"}')
-    answers = {one["id"]: one for one in (process.hear() for _ in range(5))}
+    # And to these, which are JSON but no requests.
+    process.say(b'{"jsonrpc": "2.0", "id": 4, "method": "ping", "params": ["yak"]}')
+    process.say(b'{"jsonrpc": "2.0", "id": "y", "method": {"yak": 1}}')
+    process.say(b'{"id": 6, "method": "ping"}')
+    answers = {one["id"]: one for one in (process.hear() for _ in range(8))}
     assert answers[1]["error"]["code"] == -32602
+    assert {answers[id]["error"]["code"] for id in (4, "y", 6)} == {-32600}
     assert answers[3]["error"]["code"] == answers["x"]["error"]["code"] == -32700
     assert answers[2]["result"]["structuredContent"] == {"memories": []}
     code, out, log = process.end()

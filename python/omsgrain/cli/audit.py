@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -45,7 +46,10 @@ Keep the end of the trail elsewhere, and verify against it later:
     help="Only entries behind number N.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="At most N entries; without it, all."
+    "--limit",
+    type=click.IntRange(1, sys.maxsize),
+    metavar="N",
+    help="At most N entries; without it, all.",
 )
 @click.option("--address", metavar="ADDRESS", help="Only entries about this grain.")
 @click.option("--operation", metavar="NAME", help="Only entries of this operation, such as put.")

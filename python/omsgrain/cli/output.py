@@ -31,6 +31,8 @@ _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
+_LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):\S*@")  # of a URL; of a path that it became, too
+_LONGEST = 1_000  # characters of a message
 
 
 def json_option(command: F) -> F:
@@ -47,6 +49,13 @@ def safe(text: str) -> str:
 def halved(text: str) -> bool:
     """Whether a text has half a character, as an argument that is not UTF-8 has."""
     return _HALF.search(text) is not None
+
+
+def told(text: str) -> str:
+    """A message as it is shown: what was typed may stand in it, such as a URL with a password."""
+    text = _LOGIN.sub(r"\1:***@", text)
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -103,11 +112,13 @@ def report(error: Exception, *, as_json: bool) -> int | None:
         if error.rule is not None:  # as often as not it is all that tells why
             text += f"; rule {error.rule}"
     elif isinstance(error, click.ClickException):
-        if not as_json:
-            error.show()
-            return error.exit_code
-        values = {"code": "USAGE", "message": error.format_message()}
         text, code = error.format_message(), error.exit_code
+        if not as_json:
+            shown = told(text)
+            error.format_message = lambda: shown  # type: ignore[method-assign]
+            error.show()
+            return code
+        values = {"code": "USAGE", "message": text}
     elif isinstance(error, click.Abort):
         text, code = "interrupted", INTERRUPTED
         values = {"code": "INTERRUPTED", "message": text}
@@ -122,9 +133,10 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     else:
         return None
     if as_json:
-        click.echo(dumps({"error": values}), err=True)
+        short = {name: told(v) if isinstance(v, str) else v for name, v in values.items()}
+        click.echo(dumps({"error": short}), err=True)
     else:
-        click.echo(f"Error: {safe(text)}", err=True)
+        click.echo(f"Error: {safe(told(text))}", err=True)
     return code
 
 

@@ -13,16 +13,26 @@ __all__ = ["plain", "revive", "time_text"]
 
 
 def revive(value: Any) -> Any:
-    """The value that ``omsgrain.grain.plain`` showed."""
+    """The value that ``omsgrain.grain.plain`` showed.
+
+    Raises:
+        ValueError: bytes that are not base64, or a float that is none.
+    """
     if isinstance(value, list):
         return [revive(inner) for inner in value]
     if not isinstance(value, dict):
         return value
     if set(value) == {"$bytes"}:
-        return base64.b64decode(value["$bytes"], validate=True)
+        return base64.b64decode(_text(value["$bytes"]), validate=True)
     if set(value) == {"$float"}:
-        return float(value["$float"])
+        return float(_text(value["$float"]))
     return {key: revive(inner) for key, inner in value.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text is expected")
+    return value
 
 
 def time_text(ms: int) -> str | None:

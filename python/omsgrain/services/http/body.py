@@ -29,6 +29,8 @@ _TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PARAMETER = re.compile(
     r"""\s*;\s*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=([!#$%&'*+.^_`|~0-9A-Za-z-]+|"[^"\\]*"))?"""
 )
+_LENGTH = re.compile("[0-9]+")
+_DIGITS = 18  # of a length; int() refuses those of thousands
 _GZIP: Final = 31  # of zlib: a gzip header is needed
 
 Step = Callable[[Callable[[], None]], Awaitable[None]]
@@ -93,7 +95,7 @@ async def receive_body(
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise Refusal("unsupported_encoding", "identity and gzip are taken")
     length = headers.get("content-length", "")
-    if length.isdigit() and int(length) > limit:
+    if _LENGTH.fullmatch(length) and (len(length) > _DIGITS or int(length) > limit):
         raise _too_large(limit)
     sink = _Sink(limit, options.ratio, packed=encoding != "identity")
     loop = asyncio.get_running_loop()

@@ -161,8 +161,9 @@ def _made(fields: Any, tenant: str, i: int) -> og.Grain:
         raise Refusal("invalid_grain", "a grain is an object", pointer=f"/{i}")
     try:
         fields = revive(fields)
-    except (ValueError, TypeError):
-        raise Refusal("invalid_grain", "bytes that are not base64", pointer=f"/{i}") from None
+    except ValueError:
+        detail = "$bytes that are not base64, or a $float that is none"
+        raise Refusal("invalid_grain", detail, pointer=f"/{i}") from None
     grain = make(fields)
     if "user_id" not in grain:
         grain = make({**fields, "user_id": tenant})

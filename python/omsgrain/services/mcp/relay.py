@@ -3,7 +3,8 @@
 
 What came is answered first: the server learns of the end when nothing is open any more. A request
 that the client has cancelled waits for no answer. A line that was too long is answered here, and a
-request that is no JSON, which the server would pass over while its client waits.
+request that is no JSON, or not one of JSON-RPC, which the server would pass over while its client
+waits.
 """
 
 from __future__ import annotations
@@ -91,10 +92,8 @@ class _Relay:
     async def _met(self, item: Item) -> bool:
         """Note what came; whether it was answered here."""
         if isinstance(item, Exception):
-            if (id := _unread(item)) is None:
+            if (refusal := _unread(item)) is None:
                 return False
-            error = ErrorData(code=_NO_JSON, message="not JSON: half a character, say")
-            refusal = JSONRPCError(jsonrpc="2.0", id=id, error=error)
             await self._outgoing.send(SessionMessage(refusal))
             return True
         message = item.message
@@ -125,12 +124,23 @@ class _Relay:
         return JSONRPCError(jsonrpc="2.0", id=known, error=data)
 
 
-def _unread(error: Exception) -> str | int | None:
-    """The id of a request that is no JSON, if it can be seen."""
+def _unread(error: Exception) -> JSONRPCError | None:
+    """The answer to a request that cannot be read, if its id can be seen."""
     if not isinstance(error, ValidationError):
         return None
-    told = error.errors(include_url=False)[0]
-    line = told["input"]
-    if told["type"] != "json_invalid" or not isinstance(line, str) or '"method"' not in line:
+    told = error.errors(include_url=False)
+    if told[0]["type"] == "json_invalid":
+        line = told[0]["input"]
+        if not isinstance(line, str) or '"method"' not in line:
+            return None
+        id = named(line.encode())
+        why = ErrorData(code=_NO_JSON, message="not JSON: half a character, say")
+    else:
+        # Of no kind of message: of each it is told what is missing, and where: in all of it.
+        absent = (e["input"] for e in told if e["type"] == "missing" and len(e["loc"]) == 2)
+        whole = next((one for one in absent if isinstance(one, dict) and "method" in one), {})
+        id = whole.get("id")
+        why = ErrorData(code=_INVALID, message="not a request of JSON-RPC 2.0")
+    if not isinstance(id, str | int) or isinstance(id, bool):
         return None
-    return named(line.encode())
+    return JSONRPCError(jsonrpc="2.0", id=id, error=why)
