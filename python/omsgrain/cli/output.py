@@ -31,7 +31,9 @@ _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
-_LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):\S*@")  # of a URL; of a path that it became, too
+# Of a URL; of a path that it became, too. All of the word is taken, so that a long one without "@" is
+# gone through once.
+_LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):(\S*)")
 _LONGEST = 1_000  # characters of a message
 
 
@@ -53,9 +55,14 @@ def halved(text: str) -> bool:
 
 def told(text: str) -> str:
     """A message as it is shown: what was typed may stand in it, such as a URL with a password."""
-    text = _LOGIN.sub(r"\1:***@", text)
+    text = _LOGIN.sub(_masked, text)
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
+
+
+def _masked(found: re.Match[str]) -> str:
+    _, at, host = found[2].rpartition("@")
+    return f"{found[1]}:***@{host}" if at else found[0]
 
 
 def dumps(value: Any, indent: int | None = None) -> str:

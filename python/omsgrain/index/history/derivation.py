@@ -128,8 +128,6 @@ def _walk(
     links: list[Link] = []
     level = [start]
     for hop in range(1, depth + 1):
-        if not level:
-            break
         following = []
         for grain in level:
             for link, other in near(grain):

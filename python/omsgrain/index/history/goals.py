@@ -108,8 +108,6 @@ def goal_tree(reader: Reader, address: str, depth: int = DEPTH, limit: int = LIM
     links: list[GoalLink] = []
     complete = True
     for hop in range(1, depth + 1):
-        if not level:
-            break
         known = len(found.goals)
         for goal in level:
             for field, other in _names(goal):
