@@ -31,8 +31,8 @@ _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
-# Of a URL; of a path that it became, too. All of the word is taken, so that a long one without "@" is
-# gone through once.
+# Of a URL; of a path that it became, too. All of the word is taken, so that a long one without "@"
+# is gone through once.
 _LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):(\S*)")
 _LONGEST = 1_000  # characters of a message
 
