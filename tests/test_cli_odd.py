@@ -232,6 +232,31 @@ def test_a_dash_where_a_file_is_made(shell: Shell, store: str, words: tuple[str,
     assert sorted(Path().iterdir()) == before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a pipe with a name")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "m.omsg", "pipe.mg", "--replace"),
+        ("export", "m.omsg", "pipe.mg", "--parquet", "--replace"),
+        ("convert", "all.mg", "pipe.mg", "--format", "mif2", "--replace"),
+        ("inspect", "m.omsg", "-o", "pipe.mg", "--replace"),
+        ("export", "m.omsg", "link", "--replace"),
+        ("sync", "m.omsg", "pipe.mg"),
+    ],
+    ids=lambda words: " ".join(words[::2]),
+)
+def test_what_is_no_file_is_never_replaced(
+    shell: Shell, store: str, words: tuple[str, ...]
+) -> None:
+    """As root it was the end of /dev/null, and with it of the shells of the machine."""
+    assert shell("export", store, "all.mg") == 0
+    os.mkfifo("pipe.mg")
+    Path("link").symlink_to("pipe.mg")
+    code, error = shell.error(*words)
+    assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
+    assert Path("pipe.mg").is_fifo() and Path("link").is_symlink()
+
+
 def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str) -> None:
     address = og.address(og.encode(belief(1)))
     for words in (
