@@ -257,6 +257,50 @@ def test_what_is_no_file_is_never_replaced(
     assert Path("pipe.mg").is_fifo() and Path("link").is_symlink()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a pipe with a name")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "pipe"),
+        ("import", "m.omsg", "pipe"),
+        ("import", "m.omsg", "pipe", "--format", "mg"),
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_that_would_be_read_twice(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    """Nobody writes to it a second time, so that it was waited for without end."""
+    assert shell("export", store, "all.mg") == 0
+    os.mkfifo("pipe")
+    # Open for both, a pipe is there to be read at once, and ends when that is closed.
+    held = os.open("pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(held, Path("all.mg").read_bytes())
+        assert shell.error(*words)[1]["code"] == "ERR_UNSUPPORTED"
+    finally:
+        os.close(held)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("keys", "status", "loop"),
+        ("keys", "create", "loop"),
+        ("keys", "backup", "people.keys", "loop"),
+        ("stats", "m.omsg", "--keys", "loop"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_key_file_that_is_a_link_to_itself(
+    shell: Shell, store: str, words: tuple[str, ...]
+) -> None:
+    assert shell("keys", "master", "master.key") == 0
+    assert shell("keys", "create", "people.keys", "--master", "master.key") == 0
+    Path("loop").symlink_to("loop")
+    code, error = shell.error(*words, "--master", "master.key")
+    assert code != 0 and error["code"]
+    assert Path("loop").is_symlink()
+
+
 def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str) -> None:
     address = og.address(og.encode(belief(1)))
     for words in (
