@@ -131,10 +131,13 @@ def test_a_file_without_a_secret(
         ("audit", "m.omsg", "--limit", str(2**63)),
         ("audit", "m.omsg", "--verify", "--limit", "1"),
         ("audit", "m.omsg", "--checkpoint", "--operation", "put"),
+        ("sync", "m.omsg", "n.omsg", "--token-file", "secret"),
+        ("sync", "m.omsg", "n.omsg", "--ca", "secret"),
     ],
     ids=" ".join,
 )
 def test_options_that_mean_nothing(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    Path("secret").write_text("omg_secret")
     assert shell(*words) == USAGE
 
 
