@@ -97,6 +97,20 @@ def test_an_output_that_has_few_letters(store: str) -> None:
     assert b"gr\\xf6\\xdfer" in done.stdout
 
 
+@pytest.mark.skipif(os.name == "nt", reason="limits of a shell")
+def test_an_output_that_fills_the_disk_without_buffers(store: str) -> None:
+    with og.open(store) as grains:
+        grains.put(lamp("x" * 20_000))
+    script = 'trap "" XFSZ; ulimit -f 8; exec "$@" > out'  # 4 KiB or 8 KiB, as the shell counts
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *MAIN, "query", store, "--json"],
+        capture_output=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["error"]["code"] == "EFBIG"
+
+
 @pytest.mark.parametrize(
     "words",
     [
