@@ -279,6 +279,7 @@ def test_what_is_no_file_is_never_replaced(
     "words",
     [
         ("verify", "pipe"),
+        ("ontology", "check", "pipe"),
         ("import", "m.omsg", "pipe"),
         ("import", "m.omsg", "pipe", "--format", "mg"),
     ],
