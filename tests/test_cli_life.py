@@ -68,6 +68,8 @@ def test_supersede_and_history(shell: Shell, store: Path, tmp_path: Path) -> Non
         (b"{", "ERR_FORMAT"),
         (b"[1]", "ERR_FORMAT"),
         (b"[" * 100_000, "ERR_FORMAT"),
+        (b'{"type": "event", "x": NaN}', "ERR_FORMAT"),
+        (b'{"type": "event", "content": "a", "content": "b"}', "ERR_CORRUPT"),
         (fields("off", confidence="much"), "ERR_SCHEMA"),
         (fields("on", 0), "ERR_SCHEMA"),
     ],

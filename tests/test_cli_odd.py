@@ -97,6 +97,20 @@ def test_an_output_that_has_few_letters(store: str) -> None:
     assert b"gr\\xf6\\xdfer" in done.stdout
 
 
+@pytest.mark.skipif(os.name == "nt", reason="limits of a shell")
+def test_an_output_that_fills_the_disk_without_buffers(store: str) -> None:
+    with og.open(store) as grains:
+        grains.put(lamp("x" * 20_000))
+    script = 'trap "" XFSZ; ulimit -f 8; exec "$@" > out'  # 4 KiB or 8 KiB, as the shell counts
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *MAIN, "query", store, "--json"],
+        capture_output=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["error"]["code"] == "EFBIG"
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -131,10 +145,13 @@ def test_a_file_without_a_secret(
         ("audit", "m.omsg", "--limit", str(2**63)),
         ("audit", "m.omsg", "--verify", "--limit", "1"),
         ("audit", "m.omsg", "--checkpoint", "--operation", "put"),
+        ("sync", "m.omsg", "n.omsg", "--token-file", "secret"),
+        ("sync", "m.omsg", "n.omsg", "--ca", "secret"),
     ],
     ids=" ".join,
 )
 def test_options_that_mean_nothing(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    Path("secret").write_text("omg_secret")
     assert shell(*words) == USAGE
 
 
@@ -230,6 +247,76 @@ def test_a_dash_where_a_file_is_made(shell: Shell, store: str, words: tuple[str,
     assert shell(*words) == USAGE
     assert b"./-" in shell.err
     assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe with a name")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "m.omsg", "pipe.mg", "--replace"),
+        ("export", "m.omsg", "pipe.mg", "--parquet", "--replace"),
+        ("convert", "all.mg", "pipe.mg", "--format", "mif2", "--replace"),
+        ("inspect", "m.omsg", "-o", "pipe.mg", "--replace"),
+        ("export", "m.omsg", "link", "--replace"),
+        ("sync", "m.omsg", "pipe.mg"),
+    ],
+    ids=lambda words: " ".join(words[::2]),
+)
+def test_what_is_no_file_is_never_replaced(
+    shell: Shell, store: str, words: tuple[str, ...]
+) -> None:
+    """As root it was the end of /dev/null, and with it of the shells of the machine."""
+    assert shell("export", store, "all.mg") == 0
+    os.mkfifo("pipe.mg")
+    Path("link").symlink_to("pipe.mg")
+    code, error = shell.error(*words)
+    assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
+    assert Path("pipe.mg").is_fifo() and Path("link").is_symlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe with a name")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "pipe"),
+        ("ontology", "check", "pipe"),
+        ("import", "m.omsg", "pipe"),
+        ("import", "m.omsg", "pipe", "--format", "mg"),
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_that_would_be_read_twice(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    """Nobody writes to it a second time, so that it was waited for without end."""
+    assert shell("export", store, "all.mg") == 0
+    os.mkfifo("pipe")
+    # Open for both, a pipe is there to be read at once, and ends when that is closed.
+    held = os.open("pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(held, Path("all.mg").read_bytes())
+        assert shell.error(*words)[1]["code"] == "ERR_UNSUPPORTED"
+    finally:
+        os.close(held)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("keys", "status", "loop"),
+        ("keys", "create", "loop"),
+        ("keys", "backup", "people.keys", "loop"),
+        ("stats", "m.omsg", "--keys", "loop"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_key_file_that_is_a_link_to_itself(
+    shell: Shell, store: str, words: tuple[str, ...]
+) -> None:
+    assert shell("keys", "master", "master.key") == 0
+    assert shell("keys", "create", "people.keys", "--master", "master.key") == 0
+    Path("loop").symlink_to("loop")
+    code, error = shell.error(*words, "--master", "master.key")
+    assert code != 0 and error["code"]
+    assert Path("loop").is_symlink()
 
 
 def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str) -> None:

@@ -239,6 +239,8 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--object-json", "NaN"], "USAGE"),
         (["--object-json", "[" * 100_000], "USAGE"),
         (["--object-json", '{"$bytes": "§"}'], "USAGE"),
+        (["--object-json", '{"level": 4, "level": 5}'], "ERR_CORRUPT"),
+        (["--object-json", '[{"$float": "nan", "$float": "1"}]'], "ERR_CORRUPT"),
         (["--nonsense"], "USAGE"),
         (["--min-confidence", "0.5"], "ERR_UNSUPPORTED"),
         (["--min-confidence", "1.5", "--scan"], "ERR_RANGE"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO
 
 from omsgrain.errors import StoreError
@@ -50,6 +50,7 @@ def successor(path: Path, old: Path) -> BinaryIO:
 
     Raises:
         OSError: it is there (FileExistsError), or cannot be made.
+        StoreError: what it would replace is a device or a pipe.
     """
     if os.name != "posix":
         return path.open("xb")  # elsewhere the directory says who may read
@@ -57,8 +58,13 @@ def successor(path: Path, old: Path) -> BinaryIO:
         before = os.stat(old)
     except OSError:
         return path.open("xb")
+    if S_ISDIR(before.st_mode):
+        return path.open("xb")  # which cannot get the name
     if not S_ISREG(before.st_mode):
-        return path.open("xb")
+        # The name of a device can be taken, by root: without /dev/null no shell works any more.
+        raise StoreError(
+            f"could not write {str(old)!r}", expected="a file", found="a device or pipe"
+        )
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     mode = before.st_mode & 0o777
     handle = os.open(path, flags, mode & ~0o070)  # the group may be another one

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
+from io import BufferedWriter, RawIOBase, TextIOWrapper
 
 import click
 
@@ -163,6 +163,9 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as in `omsgrain ... >&-`
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+    if isinstance(sys.stdout.buffer, RawIOBase):  # PYTHONUNBUFFERED: half a write is no error then
+        whole = BufferedWriter(sys.stdout.buffer)
+        sys.stdout = TextIOWrapper(whole, encoding=sys.stdout.encoding, write_through=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # letters that it cannot write are told by number
             stream.reconfigure(errors="backslashreplace")

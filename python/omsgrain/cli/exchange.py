@@ -14,6 +14,7 @@ from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option, trust_options
+from omsgrain.cli.pipes import refuse_pipe
 from omsgrain.cli.store import Where, store_argument
 
 SHOWN = 10  # refused grains printed one by one; the rest are counted
@@ -220,6 +221,8 @@ def import_mg(
     from omsgrain.ops.mif import is_directory
     from omsgrain.ops.tables import import_parquet, is_parquet
 
+    if format in ("auto", "mg", "parquet"):
+        refuse_pipe(file)
     if format == "auto" and is_parquet(file):
         format = "parquet"
     found = sniffed(file) if format == "auto" else None

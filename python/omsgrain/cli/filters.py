@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -26,17 +25,13 @@ def _time(_: click.Context, __: click.Parameter, text: str | None) -> str | int 
     return int(text) if text is not None and _MS.fullmatch(text) else text
 
 
-def _constant(_: str) -> NoReturn:
-    raise ValueError
-
-
 def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     if text is None:
         return None
     from omsgrain import ops
 
     try:
-        value = ops.revive(json.loads(text, parse_constant=_constant))
+        value = ops.parsed(text)
     except (ValueError, RecursionError):
         raise click.BadParameter("not JSON") from None
     if value is None:

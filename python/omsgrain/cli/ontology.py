@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Chapter, argument
+from omsgrain.cli.pipes import refuse_pipe
 from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
@@ -63,6 +64,8 @@ def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_
     """Check each of FILES alone and all of them together."""
     from omsgrain.ops import ontology as ops
 
+    for file in files:
+        refuse_pipe(file)  # each is read alone, and with the others
     found = ops.check(files, memories)
     if as_json:
         output.emit(found.to_dict())

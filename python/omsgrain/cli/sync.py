@@ -112,8 +112,11 @@ def sync(
     from omsgrain import ops
     from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
+    from omsgrain.sync.urls import is_url
 
     refuse_dash(target)
+    if not is_url(source) and not is_url(target) and (token_file or trusted):
+        raise click.UsageError("--token-file and --ca go with the address of a server")
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:

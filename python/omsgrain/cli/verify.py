@@ -11,6 +11,7 @@ import click
 from omsgrain.cli import formats, mif, output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
+from omsgrain.cli.pipes import refuse_pipe
 from omsgrain.cli.store import StoreParam, Where
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def verify(
     from omsgrain import ops
 
     files = [path for path in paths if isinstance(path, Path) and not path.is_dir()]
+    for file in files:
+        refuse_pipe(file)
     if address is not None and not len(paths) == len(files) == 1:
         raise click.UsageError("--address goes with one blob")
     if of is not None and not len(paths) == len(files) == 1:

@@ -24,7 +24,7 @@ from omsgrain.ops.history import duplicates, graph_values, history, provenance
 from omsgrain.ops.ingest import EncodeOptions, Step, ingest
 from omsgrain.ops.lookup import envelope_of, get, one_grain, read_blob, signatures, stats
 from omsgrain.ops.opening import open_store, using
-from omsgrain.ops.plain import plain, revive, time_text
+from omsgrain.ops.plain import parsed, plain, revive, time_text
 from omsgrain.ops.policy import Broken, policy_check, policy_rules
 from omsgrain.ops.query import Answer, envelope, gist, query, standing
 from omsgrain.ops.search import marked, search
@@ -71,6 +71,7 @@ __all__ = [
     "one_grain",
     "open_peer",
     "open_store",
+    "parsed",
     "plain",
     "policy_check",
     "policy_rules",

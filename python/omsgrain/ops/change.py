@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from omsgrain.errors import FormatError
 from omsgrain.ops.opening import open_store, writable
-from omsgrain.ops.plain import revive
+from omsgrain.ops.plain import parsed
 from omsgrain.store.home import Where
 
 JSON_LIMIT = 16 << 20
@@ -21,12 +20,13 @@ def fields_of(text: bytes) -> dict[str, Any]:
     """Read the fields of one grain from JSON.
 
     Raises:
+        CorruptError: a key stands twice.
         FormatError: not one JSON object, or too large.
     """
     if len(text) > JSON_LIMIT:
         raise FormatError("too large for one grain", expected=f"at most {JSON_LIMIT} bytes")
     try:
-        value = revive(json.loads(text))
+        value = parsed(text)
     except (ValueError, RecursionError) as error:
         raise FormatError("not JSON", line=getattr(error, "lineno", None)) from None
     if not isinstance(value, dict):

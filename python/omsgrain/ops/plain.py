@@ -4,12 +4,36 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, NoReturn
 
+from omsgrain.errors import CorruptError
 from omsgrain.grain import plain
 
-__all__ = ["plain", "revive", "time_text"]
+__all__ = ["parsed", "plain", "revive", "time_text"]
+
+
+def parsed(text: str | bytes) -> Any:
+    """The value that a JSON text has, with what ``plain`` showed brought back.
+
+    Raises:
+        CorruptError: a key stands twice: which of the two is meant nobody knows.
+        ValueError: not JSON, as NaN is not; or what ``revive`` refuses.
+        RecursionError: too deep.
+    """
+    return revive(json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant))
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise CorruptError("a key stands twice in an object")
+    return found
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise ValueError("NaN and infinities are not JSON")
 
 
 def revive(value: Any) -> Any:

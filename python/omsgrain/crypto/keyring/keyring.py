@@ -75,7 +75,7 @@ class KeyRing(Ring):
             KeyMissingError: the master key is none, or does not unwrap what it wrapped.
             OSError: the file is there (FileExistsError), or cannot be written.
         """
-        secret, path = os.urandom(2 * KEY), Path(path).resolve()
+        secret, path = os.urandom(2 * KEY), Path(os.path.realpath(path))
         file = RingFile.create(path, wrap(load_master(master), secret), 1)
         try:
             file.commit(file.head.next())
@@ -100,7 +100,7 @@ class KeyRing(Ring):
             UnsupportedError: the file is of a later version.
             OSError: a file cannot be read.
         """
-        place = Path(path).resolve()
+        place = Path(os.path.realpath(path))
         return move.steady(place, lambda: cls._of(RingFile.open(place), master))
 
     @classmethod
@@ -338,7 +338,7 @@ class KeyRing(Ring):
             OSError: the file is there (FileExistsError), or cannot be written.
         """
         with self._changing() as file:
-            target, generation = Path(path).resolve(), file.head.generation
+            target, generation = Path(os.path.realpath(path)), file.head.generation
             wrapped = file.wrapped()
             move.write_copy(file, target, wrapped, generation, lambda r, _: pack(r)).close()
 

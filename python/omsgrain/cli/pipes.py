@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipes where a file is looked into before it is read: there is nobody who writes it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["refuse_pipe"]
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse a pipe, such as that of ``<(...)``, whose second reading would wait without end.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if path.is_fifo():
+        from omsgrain.errors import UnsupportedError
+
+        says = "what is read once cannot be looked into before"
+        raise UnsupportedError(says, expected="a file", found="a pipe")
