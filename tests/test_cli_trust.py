@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
-from omsgrain import crypto
+from omsgrain import container, crypto
 from omsgrain.crypto.seal import Sealer
 from omsgrain.crypto.web import WebResolver
 from shell import USAGE, Shell, exit_code, lamp
@@ -131,6 +131,15 @@ def test_verify_a_signature_beside_a_file(shell: Shell, tmp_path: Path, key: Pat
     assert shell("verify", "moved", "letter.txt", "--of", file) == USAGE
     file.write_text("hallo")
     assert shell("verify", "moved", "--of", file) == exit_code("ERR_SIGNATURE")
+
+
+def test_of_goes_with_nothing_but_a_detached_signature(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "x.blob").write_bytes(GRAIN.blob)
+    (tmp_path / "x.cose").write_bytes(crypto.sign(GRAIN.blob, ALICE, iat=IAT))
+    container.write(tmp_path / "x.mg", [GRAIN])
+    (tmp_path / "x.aimem.json").write_text('{"aimem_version": "1.0"}')
+    for name in ("x.blob", "x.cose", "x.mg", "x.aimem.json"):
+        assert shell.error("verify", name, "--of", "x.blob")[1]["code"] == "ERR_UNSUPPORTED", name
 
 
 def test_ingest_envelopes(shell: Shell, tmp_path: Path) -> None:

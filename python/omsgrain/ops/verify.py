@@ -98,7 +98,8 @@ def verify(
 
     Raises:
         NotFoundError: a directory holds neither a store nor a file of grains.
-        UnsupportedError: an address for a container, which has none.
+        UnsupportedError: an address for a container, which has none, or ``of`` for what is no
+            detached signature.
         StoreError: the store cannot be read.
         OSError: the one file cannot be read.
     """
@@ -165,6 +166,8 @@ def _file(
 ) -> Verified:
     with file.open("rb") as stream:
         head = stream.read(len(MAGIC))
+    if of is not None and head[:1] != ENVELOPE:
+        raise _signs_none(file)
     if head == MAGIC:
         if address is not None:
             raise UnsupportedError("a container has no address of its own", found=str(file))
@@ -202,6 +205,8 @@ def _signed(file: Path, address: str | None, of: Path | None, trust: Sequence[st
             found = [_detached(data, file, of, trust)]
         except OmsError as error:
             found = [error]
+    elif of is not None:
+        raise _signs_none(file)
     else:
         found = opened(data, str(file), address)
     good = [one for one in found if isinstance(one, SignedBy)]
@@ -211,6 +216,11 @@ def _signed(file: Path, address: str | None, of: Path | None, trust: Sequence[st
         if isinstance(one, OmsError)
     ]
     return Verified(len(good), bad, good)
+
+
+def _signs_none(file: Path) -> UnsupportedError:
+    what = "a signature that lies beside what it signs"
+    return UnsupportedError("it signs no other file", expected=what, found=str(file))
 
 
 def _detached(data: bytes, file: Path, of: Path | None, trust: Sequence[str]) -> SignedBy:
