@@ -82,7 +82,7 @@ def _text(raw: bytes) -> str | None:
 
 def _value(known: Parameter, text: str | None) -> Any:
     if text is None:
-        raise _wrong(known, "a text in UTF-8")
+        raise _wrong(known, f"a text in UTF-8, of at most {_LONGEST} letters and without NUL")
     if known.choices and text not in known.choices:
         status = None if known.rule == "invalid_parameter" else 422
         expected = ", ".join(known.choices)

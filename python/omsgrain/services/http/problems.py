@@ -60,7 +60,7 @@ RULES: Final[dict[str, Rule]] = {
     "invalid_parameter": Rule(422, "not a value of this parameter"),
     "invalid_message": Rule(422, "not a message of a sync"),
     "unknown_reference": Rule(422, "the grain names one that the tenant does not have"),
-    "invalid_grain": Rule(422, "not a grain that can be stored"),
+    "invalid_grain": Rule(422, "not a grain that can be stored, or not an address"),
     "too_many_requests": Rule(429, "too many requests are waiting"),
     "internal": Rule(500, "a defect of the server"),
     "store_unavailable": Rule(503, "the store cannot do it now"),
