@@ -365,3 +365,12 @@ def test_what_was_typed_is_told_in_short_and_without_its_password(
     assert b"hunter2" not in shell.err
     assert len(shell.err) < 2_000
     assert not form or json.loads(shell.err)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("export", "m.omsg", ""), ("inspect", "m.omsg", "-o", ""), ("backup", "m.omsg", "")],
+    ids=["export", "inspect", "backup"],
+)
+def test_what_is_written_has_a_name(shell: Shell, store: str, words: tuple[str, ...]) -> None:
+    assert shell(*words) == USAGE

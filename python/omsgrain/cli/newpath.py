@@ -33,6 +33,8 @@ class NewPath(click.Path):
         """Read it; None is stdout."""
         if value == _DASH:
             return None if self._stdout else self.fail(_INSTEAD, param, ctx)
+        if value == "":  # which Python takes for the directory
+            self.fail("a name is expected", param, ctx)
         return super().convert(value, param, ctx)
 
 
