@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors
 from omsgrain.ops import source
-from shell import USAGE, Shell, belief, count, lines
+from shell import USAGE, Shell, belief, count, exit_code, lines
 
 
 @pytest.fixture
@@ -169,6 +169,24 @@ def test_chunks_keep_their_lines(
     rows = (tmp_path / "x.jsonl.rejects.jsonl").read_text().splitlines()
     assert [json.loads(row)["line"] for row in rows] == list(range(8, 100, 10))
     assert count(target) == 90
+
+
+@pytest.mark.parametrize("array", [False, True], ids=["lines", "array"])
+def test_a_byte_order_mark_stands_at_the_beginning_or_nowhere(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: bool
+) -> None:
+    """Where a chunk began it was taken, and elsewhere refused."""
+    monkeypatch.setattr(source, "CHUNK", 1)
+    monkeypatch.setattr(source, "PEEK", 1)
+    rows = [b"\xef\xbb\xbf" + line for line in lines(*map(belief, range(3))).splitlines()]
+    data = rows[0][:3] + b"[\n" + b",\n".join(rows) + b"]" if array else b"\n".join(rows)
+    kind = "json" if array else "jsonl"
+    asked = ("ingest", tmp_path / "a.omsg", "--format", kind, "--errors", "collect", "--rejects")
+    assert shell(*asked, tmp_path / "r.jsonl", stdin=data) == exit_code("ERR_FORMAT")
+    told = map(json.loads, (tmp_path / "r.jsonl").read_text().splitlines())
+    places = [(row["line"], row["offset"]) for row in told]
+    at = [i for i in range(len(data)) if data.startswith(b"\xef", i)][1:]
+    assert places == list(zip([2, 3, 4] if array else [2, 3], at, strict=True))
 
 
 def test_warnings_are_shown(shell: Shell, tmp_path: Path) -> None:

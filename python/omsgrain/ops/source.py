@@ -89,10 +89,20 @@ def json_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
         count = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
         if error is not None:
             error.line = line + count
-        yield Lines(data, range(line, line + count), (base,), consumed, error)
+        ahead = _ahead(data) if line > 1 else b""
+        numbers = range(line - len(ahead), line + count)
+        yield Lines(ahead + data, numbers, (base - len(ahead),), consumed, error)
         line += count + (error is not None)
         base += consumed
         data = b""
+
+
+def _ahead(data: bytes) -> bytes:
+    """A blank line before a byte order mark that is not at the beginning of the source.
+
+    At the beginning of a chunk it would be passed over, and in the midst of one refused.
+    """
+    return b"\n" if data.startswith(_BOM) else b""
 
 
 def _skip_line(stream: BinaryIO) -> int:
@@ -114,6 +124,8 @@ def document_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
     error: OmsError | None = None
     try:
         for line, start, text in _elements(document):
+            if not parts and _ahead(text):
+                parts, numbers, shifts, size = [b""], [line], [start], 1
             parts.append(text.replace(b"\n", b" "))
             numbers.append(line)
             shifts.append(start - size)

@@ -107,7 +107,7 @@ def take(
         try:
             for line, grain in _grains(data, most):
                 place = _Place(i, line)
-                if grain[:1] not in (_BLOB, ENVELOPE):
+                if data[:1] not in (_BLOB, ENVELOPE):
                     slots.append(len(blobs))
                     lines.append(grain)
                 blobs.append(grain)
@@ -136,7 +136,8 @@ def _encode(
     """Put the blob of each line in its place, nothing where it is refused; count the warnings."""
     if not lines:
         return 0
-    batch = og.encode_jsonl(b"\n".join(lines), errors="collect")
+    # A blank line first: a byte order mark is one of the message, which was looked for there.
+    batch = og.encode_jsonl(b"\n".join((b"", *lines)), errors="collect")
     for slot in slots:
         blobs[slot] = b""
     for index, blob in zip(batch.indices, batch.blobs, strict=True):
