@@ -91,14 +91,13 @@ def _all_of_a_list(message: bytes, taken: Taken) -> None:
 
 
 def _each_form() -> list[bytes]:
-    lines, blobs = seeds.inputs()[:12], seeds.blobs()[:4]
+    rows, blobs = seeds.inputs()[:12], seeds.blobs()[:4]
     signed = crypto.sign(GRAIN, ALICE, iat=IAT)
-    listed = b"[" + b", ".join(lines) + b"]"
-    rows = b"\n".join(lines)
+    listed, lines = b"[\n" + b",\n".join(rows) + b"]\n", b"\n".join(rows)
+    mixed = (rows[0], blobs[0], signed, listed, lines, b"", b" ", b"\xef\xbb\xbf" + rows[1])
     return [
-        *lines[:4], *blobs, signed, signed + signed, listed, b"[\n" + b",\n".join(lines[:3]) + b"\n]\n",
-        rows, rows.replace(b"\n", b"\r\n"), json.dumps(json.loads(lines[0]), indent=1).encode(),
-        _CUT.join((lines[0], blobs[0], signed, listed, rows, b"", b" ", b"\xef\xbb\xbf" + lines[1])),
+        *rows[:4], *blobs, signed, signed + signed, listed, lines, lines.replace(b"\n", b"\r\n"),
+        json.dumps(json.loads(rows[0]), indent=1).encode(), _CUT.join(mixed),
     ]  # fmt: skip
 
 
