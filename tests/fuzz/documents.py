@@ -159,7 +159,7 @@ def _rules(room: Path) -> Iterator[Run]:
     yield run
 
 
-def _mended(data: bytes) -> bytes:
+def with_checksum(data: bytes) -> bytes:
     """A bundle with the checksum of what stands in it now."""
     try:
         document = json.loads(data)
@@ -187,7 +187,7 @@ def _every() -> list[bytes]:
 
 TARGETS = {
     "aimem": Target(
-        _document("aimem"), lambda: seeds.documents("aimem", "document"), "json", _mended
+        _document("aimem"), lambda: seeds.documents("aimem", "document"), "json", with_checksum
     ),
     "aimem lines": Target(_bundle_lines, lambda: seeds.documents("aimem", "lines"), "lines"),
     "mif2": Target(_document("mif2"), lambda: seeds.documents("mif2"), "json"),
