@@ -109,12 +109,14 @@ def test_a_store_that_cannot_be_written_refuses_no_message(tmp_path: Path) -> No
             take(store, [text(1)])
 
 
-@pytest.mark.parametrize("rest", [b"\n" + text(1), b"\x08\nX", text(1) + b"\n" + text(2), b"[]\n"])
+@pytest.mark.parametrize(
+    "rest", [b"\n", b"\n" + text(1), b"\x08\nX", text(1) + b"\n" + text(2), b"[]\n"]
+)
 def test_what_stands_behind_an_envelope_is_none_of_json(store: GrainStore, rest: bytes) -> None:
     """It was read as lines, and those of other messages took each other's places."""
     signed = sign(og.encode(belief(3)), ALICE)
-    taken = take(store, [text(4), signed + rest, text(5)])
-    assert (taken.stored, list(taken.refused)) == (3, [1])
+    taken = take(store, [text(4), signed + rest, text(5), text(6, confidence=7)])
+    assert (taken.stored, list(taken.refused)) == (3, [3, 1])
     assert taken.refused[1].error.code in ("ERR_CORRUPT", "ERR_VERSION", "ERR_TOO_SHORT")
     assert taken.refused[1].count == 1
 

@@ -15,13 +15,17 @@ import omsgrain as og
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import crypto
-from omsgrain.crypto import keyfile, many, publicfile
+from omsgrain.crypto import did, keyfile, many, publicfile
 from omsgrain.crypto.disclosure import check_disclosure, disclose, reveal
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.crypto.web import WebResolver
 from omsgrain.errors import IntegrityError, OmsError
 from omsgrain.grain import Grain
+from omsgrain.store.audit import Checkpoint
 from rings import MASTER, all_of, keys_of
 from signing import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
+from test_web import NAME as DID
+from test_web import document, jwk, method
 
 _DATA = b"what was signed"
 _FORMATS: tuple[keyfile.Format, ...] = ("pem", "jwk", "cose")
@@ -133,6 +137,40 @@ def _key_files() -> list[bytes]:
     return found
 
 
+@contextmanager
+def _did_document(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        for name in (DID, DID + "#a"):
+            key = WebResolver(lambda url: data)(name)
+            assert did.resolve(did.from_key(key)) == key
+
+    yield run
+
+
+def _did_documents() -> list[bytes]:
+    return [
+        document(method()),
+        document(method("#b"), method(signer=BOB), uses=["#a"]),
+        document({"id": "#a", "publicKeyJwk": jwk(BOB.public_key)}),
+        document(uses=[method(DID + "#a", controller=DID)]),
+    ]
+
+
+@contextmanager
+def _checkpoint(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        found = Checkpoint.from_json(data)
+        assert Checkpoint.from_json(found.to_json()) == found
+        found.proof()
+
+    yield run
+
+
+def _checkpoints() -> list[bytes]:
+    end = Checkpoint(7, "0a" * 32, 1_768_471_200_000)
+    return [one.to_json().encode() for one in (end, end.signed(ALICE, iat=IAT), end.signed(BOB))]
+
+
 @cache
 def _ring(room: Path) -> bytes:
     path = room / "first.omsk"
@@ -193,6 +231,8 @@ TARGETS = {
     "envelope": Target(_envelope, _envelopes, "cbor", _signed_anew),
     "detached": Target(_detached, _signatures, "cbor"),
     "view": Target(_view, _views),
+    "did document": Target(_did_document, _did_documents, "json"),
+    "checkpoint": Target(_checkpoint, _checkpoints, "json"),
     "key file": Target(_key_file, _key_files, "json"),
     "key ring": Target(_key_ring, _edits),
 }
