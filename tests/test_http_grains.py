@@ -67,6 +67,14 @@ def test_all_of_a_list_or_nothing(served: Site) -> None:
     assert served.ask("GET", "/v1/grains", token).json()["results"] == []
 
 
+@pytest.mark.parametrize("bad", [b"{", b'{"type": "belief"}'], ids=["no JSON", "no grain"])
+def test_blank_lines_are_not_counted(served: Site, bad: bytes) -> None:
+    headers = {"content-type": LINES}
+    lines = b"\n" + json.dumps(lamp()).encode() + b"\n\n" + bad + b"\n"
+    answer = served.ask("POST", "/v1/grains", served.token(), content=lines, headers=headers)
+    assert (answer.status_code, answer.json()["pointer"][:2]) == (422, "/1")
+
+
 def test_a_grain_of_somebody_else_is_not_taken(served: Site) -> None:
     token = served.token()
     for fields in (lamp(user_id=GRACE), lamp(user_id="")):

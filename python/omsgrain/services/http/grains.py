@@ -143,8 +143,8 @@ def _dicts(file: IO[bytes], media: str) -> Iterable[Any]:
     if media == JSON:
         value = _json(file.read(), "")
         return value if isinstance(value, list) else [value]
-    lines = enumerate(file)
-    return [_json(line, f"/{i}") for i, line in lines if line.strip()]
+    lines = (line for line in file if line.strip())
+    return [_json(line, f"/{i}") for i, line in enumerate(lines)]
 
 
 def _json(data: bytes, pointer: str) -> Any:
