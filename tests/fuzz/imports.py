@@ -61,7 +61,7 @@ def _bundle(*, lines: bool) -> Target:
         import_bundle(store, source, keep_document=bool(len(data) & 1), batch_size=3)
 
     def give(store: GrainStore, _: bytes) -> None:
-        for tenant in {grain.get("user_id") for grain in store} - {None}:
+        for tenant in {str(grain["user_id"]) for grain in store if "user_id" in grain}:
             export_bundle(store, tenant)
 
     form = "lines" if lines else "document"
