@@ -97,18 +97,31 @@ def test_an_output_that_has_few_letters(store: str) -> None:
     assert b"gr\\xf6\\xdfer" in done.stdout
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(("blocks", "letters"), [(0, 9), (8, 20_000)], ids=["at once", "late"])
 @pytest.mark.skipif(os.name == "nt", reason="limits of a shell")
-def test_an_output_that_fills_the_disk_without_buffers(store: str) -> None:
+def test_an_output_that_fills_the_disk(
+    store: str, blocks: int, letters: int, unbuffered: str
+) -> None:
     with og.open(store) as grains:
-        grains.put(lamp("x" * 20_000))
-    script = 'trap "" XFSZ; ulimit -f 8; exec "$@" > out'  # 4 KiB or 8 KiB, as the shell counts
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        grains.put(lamp("x" * letters))
+    # A block is 512 bytes or 1 KiB, as the shell counts.
+    script = f'trap "" XFSZ; ulimit -f {blocks}; exec "$@" > out'
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(
         ["sh", "-c", script, "sh", *MAIN, "query", store, "--json"],
         capture_output=True, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert json.loads(done.stderr)["error"]["code"] == "EFBIG"
+
+
+@pytest.mark.parametrize("words", [(), ("keys",)], ids=["nothing", "keys"])
+def test_without_a_command_all_of_them_are_told(shell: Shell, words: tuple[str, ...]) -> None:
+    assert shell(*words, "--help") == 0
+    whole = shell.out
+    shell(*words)
+    assert whole.strip() in shell.out + shell.err
 
 
 @pytest.mark.parametrize(
@@ -274,6 +287,14 @@ def test_what_is_no_file_is_never_replaced(
     assert Path("pipe.mg").is_fifo() and Path("link").is_symlink()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what /dev/stdout is on Linux")
+def test_what_names_an_open_file_is_never_replaced(shell: Shell, store: str) -> None:
+    with Path("out").open("wb") as out:
+        Path("stdout").symlink_to(f"/proc/self/fd/{out.fileno()}")
+        assert shell.error("export", store, "stdout", "--replace")[1]["code"] == "ERR_STORE"
+    assert Path("stdout").is_symlink()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a pipe with a name")
 @pytest.mark.parametrize(
     "words",
@@ -351,13 +372,16 @@ def test_values_that_json_has_not_spelled_as_nobody_does(
         ("export", "m.omsg", "postgresql://robot:hunter2@hub/d"),
         ("query", "m.omsg", "--limit", "postgresql://robot:hunter2@hub/d"),
         ("postgresql://robot:hunter2@hub/d", "m.omsg"),
+        ("import", "m.omsg", "postgresql://me@corp:hunter2@hub/d"),
+        ("import", "m.omsg", "postgresql://hall/me:hunter2@hub/d"),
+        ("import", "m.omsg", "postgresql://hub/d?user=me&password=hunter2&tenant=a"),
         ("query", "m.omsg", "--limit", "9" * 20_000),
         ("export", "m.omsg", "x" * 20_000),
         ("ingest", "x" * 20_000),
         ("query", "m.omsg", "--" + "x" * 20_000),
     ],
-    ids=["url to read", "url to write", "url as a number", "url first", "number", "name", "store",
-         "option"],
+    ids=["url to read", "url to write", "url as a number", "url first", "at", "slash",
+         "parameter", "number", "name", "store", "option"],
 )  # fmt: skip
 def test_what_was_typed_is_told_in_short_and_without_its_password(
     shell: Shell, store: str, words: tuple[str, ...], form: tuple[str, ...]

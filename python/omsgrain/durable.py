@@ -60,7 +60,7 @@ def successor(path: Path, old: Path) -> BinaryIO:
         return path.open("xb")
     if S_ISDIR(before.st_mode):
         return path.open("xb")  # which cannot get the name
-    if not S_ISREG(before.st_mode):
+    if not S_ISREG(before.st_mode) or _names_open_file(old):
         # The name of a device can be taken, by root: without /dev/null no shell works any more.
         raise StoreError(
             f"could not write {str(old)!r}", expected="a file", found="a device or pipe"
@@ -74,6 +74,11 @@ def successor(path: Path, old: Path) -> BinaryIO:
                 os.fchown(handle, -1, before.st_gid)
             os.fchmod(handle, mode)
     return os.fdopen(handle, "wb")
+
+
+def _names_open_file(path: Path) -> bool:
+    """Whether it is as /dev/stdout, a link to whatever a process has open."""
+    return path.is_symlink() and os.readlink(path).startswith(("/proc/", "/dev/fd/"))
 
 
 def sync_directory(path: Path) -> None:

@@ -154,6 +154,10 @@ def run(args: Sequence[str]) -> int:
             error = click.UsageError("an argument is not UTF-8")  # as a name of a file may be
         if (code := output.report(error, as_json="--json" in options)) is None:
             raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # what cannot be written would be tried once more at the exit, and told
+            output.close_stdout()
         return code
     return result if isinstance(result, int) else 0
 
@@ -163,7 +167,8 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as in `omsgrain ... >&-`
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
-    if isinstance(sys.stdout.buffer, RawIOBase):  # PYTHONUNBUFFERED: half a write is no error then
+    if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
+        # PYTHONUNBUFFERED: half a write would be no error.
         whole = BufferedWriter(sys.stdout.buffer)
         sys.stdout = TextIOWrapper(whole, encoding=sys.stdout.encoding, write_through=True)
     for stream in (sys.stdout, sys.stderr):

@@ -33,7 +33,8 @@ _ACTIVE = re.compile(
 _HALF = re.compile("[\ud800-\udfff]")
 # Of a URL; of a path that it became, too. All of the word is taken, so that a long one without "@"
 # is gone through once.
-_LOGIN = re.compile(r"(:/{1,2}[^\s:@/]*):(\S*)")
+_LOGIN = re.compile(r"(:/{1,2}[^\s:]*):(\S*)")
+_PASSWORD = re.compile(r"(password=)[^\s&']+", re.IGNORECASE)
 _LONGEST = 1_000  # characters of a message
 
 
@@ -55,7 +56,7 @@ def halved(text: str) -> bool:
 
 def told(text: str) -> str:
     """A message as it is shown: what was typed may stand in it, such as a URL with a password."""
-    text = _LOGIN.sub(_masked, text)
+    text = _PASSWORD.sub(r"\1***", _LOGIN.sub(_masked, text))
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
@@ -121,7 +122,8 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     elif isinstance(error, click.ClickException):
         text, code = error.format_message(), error.exit_code
         if not as_json:
-            shown = told(text)
+            # Of a group without a command the message is the page of help.
+            shown = text if type(error).__name__ == "NoArgsIsHelpError" else told(text)
             error.format_message = lambda: shown  # type: ignore[method-assign]
             error.show()
             return code

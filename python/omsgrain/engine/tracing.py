@@ -104,7 +104,7 @@ class Tracing(Base):
             which: among ``current`` grains, ``past`` ones, or ``all``.
 
         Raises:
-            SchemaError: another ``which``.
+            SchemaError: another ``which``; told with the first.
         """
         _see_which(which)
         with self._store.read() as reader:
