@@ -154,8 +154,10 @@ def encode_jsonl(
         OSError: the file cannot be read.
     """
     stop = stops(errors)
-    given = isinstance(data_or_path, bytes | bytearray | memoryview)
-    data = bytes(data_or_path) if given else read_file(data_or_path)  # type: ignore[arg-type]
+    if isinstance(data_or_path, bytes | bytearray | memoryview):
+        data = bytes(data_or_path)
+    else:
+        data = read_file(data_or_path)
     batch = GrainBatch(_core.encode_jsonl(data, options(**kwargs)))
     _raise_first(batch.errors, stop)
     return batch

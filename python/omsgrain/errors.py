@@ -315,6 +315,9 @@ def from_core(code: str, message: str, **where: Any) -> OmsError:
     return BY_CODE[code](message, **where)
 
 
+PLAIN_NAME = r"[A-Za-z0-9_.:$~/-]{1,64}"
+"""A key that an error shows; any other may be personal or of any length, and is shown as "…"."""
+
 _LONG = 128  # bits of an integer that is shown as it is
 
 

@@ -15,7 +15,6 @@ def refuse_pipe(path: Path) -> None:
         UnsupportedError: it is one.
     """
     if path.is_fifo():
-        from omsgrain.errors import UnsupportedError
+        from omsgrain.formats.sniff import read_once
 
-        says = "what is read once cannot be looked into before"
-        raise UnsupportedError(says, expected="a file", found="a pipe")
+        raise read_once()

@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 
 from omsgrain import _core, registry
-from omsgrain.errors import AddressError, HashFormatError, SchemaError
+from omsgrain.errors import PLAIN_NAME, AddressError, HashFormatError, SchemaError
 from omsgrain.grain import Grain
 
 ELIDED, ORIGINAL = "_elided", "_disclosure_of"
@@ -27,7 +27,7 @@ PREFIX = "sha256:"
 #: Bytes that nobody tries through: what is made of fewer can be found by its hash.
 ENOUGH = 16
 _NUMBER = 4  # bytes that a number or a time is counted as: those in use are soon tried
-_PLAIN = re.compile(r"[A-Za-z0-9_.:$~/-]{1,64}")
+_PLAIN = re.compile(PLAIN_NAME)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([Tt ][\d:.]+([Zz]|[+-][\d:]+)?)?")
 
 

@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from omsgrain import _core
-from omsgrain.errors import CorruptError, OmsError
+from omsgrain.errors import PLAIN_NAME, CorruptError, OmsError
 from omsgrain.formats.problems import DocumentError, Problem
 
 __all__ = [
@@ -33,7 +33,7 @@ RULES: Final[dict[str, str]] = {
 """What a document can break before its format is asked."""
 
 _BOM: Final = b"\xef\xbb\xbf"
-_PLAIN: Final = re.compile(r"@?[A-Za-z0-9_.:$/~-]{1,64}")
+_PLAIN: Final = re.compile("@?" + PLAIN_NAME)  # JSON-LD has keywords
 _KINDS: Final[dict[type, str]] = {
     dict: "an object",
     list: "an array",

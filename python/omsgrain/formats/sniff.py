@@ -18,7 +18,7 @@ from typing import IO, Any, Final, NamedTuple
 from omsgrain import _core
 from omsgrain.errors import OmsError, UnsupportedError
 
-__all__ = ["CONTAINER", "FORMATS", "Sniffed", "sniff", "sniff_file"]
+__all__ = ["CONTAINER", "FORMATS", "Sniffed", "read_once", "sniff", "sniff_file"]
 
 FORMATS: Final = ("aimem", "mif1", "mif2", "mif-ld")
 """Documents of other formats."""
@@ -79,8 +79,7 @@ def sniff_file(path: Path) -> Sniffed:
 
     with path.open("rb") as file:
         if not file.seekable():
-            says = "what is read once cannot be looked into before"
-            raise UnsupportedError(says, expected="a file", found="a pipe")
+            raise read_once()
         head = file.read(_HEAD)
         if head.startswith(MAGIC):
             return Sniffed(CONTAINER, False)
@@ -171,6 +170,12 @@ def _json(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
+
+
+def read_once() -> UnsupportedError:
+    """The error that a pipe stands where a file is looked into before it is read."""
+    says = "what is read once cannot be looked into before"
+    return UnsupportedError(says, expected="a file", found="a pipe")
 
 
 def _unknown() -> UnsupportedError:

@@ -209,8 +209,9 @@ def load(which: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Pr
         NotFoundError: there is no such file.
         StoreError: a file cannot be read.
     """
-    alone = isinstance(which, str | bytes | os.PathLike) or not isinstance(which, Iterable)
-    wanted: list[Any] = [which] if alone else list(which)  # type: ignore[arg-type]
+    wanted: list[Any] = [which]
+    if isinstance(which, Iterable) and not isinstance(which, str | bytes | os.PathLike):
+        wanted = list(which)
     if not all(isinstance(one, str | os.PathLike) for one in wanted):  # a number is a descriptor
         raise SchemaError("not a preset", expected="a name, the path of a file, or a list of them")
     read = [_one(one) for one in wanted]
