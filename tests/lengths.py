@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No source file is longer than 500 lines; those over 300 are named. Run by ``make check``."""
+"""No source file is longer than 700 lines; those over 450 are named. Run by ``make check``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("rust", "python", "tests", "benches", "docs", "release", "test_vectors")
-WARN, LIMIT = 300, 500
+WARN, LIMIT = 450, 700
 
 
 def lengths() -> list[tuple[int, Path]]:
