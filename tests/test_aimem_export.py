@@ -387,6 +387,18 @@ def test_models_of_other_tenants_are_not_told(store: GrainStore) -> None:
     assert only(store, include_embeddings=True).envelope["embedding_model"] == "of-ada"
 
 
+def test_two_dimensions_of_one_model(store: GrainStore) -> None:
+    """Each tenant's vectors leave as they came; of one tenant those of the usual dimension."""
+    fill(store, {"chunks": [chunk("a", embedding=embedding([1.0]))]}, GRACE, "m")
+    fill(store, {"chunks": [chunk(n, embedding=embedding([1.0, 2.0])) for n in "ab"]}, ADA, "m")
+    fill(store, {"chunks": [chunk("c", embedding=embedding([1.0, 2.0, 3.0]))]}, ADA, "m")
+    report = ExportReport()
+    found = only(store, include_embeddings=True, report=report)
+    assert found.envelope["embedding_dim"] == 2
+    assert sum("embedding" in one for one in found.records["chunk"]) == 2
+    assert [(loss.record, loss.field) for loss in report.losses] == [("1 chunks", "embedding")]
+
+
 # --- by lines ------------------------------------------------------------------------------------
 
 

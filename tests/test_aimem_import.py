@@ -347,8 +347,8 @@ def test_embeddings(store: og.GrainStore) -> None:
 
 @pytest.mark.parametrize(
     ("values", "options"),
-    [([1.0, 2.0, 3.0], {}), ([0.0, 0.0], {}), ([1.0] * 9_000, {}), ([1.0], {"models": ["m"]})],
-    ids=["another dimension", "no direction", "too many values", "not asked for"],
+    [([0.0, 0.0], {}), ([1.0] * 9_000, {}), ([1.0], {"models": ["m"]})],
+    ids=["no direction", "too many values", "not asked for"],
 )
 def test_embeddings_that_are_not_kept(
     store: og.GrainStore, values: list[float], options: dict[str, Any]

@@ -15,6 +15,7 @@ from http_sites import (
     ADA,
     BUNDLE,
     EXPORT,
+    GRACE,
     LINES,
     STREAM,
     Site,
@@ -101,6 +102,20 @@ def test_embeddings_of_several_models(served: Site) -> None:
         path = f"{EXPORT}?include_embeddings=true&embedding_model={model}"
         found = [c.get("embedding") for c in chunks(served.ask("GET", path, token))]
         assert sorted(one is None for one in found) == [False, True]
+
+
+def test_a_tenant_does_not_fix_the_dimension_of_a_model(served: Site) -> None:
+    """A vector of one value under a well-known name made all others' vectors vanish."""
+    name, longer = "text-embedding-3-small", "AACAPwAAAEA="
+    given = {"embedding": "AACAPw=="}
+    early = bundle(chunk(1, **given), embedding_dim=1, embedding_model=name)
+    imported(served, served.token("eve", GRACE), early)
+    token = served.token()
+    late = bundle(chunk(1, embedding=longer), embedding_dim=2, embedding_model=name)
+    assert imported(served, token, late)["warnings"] == []
+    answer = served.ask("GET", EXPORT + "?include_embeddings=true", token)
+    assert [one["embedding"] for one in chunks(answer)] == [longer]
+    assert answer.json()["embedding_dim"] == 2
 
 
 def test_a_client_that_leaves_ends_the_work_before_the_first_byte(

@@ -22,6 +22,7 @@ from omsgrain.errors import (
     NotFoundError,
     SignatureError,
 )
+from omsgrain.search.vectors import models
 from omsgrain.store.base import Store
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.tables import (
@@ -151,6 +152,20 @@ def test_vectors_are_sealed(store: GrainStore, below: Store) -> None:
     assert others.vectors(address) == {}
     with pytest.raises(KeyMissingError):
         others.add_vector(address, [1.0, 2.0], model="m")
+
+
+def test_a_model_of_sealed_vectors_is_forgotten_with_the_last(
+    store: GrainStore, below: Store
+) -> None:
+    """Also where one user has it under another dimension, and the other is erased."""
+    for n, user in enumerate(USERS[:2]):
+        address = store.put(belief(user_id=user))
+        store.add_vector(address, [0.5] * (n + 1), model="m")
+        assert list(store.vectors(address)["m"]) == [0.5] * (n + 1)
+    for left in ([2], []):
+        store.erase_subject([USERS[1 - len(left)]], reason_code="asked")
+        with below.read() as reader:
+            assert [model.dimension for model in models(reader)] == left
 
 
 def test_a_rule_can_want_sealing(below: Store, ring: KeyRing) -> None:

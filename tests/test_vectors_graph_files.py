@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from embeddings import add, remove
+from embeddings import add, put, remove
 from graphs_of_vectors import (
     COUNT,
     DIMENSION,
@@ -81,6 +81,19 @@ class TestGraphFiles(WithGraph):
         assert recall(nearest, store) > 0.9
         names = {path.name for path in folder.iterdir() if "vectors" in path.name}
         assert names == {"vectors-1.usearch"}
+
+    def test_a_forgotten_model_has_no_file(
+        self, nearest: Nearest, store: Store, folder: Path
+    ) -> None:
+        (folder / "vectors-99.usearch").write_bytes(b"of a model that is not there")
+        remove(store, list(rows_of(store)))
+        nearest.catch_up(store, make=False)
+        assert not list(folder.glob("vectors-*"))
+        (seq,) = put(store, 1, 9_000)
+        add(store, {seq: [1.0] * (DIMENSION + 1)})  # a new model that gets the old one's number
+        with store.read() as reader:
+            (near,) = nearest.search(reader, [1.0] * (DIMENSION + 1))
+        assert near.seq == seq
 
     @pytest.mark.parametrize("make", [True, False])
     def test_too_many_removals_make_it_anew(

@@ -12,8 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgpack
 import pytest
 
+import omsgrain as og
 from embeddings import Floats, add, cosine, noise, put, remove, set_row
 from kinds import POSTGRES, made
 from omsgrain.errors import OmsError
@@ -141,13 +143,10 @@ def test_vectors_are_kept_as_they_came(store: Store) -> None:
         assert vectors.vectors_of(reader, first) == {"a": array("f", VALUES), "b": array("f", [7])}
         assert vectors.vectors_of(reader, second) == {"a": array("f", [3e38, 1e-45, 0])}
         assert vectors.vectors_of(reader, 999) == {}
-        assert {m.name: (m.id, m.dimension) for m in vectors.models(reader).values()} == {
-            "a": (1, 3),
-            "b": (2, 1),
-        }
+        assert vectors.models(reader) == [vectors.Model("a", 1, 3), vectors.Model("b", 2, 1)]
         rows = dict(reader.rows(VECTORS))
         assert rows[struct.pack(">IQ", 1, first)] == RAW
-        assert [key for key, _ in reader.rows(MODELS)] == [b"a", b"b"]
+        assert [key for key, _ in reader.rows(MODELS)] == [b"a\x003", b"b\x001"]
 
 
 def test_a_vector_in_place_of_another_is_an_event_and_the_same_again_is_none(
@@ -174,17 +173,15 @@ def refused(
 def test_what_cannot_be_added(store: Store) -> None:
     (seq,) = put(store, 1)
     add(store, {seq: [1.0, 2.0]})
-    for vector in ([1.0], [1.0, 2.0, 3.0]):
-        assert refused(add, store, {seq: vector}) == ("ERR_SCHEMA", "/vector")
     assert refused(add, store, {seq: [0.0, 0.0]}) == ("ERR_RANGE", "/vector")
     assert refused(add, store, {999: [1.0, 2.0]}) == ("ERR_NOT_FOUND", None)
-    for name in ("", "x" * 201, "ü" * 101):
+    for name in ("", "x" * 201, "ü" * 101, "m\x003"):
         assert refused(add, store, {seq: [1.0]}, name) == ("ERR_RANGE", "/model")
     for wrong in ("\ud800", None, 7, b"m"):
         assert refused(add, store, {seq: [1.0]}, wrong) == ("ERR_SCHEMA", "/model")
     with store.read() as reader:
         assert vectors.vectors_of(reader, seq) == {"m": array("f", [1, 2])}
-        assert list(vectors.models(reader)) == ["m"]
+        assert [model.name for model in vectors.models(reader)] == ["m"]
 
 
 def test_models_are_not_without_number(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +189,62 @@ def test_models_are_not_without_number(store: Store, monkeypatch: pytest.MonkeyP
     (seq,) = put(store, 1)
     for name in ("a", "b", "c", "a"):
         add(store, {seq: [1.0]}, name)
-    assert refused(add, store, {seq: [1.0]}, "d") == ("ERR_RANGE", "/model")
+    for name, vector in (("d", [1.0]), ("a", [1.0, 2.0])):
+        assert refused(add, store, {seq: vector}, name) == ("ERR_RANGE", "/model")
+
+
+def test_the_models_of_one_user_leave_room_for_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "_MODELS", 2)
+    event = {"type": "event", "content": "tea", "created_at": 1}
+    grains = [og.encode(event | {"user_id": user}) for user in ("ada", "grace")]
+    pairs = [(sha256(grain).digest(), grain) for grain in grains]
+    store.write(lambda writer: writer.put(pairs))
+    with store.read() as reader:
+        ada, grace = (seq or 0 for seq in reader.find([digest for digest, _ in pairs]))
+    add(store, {ada: [1.0]}, "a")
+    add(store, {ada: [1.0]}, "b")
+    assert refused(add, store, {ada: [1.0]}, "c") == ("ERR_RANGE", "/model")
+    add(store, {grace: [1.0]}, "c")
+    add(store, {ada: [1.0]}, "c")  # which grace uses first
+    remove(store, [ada])
+    add(store, {grace: [1.0]}, "a")
+
+
+def test_nobody_fixes_the_dimension_of_a_model(store: Store) -> None:
+    first, second = put(store, 2)
+    add(store, {first: [1.0]})
+    add(store, {second: [1.0, 0.0, 0.0]})
+    assert search(store, [1.0]) == [Near(first, 1.0)]
+    assert search(store, [1.0, 0.0, 0.0], model="m") == [Near(second, 1.0)]
+    add(store, {first: [0.0, 1.0, 0.0]})  # in place of the other, which was its model's last
+    with store.read() as reader:
+        assert vectors.vectors_of(reader, first) == {"m": array("f", [0, 1, 0])}
+        assert vectors.models(reader) == [vectors.Model("m", 2, 3)]
+        assert len(list(reader.rows(VECTORS))) == 2
+
+
+def test_a_model_is_forgotten_with_its_last_vector(store: Store) -> None:
+    first, second, third = put(store, 3)
+    add(store, {first: [1.0], second: [1.0]})
+    add(store, {third: [1.0]}, "other")
+    for seq, left in ((first, ["m", "other"]), (second, ["other"]), (third, [])):
+        remove(store, [seq])
+        with store.read() as reader:
+            assert [model.name for model in vectors.models(reader)] == left
+
+
+def test_a_model_of_an_older_row_is_known(store: Store) -> None:
+    (seq,) = put(store, 1)
+    row = msgpack.packb({"id": 7, "dimension": 2})
+    store.write(lambda writer: writer.set_row(MODELS, b"m", row))
+    add(store, {seq: [1.0, 0.0]})
+    with store.read() as reader:
+        assert vectors.models(reader) == [vectors.Model("m", 7, 2)]
+    remove(store, [seq])
+    with store.read() as reader:
+        assert vectors.models(reader) == []
 
 
 @pytest.mark.parametrize("row", [b"", b"\x81\xa2id\x01", b"\x93\x01\x02\x03", b"\xc1"])
@@ -302,7 +354,7 @@ def test_a_removed_grain_is_found_no_more(store: Store) -> None:
     add(store, {first: [1.0]}, "b")
     remove(store, [first])
     assert [near.seq for near in search(store, [1.0, 0.0], model="a")] == [second]
-    assert search(store, [1.0], model="b") == []
+    assert refused(search, store, [1.0], model="b") == ("ERR_SCHEMA", "/model")
     with store.read() as reader:
         assert len(list(reader.rows(VECTORS))) == 1
 

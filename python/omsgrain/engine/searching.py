@@ -78,7 +78,7 @@ class Searching(Base):
 
         Raises:
             SchemaError: neither text nor vector, no word in the text, a filter that cannot be, or
-                a vector of another dimension.
+                a vector that is not as long as any of the model.
             RangeError: a limit.
             UnsupportedError: there are sealed grains.
 
@@ -127,15 +127,15 @@ class Searching(Base):
         return page
 
     def add_vector(self, address: str, vector: Vector, *, model: str) -> None:
-        """Keep a vector for a grain; one of the same model is replaced.
+        """Keep a vector for a grain; one of the same model's name is replaced.
 
         That of a sealed grain is sealed, too: ``vectors`` gives it back, and no search finds it.
 
         Args:
             address: the grain.
-            vector: floats, or the bytes of float32 in little-endian order; the first vector of a
-                model fixes its dimension.
-            model: the name of what made it. Vectors of different models are never compared.
+            vector: floats, or the bytes of float32 in little-endian order.
+            model: the name of what made it. Vectors of different models, or of different lengths,
+                are never compared.
 
         Raises:
             NotFoundError: the grain is not in the store.

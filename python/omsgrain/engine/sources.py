@@ -27,7 +27,6 @@ from omsgrain.store.unsealing import SealedReader
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import UserKeys
-    from omsgrain.search.vectors import Model
 
 __all__ = ["Found", "Snapshot", "Sources"]
 
@@ -65,7 +64,6 @@ class Snapshot:
         self._user = _core.term("user_id", user_id)
         self._reader = self._plain = reader
         self._keys: UserKeys | None = None
-        self._models: dict[str, Model] | None = None
         self.seq = reader.last_seq()
         if isinstance(reader, SealedReader):
             self._reader, self._plain = reader.narrowed(user_id, ()), reader.inner
@@ -148,15 +146,6 @@ class Snapshot:
         unseal = None if sealer is None else sealer.unseal_vector
         found = vectors.vectors_of(self._reader, seq, unseal).get(model)
         return None if found is None else vectors.pack(found)
-
-    def dimension(self, model: str) -> int | None:
-        """Return how many values the vectors of a model have; None if there are none."""
-        from omsgrain.search import vectors
-
-        if self._models is None:
-            self._models = vectors.models(self._plain)
-        known = self._models.get(model)
-        return None if known is None else known.dimension
 
     def erased(self, records: Iterable[tuple[str, str]], *, format: str) -> list[bool]:
         """Tell of records of the user whether they were erased.

@@ -61,7 +61,7 @@ class Page:
     """A snapshot for some grains: gives what belongs to them, and counts what that weighs.
 
     Attributes:
-        models: the embedding models of the store, by name.
+        models: the embedding models of the store.
         weight: bytes of what was read.
     """
 

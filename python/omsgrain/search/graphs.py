@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -97,7 +98,7 @@ class Graphs:
         self._large = large
         self._lock = threading.Lock()  # taken inside transactions, so none is begun under it
         self._catching_up = threading.Lock()
-        self._open: dict[int, tuple[_File | None, Covered[Graph] | None]] = {}
+        self._open: dict[Model, tuple[_File | None, Covered[Graph] | None]] = {}
 
     def covering(self, reader: Reader, model: Model) -> Covered[Graph] | None:
         """Return the graph of a model that a snapshot agrees with, its tail up to date."""
@@ -109,18 +110,18 @@ class Graphs:
             return covered
 
     def _opened(self, model: Model) -> Covered[Graph] | None:
-        file, covered = self._open.get(model.id, (None, None))
+        file, covered = self._open.get(model, (None, None))
         if self._folder is None:
             return covered
         try:
             stat = self._path(model).stat()
         except OSError:
-            self._open.pop(model.id, None)
+            self._open.pop(model, None)
             return None
         now = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if file != now:
             covered = self._read(model)
-            self._open[model.id] = (now, covered)
+            self._open[model] = (now, covered)
         return covered
 
     def _read(self, model: Model) -> Covered[Graph] | None:
@@ -151,14 +152,23 @@ class Graphs:
         with self._catching_up:
             with store.read() as reader:
                 known = models(reader)
-            for model in known.values():
-                if self._folder is not None:
-                    for left in self._folder.glob(self._path(model).name + ".*"):
-                        _unlink(left)  # by a process that was killed
+            self._drop_unknown(known)
+            for model in known:
                 if library() is None:
                     self._drop_unless_sound(store, model)
                 else:
                     self._catch_up(store, model, make)
+
+    def _drop_unknown(self, known: Sequence[Model]) -> None:
+        """Drop graphs of models that are forgotten, and files that killed processes left."""
+        with self._lock:
+            for model in self._open.keys() - set(known):
+                del self._open[model]
+        if self._folder is not None:
+            names = {self._path(model).name for model in known}
+            for path in self._folder.glob("vectors-*.usearch*"):
+                if path.name not in names:
+                    _unlink(path)
 
     def _catch_up(self, store: Store, model: Model, make: bool) -> None:
         made: tuple[Graph, Stamp] | None = None
@@ -200,7 +210,7 @@ class Graphs:
         if self._folder is None:
             kept = Graph.of(graph.dump(), model.dimension)
             with self._lock:
-                self._open[model.id] = (None, Covered(stamp, kept, frozenset(), stamp.event))
+                self._open[model] = (None, Covered(stamp, kept, frozenset(), stamp.event))
             return True
         path = self._path(model)
         new = path.with_name(f"{path.name}.{os.getpid()}")
@@ -247,7 +257,7 @@ class Graphs:
     def _forget(self, model: Model) -> None:
         """Let go of a file, whose bytes stay on the disk while it is mapped."""
         with self._lock:
-            self._open.pop(model.id, None)
+            self._open.pop(model, None)
 
     def _path(self, model: Model) -> Path:
         assert self._folder is not None

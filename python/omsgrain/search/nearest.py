@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from omsgrain import _core
 from omsgrain.errors import RangeError, number_found
 from omsgrain.search.graphs import Candidates, Covered, Graphs, Neighbours
-from omsgrain.search.vectors import Model, Vector, check_dimension, model_of, pack
+from omsgrain.search.vectors import Model, Vector, model_of, pack
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.tables import VECTORS
 
@@ -105,10 +105,9 @@ class Nearest:
                 expected=f"1 to {_LIMIT}",
                 found=number_found(limit),
             )
-        known = model_of(reader, model)
+        known = model_of(reader, model, len(query) // 4)
         if known is None:
             return []
-        check_dimension(known, len(query) // 4)
         accept = accept and cache(accept)  # a search that widens meets the same grains again
         found: _Found | None = None
         if allowed is not None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vectors of grains, as an embedding model gave them: kept in the store's own tables.
 
-A grain has one vector of each model at most. The first vector of a model fixes its dimension.
-Vectors of different models say nothing about each other and are never compared. Each is kept as it
-came, not normalised, so that it can be given out again.
+A grain has one vector of each model name at most. A model is a name and a dimension: vectors of
+one name and different lengths belong to different models, so that nobody fixes the dimension for
+others. Vectors of different models are never compared. A model is forgotten with its last vector.
+Each vector is kept as it came, not normalised, so that it can be given out again.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from typing import Any, TypeAlias, TypeGuard
 
 import msgpack
@@ -21,20 +24,21 @@ import msgpack
 from omsgrain.errors import (
     KeyMissingError,
     NotFoundError,
+    OmsError,
     RangeError,
     SchemaError,
     StoreError,
 )
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Reader, Writer
-from omsgrain.store.tables import EMBEDDED, MODELS, SEQUENCE, VECTORS, VEILED
+from omsgrain.store.state import forget_vectors
+from omsgrain.store.tables import EMBEDDED, MODELS, SEALED, SEQUENCE, VECTORS, VEILED
 
 __all__ = [
     "DIMENSIONS",
     "Model",
     "Vector",
     "add",
-    "check_dimension",
     "model_of",
     "models",
     "pack",
@@ -52,7 +56,8 @@ Seal: TypeAlias = Callable[[bytes, bytes], bytes]
 """Seals or opens a vector: its bytes, and the key of its row."""
 
 _NAME = 200  # bytes; LMDB's keys end at 511
-_MODELS = 1_000
+_END = b"\0"  # of a name in a key; no name has it
+_MODELS = 100  # of one user: looking for a grain's vectors costs a look-up for each model
 _FLOAT = 4
 
 
@@ -170,44 +175,55 @@ def _swapped(values: array[float]) -> array[float]:
     return values
 
 
-def models(reader: Reader) -> dict[str, Model]:
-    """Return the models whose vectors a store has, by name."""
+def models(reader: Reader) -> list[Model]:
+    """Return the models whose vectors a store has, by name and dimension."""
     found = (_model(key, row) for key, row in reader.rows(MODELS))
-    return {model.name: model for model in found}
+    return sorted(found, key=lambda model: (model.name, model.dimension))
 
 
 def _model(key: bytes, row: bytes) -> Model:
     try:
         record = msgpack.unpackb(row)
-        return Model(key.decode(), int(record["id"]), int(record["dimension"]))
+        name = key.partition(_END)[0].decode()
+        return Model(name, int(record["id"]), int(record["dimension"]))
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
         raise StoreError("a damaged row of the table of models") from error
 
 
-def model_of(reader: Reader, name: str | None) -> Model | None:
+def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
     """Return the model that a search means.
 
     Args:
         reader: a snapshot.
-        name: its name; None if the store has just one.
+        name: its name; None if the store has models of just one name.
+        dimension: how many values the vector has that is searched for.
 
     Returns:
         The model; None if the store has no vectors at all.
 
     Raises:
-        SchemaError: there is no such model, or there are several and none is named.
+        SchemaError: there is no such model, or several and none is named, or no vector of the
+            model has as many values.
     """
     known = models(reader)
     if not known:
         return None
-    if name is None and len(known) == 1:
-        return next(iter(known.values()))
-    if isinstance(name, str) and name in known:
-        return known[name]
+    names = {model.name for model in known}
+    if name is None and len(names) == 1:
+        (name,) = names
+    if not isinstance(name, str) or name not in names:
+        raise SchemaError(
+            "a vector search names one of the store's models",
+            field="/model",
+            expected=", ".join(sorted(names)[:10]),
+        )
+    for model in known:
+        if (model.name, model.dimension) == (name, dimension):
+            return model
     raise SchemaError(
-        "a vector search names one of the store's models",
-        field="/model",
-        expected=", ".join(sorted(known)[:10]),
+        "no vector of this model has that many values",
+        field="/vector",
+        found=f"{dimension} values",
     )
 
 
@@ -218,15 +234,16 @@ def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None 
         writer: a write transaction.
         seq: the sequence number of the grain.
         vector: numbers, float32 bytes, or a buffer of numbers.
-        model: name of the model that made it; the first vector fixes the dimension.
+        model: name of the model that made it.
         seal: seals the vector of a sealed grain, under the key of its row. It is kept to be given
             out again, and no search compares it.
 
     Raises:
         NotFoundError: there is no such grain.
         KeyMissingError: the grain is sealed, and there is nothing to seal its vector with.
-        SchemaError: not a vector, or one of another dimension than the model's.
-        RangeError: too long or too short, not finite, without a direction; a name too long.
+        SchemaError: not a vector, or not a name.
+        RangeError: too long or too short, not finite, without a direction; a name too long; more
+            models than one user can have.
     """
     data = pack(vector)
     blob = writer.blob_at(seq)
@@ -234,7 +251,9 @@ def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None 
         raise NotFoundError("no such grain")
     if blob[1] & ENCRYPTED_BIT and seal is None:
         raise KeyMissingError("the grain is sealed, and its key is not here to seal its vector")
-    known = _known(writer, model, len(data) // _FLOAT)
+    known = _known(writer, model, len(data) // _FLOAT, seq)
+    others = [other.prefix for other in _named(writer, model) if other != known]
+    forget_vectors(writer, [seq], others)
     if seal is not None:
         writer.set_row(VEILED, known.key(seq), seal(data, known.key(seq)))
         writer.event(EMBEDDED, seq, sha256(blob).digest())
@@ -244,20 +263,53 @@ def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None 
         writer.event(EMBEDDED, seq, sha256(blob).digest())
 
 
-def _known(writer: Writer, name: str, dimension: int) -> Model:
-    """The model, made if it is new."""
-    key = _key(name)
-    row = writer.row(MODELS, key)
-    if row is not None:
-        known = _model(key, row)
-        check_dimension(known, dimension)
-        return known
-    others = models(writer).values()
-    if len(others) >= _MODELS:
-        raise RangeError("too many models", field="/model", expected=f"at most {_MODELS}")
-    new = Model(name, 1 + max((model.id for model in others), default=0), dimension)
+def _known(writer: Writer, name: str, dimension: int, seq: int) -> Model:
+    """The model of a grain's vector, made if it is new."""
+    key = _key(name) + _END + b"%d" % dimension
+    for known in _named(writer, name):
+        if known.dimension == dimension:
+            return known
+    every = models(writer)
+    owner = _owner(writer, seq)
+    if sum(_owner(writer, first) == owner for first in _first(writer, every)) >= _MODELS:
+        raise RangeError(
+            "too many embedding models for one user", field="/model", expected=f"at most {_MODELS}"
+        )
+    new = Model(name, 1 + max((model.id for model in every), default=0), dimension)
     writer.set_row(MODELS, key, msgpack.packb({"dimension": dimension, "id": new.id}))
     return new
+
+
+def _named(reader: Reader, name: str) -> list[Model]:
+    """The models of a name."""
+    key = _key(name)
+    found = [_model(row_key, row) for row_key, row in reader.rows(MODELS, prefix=key + _END)]
+    old = reader.row(MODELS, key)  # as it was written when a name had one dimension
+    return found if old is None else [_model(key, old), *found]
+
+
+def _first(reader: Reader, known: Iterable[Model]) -> Iterator[int]:
+    """A grain of each model: who has its oldest vector counts as the one who uses it."""
+    for model in known:
+        seqs = [
+            int.from_bytes(key[len(model.prefix) :], "big")
+            for table in (VECTORS, VEILED)
+            for key, _ in islice(reader.rows(table, prefix=model.prefix), 1)
+        ]
+        if seqs:
+            yield min(seqs)
+
+
+def _owner(reader: Reader, seq: int) -> bytes | str | None:
+    """Whose grain it is: the number of the key that seals it, or a user; None if nobody's."""
+    key = reader.row(SEALED, SEQUENCE.pack(seq))
+    if key is not None:
+        return key
+    with suppress(OmsError):  # a damaged grain is nobody's
+        grain = reader.grain(seq)
+        user = None if grain is None else grain.get("user_id")
+        return user if isinstance(user, str) else None
+    return None
 
 
 def _key(name: str) -> bytes:
@@ -265,40 +317,25 @@ def _key(name: str) -> bytes:
         key = name.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise SchemaError("not the name of a model", field="/model", expected="text") from error
-    if not 1 <= len(key) <= _NAME:
+    if not 1 <= len(key) <= _NAME or _END in key:
         raise RangeError(
             "a model cannot have that name",
             field="/model",
-            expected=f"1 to {_NAME} bytes of UTF-8",
+            expected=f"1 to {_NAME} bytes of UTF-8 without U+0000",
             found=f"{len(key)} bytes",
         )
     return key
 
 
-def check_dimension(model: Model, dimension: int) -> None:
-    """Refuse a vector of another dimension than the model's.
-
-    Raises:
-        SchemaError: it is another.
-    """
-    if dimension != model.dimension:
-        raise SchemaError(
-            "a vector of another dimension than the model's",
-            field="/vector",
-            expected=f"{model.dimension} values",
-            found=f"{dimension} values",
-        )
-
-
 def vectors_of(reader: Reader, seq: int, unseal: Seal | None = None) -> dict[str, array[float]]:
     """Return the vectors of a grain by the name of their model, sealed ones if they can be."""
     found = {}
-    for name, model in models(reader).items():
+    for model in models(reader):
         key = model.key(seq)
         row = reader.row(VECTORS, key)
         veiled = None if unseal is None else reader.row(VEILED, key)
         if veiled is not None and unseal is not None:
             row = unseal(veiled, key)
         if row is not None:
-            found[name] = unpacked(row)
+            found[model.name] = unpacked(row)
     return found

@@ -13,6 +13,8 @@ tables of their own, so that neither is lost when the other is written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -23,6 +25,7 @@ from omsgrain.store import sealing
 from omsgrain.store.tables import (
     COUNTERS,
     HOLDS,
+    MODELS,
     SEQUENCE,
     SIGNATURES,
     STATES,
@@ -30,10 +33,11 @@ from omsgrain.store.tables import (
     TOGGLES,
     VECTORS,
     VEILED,
+    Table,
 )
 
 if TYPE_CHECKING:
-    from omsgrain.store.base import Writer
+    from omsgrain.store.base import Reader, Writer
 
 __all__ = [
     "CONTESTED",
@@ -45,6 +49,7 @@ __all__ = [
     "State",
     "Verification",
     "forget",
+    "forget_vectors",
     "pack",
     "unpack",
 ]
@@ -176,9 +181,41 @@ def forget(writer: Writer, seq: int) -> None:
     for table in (SIGNATURES, TOGGLES):
         for row, _ in list(writer.rows(table, prefix=key)):
             writer.set_row(table, row, None)
+    forget_vectors(writer, [seq])
+
+
+def forget_vectors(
+    writer: Writer, seqs: Sequence[int], models: Sequence[bytes] | None = None
+) -> None:
+    """Delete vectors of grains, and each model with its last vector.
+
+    Args:
+        writer: a write transaction.
+        seqs: numbers of the grains.
+        models: what the keys of the vectors' models begin with; None: all models.
+    """
     for table in (VECTORS, VEILED):
-        vector = next(writer.rows(table), None)
-        while vector is not None:  # one look-up for each model that has vectors
-            model = vector[0][:_MODEL]
-            writer.set_row(table, model + key, None)
-            vector = next(writer.rows(table, after=model + b"\xff" * SEQUENCE.size), None)
+        for model in list(_models(writer, table) if models is None else models):
+            rows = [model + SEQUENCE.pack(seq) for seq in seqs]
+            gone = [row for row in rows if writer.row(table, row) is not None]
+            for row in gone:
+                writer.set_row(table, row, None)
+            left = (next(writer.rows(one, prefix=model), None) for one in (VECTORS, VEILED))
+            if gone and not any(left):
+                _forget_model(writer, int.from_bytes(model, "big"))
+
+
+def _models(reader: Reader, table: Table) -> Iterator[bytes]:
+    """What the keys of each model's vectors begin with: one look-up for each model."""
+    vector = next(reader.rows(table), None)
+    while vector is not None:
+        model = vector[0][:_MODEL]
+        yield model
+        vector = next(reader.rows(table, after=model + b"\xff" * SEQUENCE.size), None)
+
+
+def _forget_model(writer: Writer, number: int) -> None:
+    for key, row in list(writer.rows(MODELS)):
+        with suppress(ValueError, TypeError, KeyError, msgpack.UnpackException):  # damaged
+            if msgpack.unpackb(row)["id"] == number:
+                writer.set_row(MODELS, key, None)

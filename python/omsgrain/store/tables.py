@@ -18,7 +18,7 @@
     events-0      STATE   event, u64                 kind, 1 byte ++ grain, u64 ++ its address, 32
     audit-0       STATE   number of the entry, u64   msgpack entry
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
-    models-0      STATE   name of a model, UTF-8     msgpack map
+    models-0      STATE   name ++ 0 ++ dimension     msgpack map; older rows have the name alone
     vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one a dimension
     signatures-0  STATE   grain, u64 ++ signer, 16   an envelope around nothing (``signatures.py``)
     sealed-0      BLIND   grain, u64                 number of the key that seals it, 8 bytes

@@ -16,6 +16,7 @@ from omsgrain.errors import ErasedError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.store.base import Reader, Writer
+from omsgrain.store.state import forget_vectors
 from omsgrain.store.tables import (
     BLIND,
     KEPT,
@@ -23,8 +24,6 @@ from omsgrain.store.tables import (
     PLAIN,
     SEQUENCE,
     SIGNATURES,
-    VECTORS,
-    VEILED,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ TABLES = (BLIND, PLAIN, KEPT)
 """What could be looked up with a key, or made its grains stay: of no use without it."""
 
 _NUMBER = 8
-_MODEL = 4  # bytes of a model's number in the keys of vectors
 
 
 class Unkeyed:
@@ -177,10 +175,4 @@ def drop_beside(writer: Writer, seqs: Sequence[int]) -> None:
         key = SEQUENCE.pack(seq)
         for row, _ in list(writer.rows(SIGNATURES, prefix=key)):
             writer.set_row(SIGNATURES, row, None)
-    for table in (VECTORS, VEILED):
-        vector = next(writer.rows(table), None)
-        while vector is not None:
-            model = vector[0][:_MODEL]
-            for seq in seqs:
-                writer.set_row(table, model + SEQUENCE.pack(seq), None)
-            vector = next(writer.rows(table, after=model + b"\xff" * SEQUENCE.size), None)
+    forget_vectors(writer, seqs)

@@ -15,6 +15,7 @@ URNs, some 30 bytes, so that a million chunks fit anywhere.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,7 @@ class _Choice:
         self._asked, self._report = asked, report
         self._names: list[str] = []  # of producers
         self._numbers: dict[str, int] = {}
-        self._models: dict[int, dict[str, Model]] = {}  # by producer
+        self._models: dict[int, Counter[Model]] = {}  # by producer: the embeddings of each
         self._chunks, self._entities = Rows(), Rows()  # with the hash of the URN, the producer
         self._edges, self._links = Rows(), Rows()  # with the hashes of the URNs they join
         self._natives = array("q")
@@ -124,10 +125,10 @@ class _Choice:
         return True
 
     def _vectors(self, page: Page, seq: int, name: str, number: int) -> None:
-        for model in page.models.values():
+        for model in page.models:
             if page.has_vector(seq, model):
                 if self._asked.embedding_model in (None, model.name):
-                    self._models.setdefault(number, {})[model.name] = model
+                    self._models.setdefault(number, Counter())[model] += 1
                 else:
                     self._report.lose([Loss(name, "embedding", "it is of another model")])
 
@@ -190,19 +191,23 @@ class _Choice:
         ours = self._number_of(self._asked.producer)
         for rows in (self._chunks, self._entities):
             rows.two = array("q", [ours]) * len(rows)
-        models = {name: one for found in self._models.values() for name, one in found.items()}
-        self._models = {ours: models}
+        self._models = {ours: sum(self._models.values(), Counter())}
 
     def _model(self, number: int) -> Model | None:
-        found = self._models.get(number, {})
-        if len(found) > 1:
+        found = self._models.get(number, Counter[Model]())
+        names = {model.name for model in found}
+        if len(names) > 1:
             raise UnsupportedError(
                 "a bundle has embeddings of one model",
                 field="/embedding_model",
                 expected="one of them",
-                found=", ".join(sorted(found)),
+                found=", ".join(sorted(names)),
             )
-        return next(iter(found.values()), None)
+        chosen = max(found, key=lambda model: (found[model], model.dimension), default=None)
+        if chosen is not None and (left := found.total() - found[chosen]):
+            why = f"it has another dimension than {chosen.dimension}, which most have"
+            self._report.lose([Loss(f"{left} chunks", "embedding", why)])
+        return chosen
 
     def _newest(self, rows: Rows, one: str, several: str) -> Index:
         """Leave the newest of several current grains that were one record; look-ups by name.

@@ -158,7 +158,7 @@ class Planner:
         """The plan with the vector of a chunk, if it is to be kept and is not there."""
         if plan.record.kind != "chunk" or plan.decision.fate == "conflict":
             return plan
-        vector = self._embeddings.kept(snapshot, plan.record.value)
+        vector = self._embeddings.kept(plan.record.value)
         if vector is None or plan.decision is not UNCHANGED or plan.stored is None:
             return plan._replace(vector=vector)
         other = self._embeddings.is_other(snapshot, plan.stored.address, vector)

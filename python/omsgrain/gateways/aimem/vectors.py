@@ -35,13 +35,8 @@ class Embeddings:
         self._wanted = models is None or self._model in models
         self._dropped: dict[tuple[str, str], None] = {}
 
-    def kept(self, snapshot: Snapshot, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
-        """The vector that a chunk's embedding is to be; None if it has none, or it is not kept.
-
-        Args:
-            snapshot: of the store; the first vector of a model fixes its dimension.
-            chunk: that was checked.
-        """
+    def kept(self, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
+        """Return the vector that the store keeps of a checked chunk's embedding, or None."""
         text = chunk.get("embedding")
         data = embedding.decode(text) if isinstance(text, str) else None
         if data is None:
@@ -50,10 +45,6 @@ class Embeddings:
             self._drop("a model that is kept", self._model)
             return None
         size = len(data) // _FLOAT
-        known = snapshot.dimension(self._model)
-        if known is not None and size != known:
-            self._drop(f"{known} values", f"{size} values")
-            return None
         if not 0 < size <= DIMENSIONS:
             self._drop(f"1 to {DIMENSIONS} values", f"{size} values")
             return None

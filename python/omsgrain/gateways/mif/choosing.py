@@ -120,7 +120,7 @@ def choose(
             if count or last:
                 chosen.reads[source.id] = Reads(count, last)
         if wanted.embeddings and not own:  # a record of MIF has its own in itself
-            for model in page.models.values():
+            for model in page.models:
                 data = page.vector(seq, model)
                 if data is not None:
                     chosen.vectors[plain.address] = Vector(model.name, data)

@@ -238,13 +238,13 @@ def _knows(reader: Reader, come: _Come) -> bool:
 
 
 def _all(reader: Reader) -> Iterator[tuple[int, int, str]]:
-    for model in models(reader).values():
+    for model in models(reader):
         for key, row in reader.rows(VECTORS, prefix=model.prefix):
             yield from _row(model, int.from_bytes(key[-8:], "big"), row)
 
 
 def _some(reader: Reader, seqs: Iterable[int]) -> Iterator[tuple[int, int, str]]:
-    known, rest = models(reader).values(), iter(seqs)
+    known, rest = models(reader), iter(seqs)
     while some := list(islice(rest, _TOGETHER)):
         for model in known:
             found = reader.some_rows(VECTORS, [model.key(seq) for seq in some])
