@@ -9,11 +9,12 @@ it is invented, or of the ranges that are set aside for documentation and tests.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from random import Random
+from typing import Any, Final, NamedTuple
 
 from omsgrain.privacy.detect import spans
 
@@ -92,6 +93,57 @@ def measure(texts: Iterable[Labelled]) -> dict[str, Figures]:
                 for x in text.labels
             )
     return {type: Figures(*count) for type, count in sorted(counts.items())}
+
+
+def total(figures: dict[str, Figures]) -> Figures:
+    """All types together."""
+    return Figures(*map(sum, zip(*figures.values(), strict=True)))
+
+
+_UNSEEN = "\u00ad\u200b\u200c\u200d\u2060\u2063\ufeff\ufe0f\U000e0041\u034f\u061c\u180e"
+_WIDE = {chr(plain): chr(plain + 0xFEE0) for plain in range(0x21, 0x7F)}
+_BOLD = {
+    **{chr(0x61 + n): chr(0x1D41A + n) for n in range(26)},
+    **{chr(0x41 + n): chr(0x1D400 + n) for n in range(26)},
+    **{chr(0x30 + n): chr(0x1D7CE + n) for n in range(10)},
+}
+
+
+def _unseen(letter: str, last: bool, random: Random) -> str:
+    return letter if last or random.random() < 0.8 else letter + random.choice(_UNSEEN)
+
+
+def _entity(letter: str, last: bool, random: Random) -> str:
+    if letter.isalnum() or letter.isspace() or letter == "\\" or random.random() < 0.5:
+        return letter
+    return random.choice([f"&#{ord(letter)};", f"&#x{ord(letter):x};"])
+
+
+DISGUISES: Final[dict[str, Callable[[str, bool, Random], str]]] = {
+    "invisible code points": _unseen,
+    "HTML entities": _entity,
+    "full-width forms": lambda letter, last, random: _WIDE.get(letter, letter),
+    "mathematical letters": lambda letter, last, random: _BOLD.get(letter, letter),
+}
+
+
+def disguised(how: str) -> list[Labelled]:
+    """All texts as somebody writes them who hides what is in them, each time the same."""
+    random, write, texts = Random(2026), DISGUISES[how], []
+    for text in corpus():
+        starts = {label.start for label in text.labels}
+        ends = {label.end for label in text.labels} | {len(text.text)}
+        parts, places, size = [], {}, 0
+        for at, letter in enumerate(text.text):
+            places[at] = size
+            # A place before or after a label stays one: nothing is put at its edge.
+            parts.append(write(letter, at + 1 in ends or at + 1 in starts, random))
+            size += len(parts[-1])
+        places[len(text.text)] = size
+        labels = [label._replace(start=places[label.start], end=places[label.end])
+                  for label in text.labels]  # fmt: skip
+        texts.append(Labelled(text.lang, "".join(parts), tuple(labels)))
+    return texts
 
 
 def _read(line: dict[str, Any]) -> Labelled:

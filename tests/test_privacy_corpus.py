@@ -12,7 +12,7 @@ from fences import table
 from omsgrain.privacy.detect import DEFAULT
 from omsgrain.privacy.detectors.providers import PROVIDERS
 from omsgrain.privacy.redact import redact_text
-from privacy_corpus import FILE, Labelled, corpus, measure
+from privacy_corpus import DISGUISES, FILE, Labelled, corpus, disguised, measure, total
 
 PAGE = Path(__file__).parents[1] / "docs" / "privacy.md"
 # Of each type: the least precision, the least recall.
@@ -74,6 +74,16 @@ def test_figures_in_the_docs() -> None:
         [type, str(found.labelled), f"{found.precision:.2f}", f"{found.recall:.2f}"]
         for type, found in measure(corpus()).items()
     ]
+
+
+def test_disguises_in_the_docs() -> None:
+    rows = table(PAGE, "written with", "labelled", "precision", "recall")
+    found = {how: total(measure(disguised(how))) for how in DISGUISES}
+    assert rows == [
+        [how, str(of.labelled), f"{of.precision:.2f}", f"{of.recall:.2f}"]
+        for how, of in {"nothing of it": total(measure(corpus())), **found}.items()
+    ]
+    assert all(of.precision >= 0.95 and of.recall >= 0.93 for of in found.values())
 
 
 def test_providers_in_the_docs() -> None:

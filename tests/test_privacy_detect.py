@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.privacy.detect import DEFAULT, Finding, detect, pattern_detector
 from omsgrain.privacy.detectors import detectors_of
-from omsgrain.privacy.detectors.folding import MARKER, fold, lower
+from omsgrain.privacy.detectors.folding import IGNORED, MARKER, lower, views
 from omsgrain.privacy.detectors.libraries import library
-from omsgrain.privacy.redact import redact_text
+from omsgrain.privacy.redact import redact_text, redact_value
 from privacy_corpus import corpus
 
 KEY = "0123456789abcdef" * 2
@@ -91,9 +92,82 @@ def test_any_text(text: str) -> None:
     assert whole == redacted.text.encode("utf-8", "surrogatepass")
 
 
-@given(st.text(max_size=100))
-def test_folding_keeps_places(text: str) -> None:
-    assert len(fold(text)) == len(lower(text)) == len(text)
+PIECED = st.lists(
+    st.sampled_from(["&#64;", "&amp;#x40;", "&nbsp;", "&no;", "\u200b", "\ufdfa", "\uff41", "\0",
+                     "[REDACTED:email]", "a", "bob@example.com"]) | st.text(max_size=3),
+    max_size=30,
+).map("".join)  # fmt: skip
+
+
+@given(PIECED)
+def test_each_place_of_a_view_leads_back(text: str) -> None:
+    assert len(lower(text)) == len(text)
+    for view in views(text):
+        starts = [view.places(at, at + 1) for at in range(len(view.text))]
+        assert starts == sorted(starts)
+        assert all(0 <= start < end <= len(text) for start, end in starts)
+
+
+@given(PIECED)
+def test_redacting_folded_texts_again_changes_nothing(text: str) -> None:
+    once = redact_text(text).text
+    assert redact_text(once).text == once
+
+
+def _ignored() -> list[str]:
+    found = []
+    for part in re.findall("(.)(?:-(.))?", IGNORED):
+        found += [chr(code) for code in range(ord(part[0]), ord(part[1] or part[0]) + 1)]
+    return found
+
+
+def test_nothing_unseen_hides_an_address() -> None:
+    unseen = _ignored()
+    assert len(unseen) == 4_174  # Default_Ignorable_Code_Point of Unicode 15
+    assert {"\u200b", "\u2060", "\ufeff", "\u00ad", "\ufe0f", "\U000e0041"} <= set(unseen)
+    for odd in unseen:
+        assert redact_text(f"to b{odd}ob@exam{odd}ple.com.").text == "to [REDACTED:email]."
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("4111 1\u200b111 1111 1111", "[REDACTED:credit_card]"),
+        ("GB82 WEST 12\u206034 5698 7654 32", "[REDACTED:iban]"),
+        ("gh\ufeffp_16C7e42F292c6912E7710c838347Ae178B4a", "[REDACTED:api_key]"),
+        ("bo\0b@example.com", "[REDACTED:email]"),
+        ("bob&#64;example.com", "[REDACTED:email]"),
+        ("bob&#064example.com", "[REDACTED:email]"),
+        ("bob&#x40;example.com", "[REDACTED:email]"),
+        ("bob&commat;example&period;com", "[REDACTED:email]"),
+        ("bob&amp;#64;example.com", "[REDACTED:email]"),
+        ("b&shy;ob&#8203;@example.com", "[REDACTED:email]"),
+        ("004930123456", "[REDACTED:phone]"),
+        ("DE89.3704.0044.0532.0130.00.", "[REDACTED:iban]."),
+        ("\uff42\uff4f\uff42\uff20example\uff0ecom", "[REDACTED:email]"),
+        ("\u24d1\u24de\u24d1@example.com", "[REDACTED:email]"),
+        # A word that ends at a zero-width space still ends there.
+        ("x\u200b4111111111111111\u200bx", "x\u200b[REDACTED:credit_card]\u200bx"),
+        # What is left is as it was, with all that nobody sees.
+        ("a\u200bb&amp; b\u00adob@example.com \ufeff&#64;",
+         "a\u200bb&amp; [REDACTED:email] \ufeff&#64;"),
+    ],
+)  # fmt: skip
+def test_what_a_reader_takes_for_it(text: str, redacted: str) -> None:
+    assert redact_text(text).text == redacted
+
+
+def test_places_of_what_was_folded_are_bytes_of_the_original() -> None:
+    text = "é\u200b mail b\u200bob&#64;example.com!"
+    (found,) = detect(text)
+    assert text.encode()[found.start : found.end].decode() == "b\u200bob&#64;example.com"
+
+
+def test_a_hidden_key_of_an_object_tells_too() -> None:
+    tree = {"pass\u200bword": "open sesame", "\uff50\uff41\uff53\uff53\uff57\uff44": "swordfish"}
+    found = redact_value(tree)
+    assert [*found.value] == [*tree]
+    assert {*found.value.values()} == {"[REDACTED:password]"}
 
 
 def test_lone_surrogates() -> None:
@@ -170,7 +244,9 @@ HOSTILE: dict[str, Any] = {
     "markers": "[REDACTED:a]",
     "spaces": " ", "newlines": "\n", "han": "密码是", "marks": "é", "wide": "\uff11", "nul": "\0",
     "backslash": "\\", "percent": "%40", "arabic": "٤١١١ ", "sig": "?sig=",
-    "curl": "-u a:",
+    "unseen": "a\u200b", "unseen alone": "\u200b", "entities": "&#64;", "ands": "&",
+    "escaped": "&amp;", "escaped twice": "&#38;#", "ligatures": "\ufdfa", "0049": "0049301 ",
+    "0049 word": "order 004930123456 ", "iban dots": "DE89.3704.", "curl": "-u a:",
     "cli": "--pass a",
 }  # fmt: skip
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz import asking, containers, documents, grains, imports, syncing, taken, trust
+from fuzz import asking, containers, documents, grains, imports, redaction, syncing, taken, trust
 from fuzz.target import Target
 
 TARGETS: Final[dict[str, Target]] = {
     name.replace(" ", "-"): target
-    for room in (grains, taken, containers, trust, syncing, documents, imports, asking)
+    for room in (grains, taken, containers, trust, syncing, documents, imports, asking, redaction)
     for name, target in room.TARGETS.items()
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all detectors find in a text, as spans that do not overlap.
 
-Spans of all detectors are collected over the same text and joined where they overlap, before
-anything is replaced. So no part of one finding is left because of another.
+Spans of all detectors are collected over the same views of a text and joined where they overlap,
+before anything is replaced. So no part of one finding is left because of another.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from omsgrain.privacy.detectors import DEFAULT, Detector, pattern_detector
 from omsgrain.privacy.detectors.detector import HOLE
-from omsgrain.privacy.detectors.folding import MARKER, fold
+from omsgrain.privacy.detectors.folding import MARKER, folded_key, views
 
 __all__ = ["DEFAULT", "Detector", "Finding", "Span", "detect", "pattern_detector", "spans"]
 
 
-_ROUNDS = 3
+_UNSEEN = "\u200b"  # what a NUL of the text is taken for, as a hole is one
+_ROUNDS = 8
 """How often a text is searched, while something is found. What was found may have held the word
 that kept something else from being found, and the result must be one in which nothing is."""
 
@@ -83,38 +84,43 @@ def spans(
         detectors: which.
         key: the key of an object under which the text stands.
     """
-    seen = fold(text)
+    if key is not None:
+        key = folded_key(key)
+    left = text.replace(HOLE, _UNSEEN)
     found: list[tuple[int, int, int]] = []
     for _ in range(_ROUNDS):
-        new = _found(seen, detectors, key)
+        new = _found(left, detectors, key)
         if not new:
             break
         found += new
-        seen = _with_holes(seen, new)
+        left = _with_holes(left, new)
     if found and "[REDACTED:" in text:
         found = list(_without(found, [marker.span() for marker in MARKER.finditer(text)]))
     return _joined(found, detectors)
 
 
 def _found(
-    seen: str, detectors: Sequence[Detector], key: str | None
+    text: str, detectors: Sequence[Detector], key: str | None
 ) -> list[tuple[int, int, int]]:
-    found: list[tuple[int, int, int]] = []
-    for rank, detector in enumerate(detectors):
-        found += [(start, end, rank) for start, end in detector.find(seen) if start < end]
-        # No isinstance: that of a protocol takes longer than most detectors.
-        if key and (under := getattr(detector, "find_under", None)) is not None:
-            found += [(start, end, rank) for start, end in under(key, seen) if start < end]
-    return found
+    found: set[tuple[int, int, int]] = set()
+    for view in views(text):
+        seen = view.text
+        for rank, detector in enumerate(detectors):
+            places = [*detector.find(seen)]
+            # No isinstance: that of a protocol takes longer than most detectors.
+            if key and (under := getattr(detector, "find_under", None)) is not None:
+                places += under(key, seen)
+            found.update((*view.places(*at), rank) for at in places if at[0] < at[1])
+    return sorted(found)
 
 
-def _with_holes(seen: str, found: list[tuple[int, int, int]]) -> str:
+def _with_holes(text: str, found: list[tuple[int, int, int]]) -> str:
     parts, at = [], 0
-    for start, end, _ in sorted(found):
+    for start, end, _ in found:
         if end > at:
-            parts += [seen[at:start], HOLE * (end - max(at, start))]
+            parts += [text[at:start], HOLE * (end - max(at, start))]
             at = end
-    return "".join([*parts, seen[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def in_bytes(text: str, found: Iterable[Span]) -> list[tuple[int, int]]:

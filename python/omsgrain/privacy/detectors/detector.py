@@ -12,7 +12,7 @@ Spans = Iterator[tuple[int, int]]
 """Where something stands: the first code point, and the one after the last."""
 
 HOLE = "\0"
-"""Stands for each letter of what is redacted already. Detectors of ours never match across it."""
+"""Stands for what is redacted already. Detectors of ours never match across it."""
 
 
 class Detector(Protocol):
@@ -33,9 +33,10 @@ class Detector(Protocol):
         """Yield where it stands, in any order; spans may overlap.
 
         Args:
-            text: the text with digits, spaces, dashes, quotes and full-width letters of any
-                script in ASCII, and with a hole for each letter that was redacted before. Each
-                code point has the place that it has in the text itself.
+            text: a view of the text. Digits, spaces, dashes, quotes and full-width letters of
+                any script are in ASCII, and what was redacted before is a hole. A second view,
+                of a text that has such, is without what nobody sees, and with entities of HTML
+                and compatibility forms as plain letters. Places are those of the view.
         """
         ...
 

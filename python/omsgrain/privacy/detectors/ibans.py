@@ -11,10 +11,11 @@ from omsgrain.privacy.detectors.libraries import library
 
 __all__ = ["Ibans"]
 
-# In one, or in groups of four with a space or a dash between.
+# In one, or in groups of four with a space, a dash or a dot between.
 _RUN = re.compile(
     r"(?<![A-Za-z0-9\0])[A-Za-z]{2}\d{2}"
-    r"(?:[A-Za-z0-9]{11,30}|(?:[ -][A-Za-z0-9]{4}){2,7}(?:[ -][A-Za-z0-9]{1,3})?)(?![A-Za-z0-9])",
+    r"(?:[A-Za-z0-9]{11,30}|(?:[ .-][A-Za-z0-9]{4}){2,7}(?:[ .-][A-Za-z0-9]{1,3})?)"
+    r"(?![A-Za-z0-9])",
     re.ASCII,
 )
 _SIZES = re.compile(r"(\d+)!")
@@ -52,7 +53,7 @@ def _cut(run: str, length: int) -> str | None:
         return None
     size = 0
     for at, letter in enumerate(run):
-        size += letter not in " -"
+        size += letter not in " .-"
         if size == length:
-            return run[: at + 1] if run[at + 1 : at + 2] in ("", " ", "-") else None
+            return run[: at + 1] if run[at + 1 : at + 2] in ("", " ", ".", "-") else None
     return None

@@ -37,8 +37,16 @@ WORDS = Words(
 
 # With the country in front: +49 or 0049.
 _ABROAD = re.compile(
-    r"(?<![\w+\0])(?:\+|00(?=[1-9]\d{0,2}[ .-]))[ ]?\(?[1-9](?:[ ().\-/]{0,3}\d){6,14}(?!\d)",
+    r"(?<![\w+\0])(?:\+|00(?=[1-9]))[ ]?\(?[1-9](?:[ ().\-/]{0,3}\d){6,14}(?!\d)",
     re.ASCII,
+)
+# A number padded with zeros looks like 00 and a country; a word of counting says what it is.
+_COUNTED = re.compile(
+    r"(?:\b(?:order|invoice|ticket|case|ref|reference|item|id|sku|part|serial|batch|lot|article"
+    r"|customer|account|barcode|ean|gtin|isbn|auftrag|rechnung|kunde|artikel|vorgang|bestellung"
+    r"|commande|facture|pedido|factura|fattura|ordine)\w{0,12}|[#=_])"
+    r"[\s:.#=(\"']{0,3}(?:(?:no|nr|num|number|nummer|id|is)\b[\s:.]{0,3}){0,2}$",
+    re.IGNORECASE,
 )
 # As North America writes them; nothing else looks so. 555 is no area, but what people invent.
 _AMERICAN = re.compile(
@@ -117,11 +125,17 @@ class Phones:
 def _abroad(phones: Any, text: str) -> Spans:
     found = _ABROAD.search(text)
     while found is not None:
-        end = _valid(phones, found[0], None)
+        end = None if _counted(text, found) else _valid(phones, found[0], None)
         past = found.end() if end is None else found.start() + end
         if end is not None:
             yield found.start(), past
         found = _ABROAD.search(text, past)
+
+
+def _counted(text: str, found: re.Match[str]) -> bool:
+    if found[0][0] == "+" or not found[0].isdigit():
+        return False
+    return _COUNTED.search(text[max(0, found.start() - 40) : found.start()]) is not None
 
 
 def _at_home(phones: Any, text: str, region: str) -> Spans:
