@@ -8,13 +8,15 @@ from typing import Any
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.index.policy import Act, check
 from policy_table import NOW, OPERATIONS, PROOFS, Case, Proof
-from policy_world import FakeWorld, at, grain
+from policy_world import FakeWorld, at, grain, replaces
 
 
 def act(
     operation: Any, label: str = "target", proof: Proof = PROOFS["nothing"], **new: Any
 ) -> Act:
     fields = {"author_did": proof.writer, "supersession_justification": proof.written} | new
+    if proof.about:
+        fields["related_to"] = [*new.get("related_to", ()), *replaces(label)]
     return Act(
         operation,
         at(label),

@@ -40,13 +40,18 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What comes with an act."""
+    """What comes with an act.
+
+    Attributes:
+        about: whether the superseding grain names the one that it supersedes.
+    """
 
     justification: str | None = None
     written: str | None = None
     co_signers: frozenset[str] = frozenset()
     signers: frozenset[str] = frozenset()
     writer: str | None = None
+    about: bool = True
 
 
 _NAMED = [ANN, BEN, CAT, AUTHOR]
@@ -83,6 +88,7 @@ PROOFS: dict[str, Proof] = {
     "with-author": Proof(co_signers=frozenset({ANN, AUTHOR}), writer=AGENT),
     "by-author": Proof(co_signers=frozenset({ANN, BEN}), writer=AUTHOR),
     "signed": Proof(signers=frozenset({ANN}), writer=AGENT),
+    "signed-elsewhere": Proof(signers=frozenset({ANN}), writer=AGENT, about=False),
     "stranger": Proof(signers=frozenset({STRANGER}), writer=AGENT),
 }
 
@@ -125,6 +131,11 @@ GIVEN: dict[tuple[str, str], str] = {
     ("quorum-of-one", "with-author"): _FREE,
     ("quorum-of-one", "by-author"): "D........",
     ("delegated", "signed"): _FREE,
+    ("delegated", "signed-elsewhere"): "D........",  # only a new grain can name the old one
+    ("delegated", "one-of-two"): _FREE,
+    ("delegated", "two-of-two"): _FREE,
+    ("delegated", "with-author"): _FREE,
+    ("delegated", "by-author"): _FREE,
 }
 
 #: How a grain can stand to the one with the policy, and which operations the policy then reaches.

@@ -61,6 +61,11 @@ def opaque(**fields: Any) -> og.Grain:
     return og.Grain(og.encode({"type": "x", **fields}, type_byte=0xF0))
 
 
+def replaces(label: str) -> list[dict[str, str]]:
+    """What a grain says that takes the place of another."""
+    return [{"hash": at(label), "relation_type": "replaces"}]
+
+
 @dataclass
 class FakeWorld:
     """Grains by label; `superseded` pairs an old label with a new one."""
@@ -69,6 +74,7 @@ class FakeWorld:
     superseded: list[tuple[str, str]] = field(default_factory=list)
     on_hold: set[str] = field(default_factory=set)
     signed: dict[str, set[str]] = field(default_factory=dict)
+    signers_of: dict[str, set[str]] = field(default_factory=dict)
     knows_scopes: bool = False
     reads: int = 0
 
@@ -106,7 +112,8 @@ class FakeWorld:
         return any(at(label) == address for label in self.on_hold)
 
     def signers(self, address: str) -> Iterable[str]:
-        return {did for label, dids in self.signed.items() if at(label) == address for did in dids}
+        stored = {at(label): dids for label, dids in self.signed.items()}
+        return stored.get(address) or self.signers_of.get(address, set())
 
     def has_policy(self, scope: Scope | None = None) -> bool:
         if not self.knows_scopes:

@@ -263,6 +263,43 @@ def test_a_withdrawal_that_was_undone_takes_nothing_back(
     assert refused(store, belief("on", processing_basis=grant))
 
 
+def test_a_withdrawal_is_superseded_only_by_what_is_about_it(
+    store: og.GrainStore, clock: Clock
+) -> None:
+    """Anything else that the person said, or somebody else, could be replayed."""
+    first = store.put(consent())
+    grant = store.supersede(first, consent(DAY, prior_consent=first), "renewed")
+    clock.now += 2 * DAY
+    withdrawal = store.withdraw_consent(grant).withdrawal
+    later = 9 * DAY
+    for replayed in (
+        belief("on"),
+        belief("on", derived_from=[withdrawal]),
+        consent(later),
+        consent(later, prior_consent=first),
+        consent(DAY + 1, prior_consent=grant),
+        consent(later, prior_consent=withdrawal, subject_did=SHOP),
+        consent(later, related_to=[{"hash": withdrawal, "relation_type": "supports"}]),
+    ):
+        with pytest.raises(err.InvalidationDeniedError) as denied:
+            store.supersede(withdrawal, replayed, "given again")
+        assert denied.value.rule == "consent"
+    assert refused(store, belief("on", processing_basis=grant))
+    link = [{"hash": withdrawal, "relation_type": "replaces"}]
+    store.supersede(withdrawal, consent(later, related_to=link), "given again")
+    assert not refused(store, belief("on", processing_basis=grant))
+
+
+def test_a_withdrawal_takes_nothing_of_another_person_back(store: og.GrainStore) -> None:
+    """Superseding can join the consents of two persons to one history."""
+    hers, his = store.put(consent()), store.put(consent(1, subject_did=SHOP))
+    store.supersede(hers, store.get(his), "said so")
+    kept = based(store, "on", his, invalidation_policy=CASCADE)
+    assert store.withdraw_consent(hers).queued == ()
+    assert not refused(store, belief("off", processing_basis=his))
+    assert store.withdraw_consent(his).queued == (kept,)
+
+
 def test_a_restricted_withdrawal_counts(store: og.GrainStore) -> None:
     grant = store.put(consent())
     store.restrict(store.withdraw_consent(grant).withdrawal, reason_code="disputed")

@@ -68,6 +68,28 @@ def test_a_delegate_stays_within_its_scope(
     assert breach({"task": handed(**scope)}, grain(**new)) is None
 
 
+def test_who_gave_it_is_proven_where_the_delegation_is_signed() -> None:
+    """A name in a grain proves nothing, and another statement of the giver is none about it."""
+    task = handed(authorized_types=[7])
+    unsigned = grain(derived=["task"], author_did=BOSS)
+    replayed = grain(author_did=BOSS)
+
+    def broken(new: og.Grain, *signed: str, supersedes: str | None = None) -> str | None:
+        world = FakeWorld({"task": task}, signed={"task": {BOSS}})
+        world.signers_of[new.address] = set(signed)
+        try:
+            check_delegation(world, new, NOW, supersedes=supersedes)
+        except InvalidationDeniedError as error:
+            return error.rule
+        return None
+
+    rule = "authorized_types"
+    assert [broken(unsigned), broken(unsigned, STRANGER)] == [rule, rule]
+    assert broken(unsigned, BOSS) is None
+    assert broken(replayed, BOSS, supersedes=at("task")) == rule
+    assert broken(unsigned, BOSS, supersedes=at("task")) is None
+
+
 def test_code_is_no_tool_that_a_list_names() -> None:
     world = {"task": handed(authorized_tools=["grip"])}
     code = {"execution_mode": "code_exec", "code": "1 + 1", "stdout": "2", "tool_name": None}

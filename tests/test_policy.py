@@ -42,6 +42,7 @@ from policy_world import (
     at,
     grain,
     opaque,
+    replaces,
 )
 from values import values
 
@@ -53,10 +54,6 @@ def guard(case: Case, scope: str = "grain", **fields: Any) -> og.Grain:
     if case.policy is not None:
         fields["invalidation_policy"] = {**case.policy, "scope": scope}
     return grain(author_did=AUTHOR, **fields)
-
-
-def replaces(label: str) -> list[dict[str, str]]:
-    return [{"hash": at(label), "relation_type": "replaces"}]
 
 
 def scene(place: str, scope: str, case: Case) -> tuple[FakeWorld, dict[str, Any]]:

@@ -198,7 +198,9 @@ def test_freedom_and_evidence_are_inherited() -> None:
 def test_those_who_sign_may_lift_the_protection() -> None:
     signed = frozenset({ANN, BEN})
     assert supersede(protected(QUORUM), goal("suspended"), co_signers=signed).rules == ("quorum",)
-    assert supersede(protected(DELEGATED), goal("suspended"), signers=signed).rules
+    move = goal("suspended", derived=["old"])
+    assert supersede(protected(DELEGATED), move, signers=signed).rules == ("delegated",)
+    refused("delegated", protected(DELEGATED), goal("suspended"), signers=signed)
     # A move that needed no signature was not signed for the policy.
     refused("laundering", protected(QUORUM), goal("failed"), co_signers=signed)
 

@@ -146,7 +146,7 @@ def test_more_protection_never_turns_a_refusal_into_leave(
         new if operation == "supersede" else None,
         proof.signers,
         proof.co_signers,
-        proof.justification,
+        justification=proof.justification,
         now=NOW,
     )
 

@@ -376,11 +376,16 @@ def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Store, ring: Ke
         user_id=USERS[0], invalidation_policy={"mode": "delegated", "authorized": [BOB.did]}
     )
     old = store.put(crypto.sign(og.Grain(og.encode(locked)), ALICE))
-    new = og.Grain(og.encode(belief(user_id=USERS[0], created_at=9_000)))
-    with pytest.raises(InvalidationDeniedError):
-        store.supersede(old, crypto.sign(new, ALICE))
-    after = store.supersede(old, crypto.sign(new, BOB))
-    assert store.state(old).superseded_by == after
+    greeting = og.Grain(og.encode(belief(user_id=USERS[0], created_at=9_000)))
+    # A sealed grain goes by the address in the store, and by that of what it says.
+    names = (old, store.get(old).address, og.address(store.get(old).blob))
+    for at, name in enumerate(names, 9_001):
+        fields = belief(user_id=USERS[0], created_at=at, derived_from=[name])
+        new = og.Grain(og.encode(fields))
+        for refused in (crypto.sign(new, ALICE), crypto.sign(greeting, BOB)):
+            with pytest.raises(InvalidationDeniedError):
+                store.supersede(old, refused)
+        assert store.supersede(old, crypto.sign(new, BOB)) in store.state(old).successors
 
 
 def test_signed_sealed_and_erased(tmp_path: Path, ring: KeyRing) -> None:

@@ -183,7 +183,7 @@ def test_claims_obey_delegated(stores: Stores, tmp_path: Path, witness: bool) ->
     rule = {"invalidation_policy": {"mode": "delegated", "authorized": [BOB.did]}}
     why = {"supersession_justification": "seen"}
     old = source.put(belief("so", **rule))
-    fields = belief("not so", created_at=LATER, **rule, **why)
+    fields = belief("not so", created_at=LATER, derived_from=[old], **rule, **why)
     new = source.supersede(old, signed_by(BOB, fields))
     if witness:
         source.sign(new, ALICE)
@@ -211,6 +211,27 @@ def test_a_forged_successor_is_refused(stores: Stores, tmp_path: Path) -> None:
         assert [address for address, _ in report.refused] == [old]
         assert (report.merged, report.unproven) == (0, 0)
         assert set(everything(target)) == {old}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_replayed_statement_of_the_delegate_is_refused(
+    stores: Stores, tmp_path: Path, there: bool
+) -> None:
+    """Signed by the delegate, and about something else: a file cannot lift a rule by it."""
+    _, target = stores
+    rule = belief("so", invalidation_policy={"mode": "delegated", "authorized": [BOB.did]})
+    old = target.put(rule)
+    for why in ({}, {"supersession_justification": "seen"}):
+        envelope = signed_by(BOB, belief("good morning", created_at=LATER, **why))
+        if there and not why:
+            target.put(envelope)
+        new = og.address(og.container.check.blob_of(envelope))
+        path = tmp_path / "replay.mg"
+        container.write(path, [og.encode(rule), envelope], manifest={old: {"superseded_by": new}})
+        report = target.import_mg(path, errors="collect")
+        refused = dict(report.refused)[old]
+        assert isinstance(refused, err.InvalidationDeniedError) and refused.rule == "delegated"
+        assert report.merged == 0 and target.state(old).superseded_by is None
 
 
 def sealed_blob(seed: int) -> bytes:

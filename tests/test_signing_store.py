@@ -200,8 +200,9 @@ def new_fields(**fields: Any) -> dict[str, Any]:
 
 
 def test_delegated_takes_the_signature_of_who_is_named(store: SigningStore) -> None:
-    rule = {"invalidation_policy": delegated(BOB, CAROL)}
+    rule: dict[str, Any] = {"invalidation_policy": delegated(BOB, CAROL)}
     old = store.put(belief("dark mode", **rule))
+    rule["derived_from"] = [old]
     bad: list[Any] = [new_fields(**rule), signed_by(ALICE, new_fields(**rule))]
     for refused in bad:
         with pytest.raises(err.InvalidationDeniedError) as denied:
@@ -215,10 +216,12 @@ def test_delegated_takes_the_signature_of_who_is_named(store: SigningStore) -> N
 
 def test_delegated_does_not_count_a_name_that_is_not_proven(tmp_path: Path) -> None:
     rule = {"invalidation_policy": {"mode": "delegated", "authorized": [WEB]}}
-    envelope = signed_by(WEB_ALICE, new_fields(**rule))
+    fields = belief("dark mode", **rule)
+    link = replaces(og.address(og.encode(fields)))
+    envelope = signed_by(WEB_ALICE, new_fields(**rule, related_to=link))
     for kind, resolver in zip(KINDS, (None, find_web), strict=True):
         with make(kind, tmp_path, resolver=resolver) as store:
-            old = store.put(belief("dark mode", **rule))
+            old = store.put(fields)
             if resolver is None:
                 with pytest.raises(err.InvalidationDeniedError):
                     store.supersede(old, envelope)
@@ -231,11 +234,48 @@ def test_delegated_counts_who_signed_before(store: SigningStore) -> None:
     """A grain that is in the store already has signatures of its own."""
     rule = {"invalidation_policy": delegated(BOB)}
     old = store.put(belief("dark mode", **rule))
-    by_alice, by_bob = signed(new_fields(**rule), ALICE, BOB)
+    by_alice, by_bob = signed(new_fields(**rule, derived_from=[old]), ALICE, BOB)
     new = store.put(by_bob)
     assert store.supersede(old, by_alice) == new
     assert store.state(old).successors == (new,)
     assert names(store, new) == sorted((ALICE.did, BOB.did))
+
+
+@pytest.mark.parametrize("lock", ["delegated", "timed"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_another_statement_of_the_delegate_lifts_nothing(
+    store: SigningStore, lock: str, stored: bool
+) -> None:
+    """What a delegate signed about anything else can be replayed by whoever has it."""
+    over = {"mode": "timed", "locked_until": 0, "fallback_mode": "delegated"}
+    rule = {"invalidation_policy": {**delegated(BOB), **(over if lock == "timed" else {})}}
+    old, other = store.put(belief("dark mode", **rule)), store.put(belief("of Monday"))
+    links = {"related_to": [{"hash": old, "relation_type": "supports"}]}
+    elsewhere: list[dict[str, Any]] = [{}, {"derived_from": [other]}, links]
+    for about in (*elsewhere, {"related_to": replaces(other)}):
+        replayed = signed_by(BOB, belief("good morning", created_at=LATER, **about))
+        if stored:
+            store.put(replayed)
+        with pytest.raises(err.InvalidationDeniedError) as denied:
+            store.supersede(old, replayed)
+        assert (denied.value.rule, denied.value.field) == ("delegated", "/derived_from")
+    assert store.state(old).superseded_by is None
+    named: list[dict[str, Any]] = [{"derived_from": [other, old]}, {"related_to": replaces(old)}]
+    for n, about in enumerate(named):
+        new = store.supersede(old, signed_by(BOB, belief(f"{n}", created_at=LATER, **about)))
+        assert new in store.state(old).successors
+
+
+def test_a_delegate_may_agree_apart_from_the_grain(store: SigningStore) -> None:
+    """A signature over the superseding claim names the old grain as external data."""
+    rule = {"invalidation_policy": delegated(BOB)}
+    old, other = (store.put(belief(name, **rule)) for name in ("dark mode", "another"))
+    for refused in (with_auth(old, ALICE, **rule), with_auth(other, BOB, **rule)):
+        with pytest.raises(err.InvalidationDeniedError) as denied:
+            store.supersede(old, refused)
+        assert denied.value.rule == "delegated"
+    new = store.supersede(old, with_auth(old, BOB, **rule))
+    assert store.state(old).successors == (new,)
 
 
 def test_signing_obeys_delegated(store: SigningStore) -> None:
@@ -245,6 +285,10 @@ def test_signing_obeys_delegated(store: SigningStore) -> None:
     assert len(store) == 1
     new = store.sign(old, BOB)
     assert current(store) == [new]
+
+
+def replaces(address: str) -> list[dict[str, str]]:
+    return [{"hash": address, "relation_type": "replaces"}]
 
 
 def with_auth(old: str, *agree: Signer, **fields: Any) -> dict[str, Any]:
@@ -288,6 +332,29 @@ def test_a_quorum_asks_the_resolver_for_those_it_names_only(tmp_path: Path) -> N
         assert asked == []
         store.supersede(old, with_auth(old, stranger, WEB_ALICE, **rule))
         assert asked == [WEB]
+
+
+def test_one_key_under_two_names_is_one_vote(tmp_path: Path) -> None:
+    named = quorum(2, ALICE.did, WEB, BOB.did)
+    with make("memory", tmp_path, resolver=find_web) as store:
+        rule = {"invalidation_policy": named, "author_did": "did:example:author"}
+        old = store.put(belief("dark mode", **rule))
+        for few in ((ALICE, WEB_ALICE), (WEB_ALICE, ALICE, ALICE)):
+            with pytest.raises(err.InvalidationDeniedError) as denied:
+                store.supersede(old, with_auth(old, *few))
+            assert (denied.value.rule, denied.value.found) == ("quorum", "1")
+        new = store.supersede(old, with_auth(old, WEB_ALICE, BOB))
+        assert store.state(old).successors == (new,)
+
+
+@pytest.mark.parametrize("author", [ALICE.did, WEB])
+def test_the_author_does_not_vote_under_another_name(tmp_path: Path, author: str) -> None:
+    rule = {"invalidation_policy": quorum(1, ALICE.did, WEB), "author_did": author}
+    with make("memory", tmp_path, resolver=find_web) as store:
+        old = store.put(belief("dark mode", **rule))
+        with pytest.raises(err.InvalidationDeniedError) as denied:
+            store.supersede(old, with_auth(old, ALICE, WEB_ALICE))
+        assert (denied.value.rule, denied.value.found) == ("quorum", "0")
 
 
 def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: SigningStore) -> None:

@@ -13,6 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.engine.rights import removal
+from omsgrain.index.policy import Verdict
 from omsgrain.store.check_states import state_problems
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.sync import LocalPeer, erasing, local, sync
@@ -206,6 +207,24 @@ def test_what_a_policy_refuses_is_told(pair: Pair) -> None:
     assert hub.state(old).superseded_by is None
     told_why = together(robot, hub, full=True)
     assert [one.rule for one in told_why.sent.refused] == ["soft_locked"]
+
+
+def test_a_replayed_statement_of_a_delegate_lifts_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other store asks nobody, and tells what it made of something that Bob signed."""
+    robot, hub = pair
+    rule = belief("rule", invalidation_policy={"mode": "delegated", "authorized": [BOB.did]})
+    old = robot.put(rule)
+    (replayed,) = signed(belief("good morning", 1), BOB)
+    with monkeypatch.context() as patched:
+        patched.setattr("omsgrain.index.policy.check", lambda *_, **__: Verdict())
+        robot.supersede(old, replayed)
+    report = together(robot, hub)
+    assert [(one.part, one.code, one.rule) for one in report.sent.refused] == [
+        ("state", "ERR_INVALIDATION_DENIED", "delegated")
+    ]
+    assert hub.state(old).superseded_by is None
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import cbor2
 
 from omsgrain import _core
-from omsgrain.crypto.did import Did, Resolver, parse, resolve
+from omsgrain.crypto.did import Did, PublicKey, Resolver, parse, resolve
 from omsgrain.crypto.keys import SIGNATURE, KeySigner, Signer, algorithm, verify
 from omsgrain.errors import (
     CorruptError,
@@ -67,8 +67,11 @@ class Sign1:
 
     def check(
         self, payload: bytes | memoryview, external_aad: bytes, resolver: Resolver | None
-    ) -> None:
+    ) -> PublicKey:
         """Verify the signature over a payload.
+
+        Returns:
+            The key that it was verified with.
 
         Raises:
             DidError: no key was found for the DID.
@@ -78,6 +81,7 @@ class Sign1:
         key = resolve(self.kid, resolver)
         data = to_be_signed(self.protected, external_aad, payload)
         verify(key, self.alg, self.signature, data)
+        return key
 
 
 def to_be_signed(protected: bytes, external_aad: bytes, payload: bytes | memoryview) -> bytes:

@@ -6,12 +6,13 @@ The payload of the COSE_Sign1 is nil; whoever verifies brings the data. Spec: RF
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from omsgrain import _core
 from omsgrain.crypto import cose
-from omsgrain.crypto.did import Resolver
+from omsgrain.crypto.did import Resolver, from_key
 from omsgrain.crypto.envelope import Proof, issued
 from omsgrain.crypto.keys import Signer
 from omsgrain.errors import CorruptError, DidError, OmsError, RangeError
@@ -103,12 +104,17 @@ class CoSigners:
     """Who agrees to a supersession.
 
     Attributes:
-        dids: of which an entry holds, each once.
+        keys: of each DID of which an entry holds, the key that verified it, as a did:key.
         refused: position and refusal of the entries that do not hold.
     """
 
-    dids: frozenset[str]
+    keys: Mapping[str, str]
     refused: tuple[tuple[int, OmsError], ...]
+
+    @property
+    def dids(self) -> frozenset[str]:
+        """DIDs of which an entry holds, each once."""
+        return frozenset(self.keys)
 
 
 def check_co_signers(
@@ -147,7 +153,7 @@ def check_co_signers(
             expected=f"at most {MAX_ENTRIES}",
             found=str(len(entries)),
         )
-    dids: set[str] = set()
+    keys: dict[str, str] = {}
     refused: list[tuple[int, OmsError]] = []
     for i, entry in enumerate(entries):
         try:
@@ -157,13 +163,12 @@ def check_co_signers(
             did = str(message.did)
             if authorized is not None and did not in authorized:
                 raise DidError("the signer is not among those who may agree")
-            if did not in dids:
-                message.check(claim, digest, resolver)
-                dids.add(did)
+            if did not in keys:
+                keys[did] = from_key(message.check(claim, digest, resolver))
         except OmsError as error:
             error.field = f"/supersession_auth/{i}"
             refused.append((i, error))
-    return CoSigners(frozenset(dids), tuple(refused))
+    return CoSigners(MappingProxyType(keys), tuple(refused))
 
 
 def co_signers(

@@ -7,7 +7,7 @@ current (or is again), and leaves an event for those who follow ``changes``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -110,12 +110,14 @@ def supersede(
             "the store takes such a grain only with a signature that was verified"
         )
     now = settings.clock()
+    agreed = _co_signers(world, settings, new, old)
     act = policy.Act(
         "supersede",
         old,
         new=new,
         signers=frozenset(signers),
-        co_signers=_co_signers(world, settings, new, old),
+        co_signers=frozenset(agreed),
+        keys=agreed,
         justification=justification,
         now=now,
     )
@@ -240,16 +242,16 @@ def _signers(writer: Writer, given: Incoming, there: bytes | None) -> tuple[str,
     return tuple(sorted(found))
 
 
-def _co_signers(world: StoreWorld, settings: Settings, new: Grain, old: str) -> frozenset[str]:
-    """Who has signed that the new grain may supersede the old one."""
+def _co_signers(world: StoreWorld, settings: Settings, new: Grain, old: str) -> Mapping[str, str]:
+    """Who has signed that the new grain may supersede the old one, each with the key."""
     if "supersession_auth" not in new:
-        return frozenset()
+        return {}
     from omsgrain import crypto
 
     named = policy.authorized(world, policy.Act("supersede", old, new=new, now=settings.clock()))
-    return crypto.co_signers(
+    return crypto.check_co_signers(
         new, policy.claim(new), old, resolver=settings.resolver, authorized=named
-    )
+    ).keys
 
 
 def _check(world: StoreWorld, act: policy.Act, settings: Settings) -> tuple[str, ...]:

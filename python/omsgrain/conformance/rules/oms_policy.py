@@ -180,21 +180,33 @@ _add(
 # fmt: on
 
 
-@_rule("policy.delegated", "23.2", "delegated: the new grain is signed by an authorized DID")
+@_rule("policy.delegated", "23.2", "delegated: an authorized DID signs this supersession")
 def _delegated(bench: Bench) -> Iterator[Tried]:
     policy = {"mode": "delegated", "authorized": [ADA]}
-    for what, signer, holds in (
-        ("nobody", None, False),
-        ("Ada", ada(), True),
-        ("Ben", ben(), False),
+    store = bench.store()
+    old = store.put(belief(invalidation_policy=policy))
+    other = store.put(belief("dim", invalidation_policy=policy))
+    links = [{"hash": old, "relation_type": "replaces"}]
+    about = og.Grain(og.encode(belief("off", 1, derived_from=[old])))
+    replaces = og.Grain(og.encode(belief("off", 1, related_to=links)))
+    unnamed = og.Grain(og.encode(belief("off", 1)))
+    elsewhere = og.Grain(og.encode(belief("off", 1, derived_from=[other])))
+    signed = crypto.sign
+    for what, new in (
+        ("signed by nobody", about),
+        ("signed by Ben", signed(about, ben())),
+        ("signed by Ada, without the old address", signed(unnamed, ada())),
+        ("signed by Ada, about another grain", signed(elsewhere, ada())),
+        ("agreed to by Ada for another grain", agreed(other, ada())),
+        ("agreed to by Ben", agreed(old, ben())),
     ):
-        store = bench.store()
-        old = store.put(belief(invalidation_policy=policy))
-        new = og.Grain(og.encode(belief("off", 1)))
-        act = supersede(store, old, new if signer is None else crypto.sign(new, signer))
-        yield (
-            takes(f"signed by {what}", act) if holds else refuses(f"signed by {what}", DENIED, act)
-        )
+        yield refuses(what, DENIED, supersede(store, old, new))
+    for what, new in (
+        ("signed by Ada, derived from the old grain", signed(about, ada())),
+        ("signed by Ada, replacing the old grain", signed(replaces, ada())),
+        ("agreed to by Ada", agreed(old, ada())),
+    ):
+        yield takes(what, supersede(store, old, new))
 
 
 _WAIT = {"mode": "timed", "locked_until": _SECOND + 10, "fallback_mode": "open"}

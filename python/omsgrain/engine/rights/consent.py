@@ -232,10 +232,13 @@ def _refusal(found: str) -> SchemaError:
 
 
 def _versions(reader: Reader, consent: Consent) -> Iterator[Consent]:
-    """All versions of a consent, itself among them."""
+    """All versions of a consent, itself among them; what another person gave is none."""
+    subject = consent.grain.get("subject_did")
     for seq in sorted(members(reader, consent.seq)):
         grain = consent.grain if seq == consent.seq else reader.grain(seq)
-        if grain is not None and grain.type == _TYPE and grain.get("is_withdrawal") is not True:
+        if grain is None or grain.type != _TYPE or grain.get("subject_did") != subject:
+            continue
+        if grain.get("is_withdrawal") is not True:
             yield _consent(seq, grain)
 
 

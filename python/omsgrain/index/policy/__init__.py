@@ -5,6 +5,7 @@
     modes         open, soft_locked, locked, quorum, delegated, timed, hold, consent_cascade
     reach         derivations and supersessions: how far a policy extends
     goals         transitions, evidence, dependencies, laundering
+    consents      what may supersede a withdrawal
     delegation    what an agent may write under a goal that was handed to it
     export        what profiles say of a grain that leaves
     decide        the check over all of them

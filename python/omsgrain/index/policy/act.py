@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -73,6 +73,8 @@ class Act:
         signers: DIDs whose signature was verified: over `new`, or over the request where there is
             no new grain.
         co_signers: DIDs of which an entry of ``supersession_auth`` was verified.
+        keys: the key behind the DID of a co-signer, as a did:key. A DID that is not here counts as
+            a key of its own.
         justification: why; needed by soft_locked, unless `new` says it itself.
         now: ms since 1970, for what depends on time. At 0, the default, every timed lock is on.
     """
@@ -82,6 +84,7 @@ class Act:
     new: Grain | None = None
     signers: frozenset[str] = frozenset()
     co_signers: frozenset[str] = frozenset()
+    keys: Mapping[str, str] = field(default_factory=dict)
     justification: str | None = None
     now: int = field(default=0, kw_only=True)
 

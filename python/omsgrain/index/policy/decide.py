@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.grain import Grain
-from omsgrain.index.policy import goals, modes
+from omsgrain.index.policy import consents, goals, modes
 from omsgrain.index.policy.act import Act, Verdict, World, denied
 from omsgrain.index.policy.delegation import check_delegation
 from omsgrain.index.policy.export import is_privileged
 from omsgrain.index.policy.modes import Policy
-from omsgrain.index.policy.reach import Reach, texts
+from omsgrain.index.policy.reach import Reach, goes_by, texts
 
 #: They take a grain from "current and trusted", and so obey its policy.
 _INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact"))
@@ -74,6 +74,7 @@ def check(
         return Verdict()
     answers = [_answer(guard, target, act) for guard in guards]
     if act.new is not None:
+        consents.after_withdrawal(goes_by(act.address, target), target, act.new)
         bound = target if own.policy.mode != "open" else None
         goals.evidence(reach, act.new, target, act.address)
         goals.dependencies(reach, act.new, bound)
@@ -85,7 +86,7 @@ def check(
 
 
 def authorized(world: World, act: Act) -> frozenset[str]:
-    """The DIDs whose agreement to a supersession may count: those that a quorum on its way names.
+    """The DIDs whose agreement may count: those that a quorum or a delegated policy names.
 
     Nobody else's signature has to be verified, nor may a resolver be asked for his DID: whoever
     wrote the new grain could send it anywhere.
@@ -106,7 +107,7 @@ def authorized(world: World, act: Act) -> frozenset[str]:
     return frozenset(
         did
         for guard in guards
-        if guard.policy.mode == "quorum"
+        if guard.policy.mode in ("quorum", "delegated")
         for did in texts(guard.policy.terms.get("authorized"))
     )
 
@@ -176,4 +177,4 @@ def _answer(guard: _Guard, target: Grain, act: Act) -> tuple[str, bool]:
         if policy.mode in modes.SEPARATE:
             modes.separate(guard.grain, act)
         return "transition", False
-    return policy.mode, modes.ask(policy, guard.grain, act)
+    return policy.mode, modes.ask(policy, guard.grain, target, act)

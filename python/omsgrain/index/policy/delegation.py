@@ -8,7 +8,16 @@ from typing import NamedTuple
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.grain import Grain
 from omsgrain.index.policy.act import World, denied
-from omsgrain.index.policy.reach import HOPS, LIMIT, Reach, addresses, parents, too_many
+from omsgrain.index.policy.reach import (
+    HOPS,
+    LIMIT,
+    Reach,
+    addresses,
+    goes_by,
+    parents,
+    replaced,
+    too_many,
+)
 
 _LISTS = ("authorized_namespaces", "authorized_types", "authorized_tools")
 _SCOPE = (*_LISTS, "delegation_depth", "delegation_expiry")
@@ -46,6 +55,7 @@ def check_delegation(world: World, new: Grain, now: int, *, supersedes: str | No
     """
     reach = Reach(world)
     delegates = _delegates(new)
+    about = _is_about(reach, new, supersedes)
     starts = _above(new) if supersedes is None else (supersedes, *_above(new))
     level = {_Place(address, int(delegates), _delegate(new)) for address in starts}
     seen = set(level)
@@ -59,7 +69,7 @@ def check_delegation(world: World, new: Grain, now: int, *, supersedes: str | No
                 named = _delegate(grain)
                 # A later version of a delegation names the same agent, and hands nothing on.
                 below -= below > 0 and named is not None and named == nearest
-                if not _gave(grain, new):
+                if not _gave(world, address, grain, new, about):
                     _within(grain, new, now)
                     _hands_on(grain, new, below, delegates)
                 below, nearest = below + 1, named
@@ -90,9 +100,24 @@ def _delegate(grain: Grain) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def _gave(grain: Grain, new: Grain) -> bool:
+def _is_about(reach: Reach, new: Grain, supersedes: str | None) -> bool:
+    """Whether a grain itself names the one that it supersedes, if there is one."""
+    old = None if supersedes is None else reach.grain(supersedes)
+    if supersedes is None or old is None:
+        return True
+    return not goes_by(supersedes, old).isdisjoint((*_above(new), *replaced(new)))
+
+
+def _gave(world: World, address: str, grain: Grain, new: Grain, about: bool) -> bool:
+    """Whether a grain is by who gave a delegation.
+
+    If the giver signed the delegation, a name proves nothing: the giver signs the grain too, and
+    the grain names what it supersedes. Anyone can replay another statement of the giver.
+    """
     giver = grain.get("delegate_from", grain.get("author_did"))
-    return giver is not None and giver == new.get("author_did")
+    if not isinstance(giver, str) or giver != new.get("author_did"):
+        return False
+    return giver not in world.signers(address) or (about and giver in world.signers(new.address))
 
 
 def _within(grain: Grain, new: Grain, now: int) -> None:

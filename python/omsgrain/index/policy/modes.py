@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from omsgrain.grain import Grain
 from omsgrain.index.policy.act import Act, Scope, denied
+from omsgrain.index.policy.reach import goes_by, replaced
 
 Mode = Literal["open", "soft_locked", "locked", "quorum", "delegated", "hold", "consent_cascade"]
 
@@ -105,12 +106,13 @@ def _count(value: object) -> int | None:
     return value if value >= 0 else None
 
 
-def ask(policy: Policy, grain: Grain, act: Act) -> bool:
+def ask(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     """Ask a policy whether an act may be done.
 
     Args:
         policy: of the grain.
         grain: the grain that has the policy.
+        target: the grain that is acted on, the same or one that the policy reaches.
         act: what is to be done.
 
     Returns:
@@ -119,14 +121,14 @@ def ask(policy: Policy, grain: Grain, act: Act) -> bool:
     Raises:
         InvalidationDeniedError: it may not; ``rule`` is the mode.
     """
-    return _ASK[policy.mode](policy, grain, act)
+    return _ASK[policy.mode](policy, grain, target, act)
 
 
-def _free(policy: Policy, grain: Grain, act: Act) -> bool:
+def _free(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     return False
 
 
-def _soft_locked(policy: Policy, grain: Grain, act: Act) -> bool:
+def _soft_locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     written = None if act.new is None else act.new.get("supersession_justification")
     if any(isinstance(said, str) and said.strip() for said in (act.justification, written)):
         return True
@@ -139,14 +141,14 @@ def _soft_locked(policy: Policy, grain: Grain, act: Act) -> bool:
     )
 
 
-def _locked(policy: Policy, grain: Grain, act: Act) -> bool:
+def _locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     if policy.fault is not None:
         text = f"the policy of {policy.whose} cannot be understood, and so it is locked"
         raise denied(text, policy.rule, field=policy.fault, found="unknown or missing")
     raise denied(f"{policy.whose} is locked", policy.rule, field=f"/{FIELD}")
 
 
-def _quorum(policy: Policy, grain: Grain, act: Act) -> bool:
+def _quorum(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     authorized = _authorized(policy)
     needed = _count(policy.terms.get("threshold"))
     if needed is None or not 1 <= needed <= len(authorized):
@@ -158,27 +160,44 @@ def _quorum(policy: Policy, grain: Grain, act: Act) -> bool:
             found="no such number",
         )
     separate(grain, act)
-    found = {did for did in authorized & act.co_signers if did != grain.get("author_did")}
+    # One key under two names is one vote, and the author's key is none under any name.
+    author = grain.get("author_did")
+    votes = {did: act.keys.get(did, did) for did in authorized & act.co_signers}
+    own = {author, votes.get(author)} if isinstance(author, str) else set()
+    found = {key for did, key in votes.items() if own.isdisjoint((did, key))}
     if len(found) < needed:
         raise denied(
             f"{policy.whose} asks for a quorum",
             policy.rule,
             field="/supersession_auth",
-            expected=f"{needed} signatures of distinct authorized DIDs, not of the author",
+            expected=f"{needed} signatures by distinct keys of authorized DIDs, not by the author",
             found=str(len(found)),
         )
     return False
 
 
-def _delegated(policy: Policy, grain: Grain, act: Act) -> bool:
-    if _authorized(policy) & act.signers:
+def _delegated(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    authorized = _authorized(policy)
+    if authorized & act.co_signers:
         return False
-    raise denied(
-        f"{policy.whose} names who may invalidate it",
-        policy.rule,
-        expected="the signature of an authorized DID",
-        found=f"{len(act.signers)} signatures of others",
-    )
+    if not authorized & act.signers:
+        raise denied(
+            f"{policy.whose} names who may invalidate it",
+            policy.rule,
+            expected="the signature of an authorized DID",
+            found=f"{len(act.signers)} signatures of others",
+        )
+    # A delegate signs many things. Only a statement about this grain gives leave to supersede it.
+    if act.new is not None and replaced(act.new).isdisjoint(goes_by(act.address, target)):
+        raise denied(
+            f"the delegate's signature is not about superseding {policy.whose}",
+            policy.rule,
+            field="/derived_from",
+            expected="the address of the superseded grain in derived_from, or in related_to with "
+            "replaces; or a signature of the delegate in supersession_auth",
+            found="another statement",
+        )
+    return False
 
 
 def _authorized(policy: Policy) -> frozenset[str]:
@@ -215,7 +234,7 @@ def separate(grain: Grain, act: Act) -> None:
 
 
 # A hold that binds refuses before it is asked; one that does not is a lock.
-_ASK: Mapping[Mode, Callable[[Policy, Grain, Act], bool]] = MappingProxyType(
+_ASK: Mapping[Mode, Callable[[Policy, Grain, Grain, Act], bool]] = MappingProxyType(
     {
         "open": _free,
         "consent_cascade": _free,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from omsgrain import _core
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.grain import Grain
 from omsgrain.index.policy.act import World, denied
@@ -78,6 +79,22 @@ class Reach:
 def parents(grain: Grain) -> tuple[str, ...]:
     """The addresses in ``derived_from``."""
     return addresses(grain.get("derived_from"))
+
+
+def replaced(grain: Grain) -> frozenset[str]:
+    """The addresses that a grain itself says it takes the place of, or was made from."""
+    links = grain.get("related_to")
+    replaces = (
+        link.get("hash")
+        for link in (links if isinstance(links, list) else ())
+        if isinstance(link, Mapping) and link.get("relation_type") == "replaces"
+    )
+    return frozenset((*parents(grain), *addresses(list(replaces))))
+
+
+def goes_by(address: str, grain: Grain) -> frozenset[str]:
+    """The addresses that others may name a grain by: one that is sealed has two."""
+    return frozenset((address, _core.address(grain.blob)))
 
 
 def addresses(value: object) -> tuple[str, ...]:
