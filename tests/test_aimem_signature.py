@@ -20,13 +20,13 @@ from pycose.messages.sign1message import Sign1Message
 
 from aimem_bundles import TENANT, documents
 from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner, keyfile, publicfile
+from omsgrain.crypto.trust import Trust, check
 from omsgrain.errors import DidError, KeyMissingError, SignatureError
 from omsgrain.formats.aimem import bundle, signature, stream
 from omsgrain.formats.aimem.checksum import of_document
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.rules import RULES
-from omsgrain.formats.aimem.signature import Trust
-from signing import ALICE, BOB
+from signing import ALICE, BOB, by_hand
 
 SIGNERS = [ALICE, BOB]
 URL = "https://memory.example.org/.well-known/aimem-pubkey"
@@ -61,7 +61,7 @@ def trust(*signers: KeySigner, kid: str | None = None) -> Trust:
 def rule(made: bytes | None, text: bytes, known: Trust, *, required: bool = False) -> str | None:
     """The rule that a signature is refused by; None if it is taken."""
     try:
-        signature.check(made, text, known, required=required)
+        check(made, text, known, required=required)
     except SignatureError as error:
         assert error.rule in RULES
         return error.rule
@@ -73,9 +73,32 @@ def rule(made: bytes | None, text: bytes, known: Trust, *, required: bool = Fals
 def test_a_signature_holds(signer: KeySigner, kid: str | None) -> None:
     made = signature.sign_bundle(TEXT, signer, kid=kid, iat=5)
     for known in (trust(signer), trust(signer, kid=URL), trust(ALICE, BOB)):
-        proof = signature.check(made, TEXT, known)
+        proof = check(made, TEXT, known)
         assert proof is not None
         assert (proof.signer, proof.iat) == (signer.did, 5)
+
+
+@pytest.mark.parametrize("signer", SIGNERS, ids=repr)
+def test_the_time_of_a_signature_is_signed(signer: KeySigner) -> None:
+    """A detached signature covers its time as a CWT claim. Spec: RFC 9597 §2"""
+    made = signature.sign_bundle(TEXT, signer, iat=1_768_471_200)
+    protected, unprotected, _, _ = cbor2.loads(made[1:])
+    assert cbor2.loads(protected)[15] == {6: 1_768_471_200}
+    assert unprotected == {}
+    later = made.replace(cbor2.dumps(1_768_471_200), cbor2.dumps(1_768_471_201))
+    assert later != made
+    assert rule(later, TEXT, trust(signer)) == "signature_invalid"
+    beside = by_hand({1: signer.alg, 4: signer.did.encode()}, None, signer, {"iat": 1768471200},
+                     detached=TEXT)  # fmt: skip
+    fraction = by_hand({1: signer.alg, 4: signer.did.encode(), 15: {6: 1768471200.5}}, None, signer,
+                       detached=TEXT)  # fmt: skip
+    for other in (beside, fraction):
+        proof = check(other, TEXT, trust(signer))
+        assert proof is not None
+        assert proof.iat == 1768471200
+    no_time = by_hand({1: signer.alg, 4: signer.did.encode(), 15: {6: "now"}}, None, signer,
+                      detached=TEXT)  # fmt: skip
+    assert rule(no_time, TEXT, trust(signer)) == "signature_invalid"
 
 
 def test_what_is_signed_is_what_the_checksum_is_of() -> None:
@@ -109,7 +132,7 @@ def test_whose_signatures_count() -> None:
     assert rule(by_did, TEXT + b" ", trust(BOB)) == "signature_invalid"
     assert rule(None, TEXT, trust(ALICE), required=True) == "signature_missing"
     assert rule(None, TEXT, trust(ALICE)) is None
-    assert signature.check(None, TEXT, trust(ALICE)) is None
+    assert check(None, TEXT, trust(ALICE)) is None
 
 
 def test_a_name_that_is_not_his() -> None:
@@ -150,7 +173,7 @@ def test_pycose_makes(signer: KeySigner, tag: bool, kid: str | bytes | None) -> 
     message = Sign1Message(phdr=headers, uhdr=uhdr)
     message.key = pycose_key(signer)
     made = message.encode(tag=tag, detached_payload=TEXT)
-    proof = signature.check(made, TEXT, trust(ALICE, BOB))
+    proof = check(made, TEXT, trust(ALICE, BOB))
     assert proof is not None
     assert proof.signer == signer.did
 
@@ -247,7 +270,7 @@ def test_a_private_key_without_its_public_half() -> None:
 def test_dids_that_are_trusted() -> None:
     web = "did:web:robots.example"
     known = Trust.load([BOB.did, web], lambda name: {web: ALICE.did}[name])
-    proof = signature.check(signature.sign_bundle(TEXT, ALICE), TEXT, known)
+    proof = check(signature.sign_bundle(TEXT, ALICE), TEXT, known)
     assert proof is not None
     assert proof.signer == web
     with pytest.raises(DidError):

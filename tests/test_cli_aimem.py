@@ -142,7 +142,7 @@ def test_import_of_signed_bundles(shell: Shell, bundle_file: Path, alice_keys: P
 
 def test_options_of_the_other_format(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     container.write(tmp_path / "x.mg", [og.encode(belief(1))])
-    for option in (["--tenant", "a"], ["--dry-run"], ["--trust", "k"], ["--require-signature"]):
+    for option in (["--tenant", "a"], ["--dry-run"], ["--require-signature"]):
         assert shell("import", "m.omsg", "x.mg", *option) == USAGE
     assert shell("import", "m.omsg", bundle_file, "--errors", "collect") == USAGE
     assert shell("import", "m.omsg", "x.mg") == 0

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
+from bundle_files import chunk, made
 from omsgrain import container, crypto
+from omsgrain.crypto import publicfile
 from omsgrain.crypto.seal import Sealer
 from omsgrain.crypto.web import WebResolver
+from omsgrain.errors import SignatureError
 from shell import USAGE, Shell, exit_code, lamp
-from signing import ALICE, BOB, GRAIN, IAT, by_hand, headers
+from signing import ALICE, BOB, CAROL, GRAIN, IAT, by_hand, headers
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 WEB = "did:web:robots.example"
 
 
@@ -194,3 +198,225 @@ def test_a_signed_checkpoint(shell: Shell, tmp_path: Path, key: Path) -> None:
     assert shell.error(*against, BOB.did)[0] == exit_code("ERR_SIGNATURE")
     assert shell("audit", "m.omsg", "--key", key) == USAGE
     assert shell("audit", "m.omsg", "--verify", "--signer", ALICE.did) == USAGE
+
+
+# -- whom to trust --------------------------------------------------------------------------------
+
+UNSIGNED = exit_code("ERR_SIGNATURE")
+
+
+def files_of_each_kind(tmp_path: Path) -> dict[str, Path]:
+    """A file of each kind that can be verified, none of them signed."""
+    there = tmp_path / "there"
+    there.mkdir()
+    container.write(there / "grains.mg", [GRAIN])
+    (there / "blob.mg").write_bytes(GRAIN.blob)
+    view = og.disclose(og.encode({**lamp("on"), "user_id": "ada of the lamps"}), ["user_id"])
+    (there / "view.mg").write_bytes(view.blob)
+    chunks = made(chunk(1))
+    (there / "brain.aimem.json").write_bytes(chunks)
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(lamp("on"))
+        (there / "checkpoint.mg").write_text(store.audit.checkpoint().to_json())
+    (there / "notes.mif.json").write_bytes((EXAMPLES / "garden.mif.json").read_bytes())
+    (there / "notes.memory.json").write_bytes((EXAMPLES / "watering.memory.json").read_bytes())
+    return {path.name: path for path in sorted(there.iterdir())}
+
+
+def lines_too(shell: Shell, files: dict[str, Path]) -> dict[str, Path]:
+    path = files["brain.aimem.json"].with_name("brain.aimem.ndjson")
+    assert shell("convert", files["brain.aimem.json"], path) == 0
+    return {**files, path.name: path}
+
+
+def rules_of(shell: Shell, *args: object) -> tuple[int, list[str | None]]:
+    """The exit code of a verification, and the rules that failures broke."""
+    code = shell("verify", *args, "--json")
+    return code, [one["error"].get("rule") for one in json.loads(shell.out)["failed"]]
+
+
+def test_with_trust_every_kind_of_file_is_signed_by_a_trusted_key(
+    shell: Shell, tmp_path: Path, key: Path
+) -> None:
+    BOB.save(tmp_path / "bob.key")
+    files = lines_too(shell, files_of_each_kind(tmp_path))
+    there = tmp_path / "there"
+    trust = ("--trust", ALICE.did)
+    for name, path in files.items():
+        assert shell.json("verify", path)["verified"] == 1, name
+        assert rules_of(shell, path, *trust) == (UNSIGNED, ["signature_missing"]), name
+    assert rules_of(shell, there, *trust) == (UNSIGNED, ["signature_missing"] * len(files))
+    for path in files.values():
+        assert shell("sign", path, "--key", key, "--detached") == 0
+        assert shell.json("verify", path, *trust)["signed"][0]["signer"] == ALICE.did
+        assert shell.json("verify", f"{path}.sig", *trust)["verified"] == 1
+    assert shell.json("verify", there, *trust)["verified"] == len(files)
+    for path in files.values():
+        Path(f"{path}.sig").unlink()
+        assert shell("sign", path, "--key", "bob.key", "--detached") == 0
+        for found in (path, f"{path}.sig"):
+            assert rules_of(shell, found, *trust) == (UNSIGNED, ["signature_untrusted"]), found
+            assert shell("verify", found, *trust, "--trust", BOB.did) == 0
+    assert rules_of(shell, there, *trust) == (UNSIGNED, ["signature_untrusted"] * len(files))
+
+
+def test_a_signature_beside_any_file_must_hold(shell: Shell, tmp_path: Path, key: Path) -> None:
+    files = lines_too(shell, files_of_each_kind(tmp_path))
+    for path in files.values():
+        beside = Path(f"{path}.sig")
+        beside.write_bytes(b"garbage")
+        for found in (path, beside):
+            assert rules_of(shell, found) == (UNSIGNED, ["signature_invalid"]), found
+        beside.write_bytes(crypto.sign_detached(b"other bytes", ALICE))
+        for found in (path, beside):
+            assert rules_of(shell, found) == (UNSIGNED, ["signature_invalid"]), found
+    code, rules = rules_of(shell, tmp_path / "there")
+    assert (code, rules) == (UNSIGNED, ["signature_invalid"] * len(files))
+
+
+def test_with_trust_envelopes_are_of_a_trusted_key(shell: Shell, tmp_path: Path) -> None:
+    by_alice, by_bob = (crypto.sign(GRAIN, one, iat=IAT) for one in (ALICE, BOB))
+    (tmp_path / "x.cose").write_bytes(by_alice + by_bob)
+    assert rules_of(shell, "x.cose", "--trust", ALICE.did) == (UNSIGNED, ["signature_untrusted"])
+    assert shell("verify", "x.cose", "--trust", ALICE.did, "--trust", BOB.did) == 0
+    sealed = Sealer(bytes(32)).seal(GRAIN.blob, whole=False, signed=True)
+    (tmp_path / "x.cose").write_bytes(crypto.sign(sealed, BOB, iat=IAT))
+    assert rules_of(shell, "x.cose", "--trust", ALICE.did) == (UNSIGNED, ["signature_untrusted"])
+    named = by_hand(headers(kid=WEB.encode()), crypto.verify_signed(by_alice).blob)
+    (tmp_path / "x.cose").write_bytes(named)
+    (tmp_path / "web.cose").write_bytes(publicfile.dumps(ALICE.public_key, WEB))
+    assert shell("verify", "x.cose") == exit_code("ERR_DID")
+    assert shell("verify", "x.cose", "--trust", "web.cose") == 0
+    (tmp_path / "web.cose").write_bytes(publicfile.dumps(BOB.public_key, WEB))
+    assert shell("verify", "x.cose", "--trust", "web.cose") == UNSIGNED
+    # A key that only calls itself by the name of another is not the other.
+    (tmp_path / "x.cose").write_bytes(by_alice)
+    (tmp_path / "liar.cose").write_bytes(publicfile.dumps(BOB.public_key, ALICE.did))
+    assert shell("verify", "x.cose", "--trust", "liar.cose") == UNSIGNED
+
+
+def test_with_trust_checkpoints_and_disclosures(shell: Shell, tmp_path: Path, key: Path) -> None:
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(lamp("on"))
+    assert shell("audit", "m.omsg", "--checkpoint", "--key", key) == 0
+    kept = shell.out
+    (tmp_path / "kept.json").write_bytes(kept)
+    for trust in ((), ("--trust", ALICE.did)):
+        assert shell.json("verify", "kept.json", *trust)["signed"][0]["signer"] == ALICE.did
+    assert rules_of(shell, "kept.json", "--trust", BOB.did) == (UNSIGNED, ["signature_untrusted"])
+    (tmp_path / "kept.json").write_bytes(kept.replace(b'"number":1', b'"number":2'))
+    assert rules_of(shell, "kept.json") == (UNSIGNED, ["signature_invalid"])
+    (tmp_path / "x.cose").write_bytes(crypto.sign(GRAIN, ALICE, iat=IAT))
+    assert shell("disclose", "x.cose", "--hide", "object", "-o", "view.mg") == 0
+    check = ("disclose", "view.mg", "--check", "--original")
+    assert shell(*check, "x.cose", "--trust", ALICE.did) == 0
+    assert shell.error(*check, "x.cose", "--trust", BOB.did)[1]["rule"] == "signature_untrusted"
+    plain = crypto.with_signed_bit(GRAIN)
+    (tmp_path / "plain.mg").write_bytes(GRAIN.blob)
+    assert plain.address == crypto.verify_signed((tmp_path / "x.cose").read_bytes()).address
+    assert shell("disclose", "plain.mg", "--hide", "object", "-o", "other.mg") == 0
+    said = shell.error(
+        "disclose", "other.mg", "--check", "--original", "plain.mg", "--trust", ALICE.did
+    )
+    assert said[1]["rule"] == "signature_missing"
+    assert shell("disclose", "view.mg", "--check", "--trust", ALICE.did) == USAGE
+
+
+def test_with_trust_every_grain_of_a_store_is_signed(
+    shell: Shell, tmp_path: Path, key: Path
+) -> None:
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(crypto.sign(GRAIN, ALICE, iat=IAT))
+        store.put(crypto.sign(GRAIN, BOB, iat=IAT))
+    for one in (ALICE, BOB):
+        assert shell.json("verify", "m.omsg", "--trust", one.did)["verified"] == 1
+    assert rules_of(shell, "m.omsg", "--trust", CAROL.did) == (UNSIGNED, ["signature_untrusted"])
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(lamp("on"))
+    assert rules_of(shell, "m.omsg", "--trust", BOB.did) == (UNSIGNED, ["signature_missing"])
+
+
+def test_who_signed_a_file_in_python(tmp_path: Path) -> None:
+    path = tmp_path / "x.mg"
+    container.write(path, [GRAIN])
+    with pytest.raises(SignatureError) as refused:
+        container.verify(path, signer=ALICE.did)
+    assert refused.value.rule == "signature_missing"
+    Path(f"{path}.sig").write_bytes(crypto.sign_file(path, ALICE))
+    assert crypto.verify_file(path, signer=ALICE.did).signer == ALICE.did
+    assert container.verify(path, signer=ALICE.did).ok
+    for check in (crypto.verify_file, container.verify):
+        with pytest.raises(SignatureError) as refused:
+            check(path, signer=BOB.did)
+        assert refused.value.rule == "signature_untrusted"
+    Path(f"{path}.sig").write_bytes(crypto.sign_detached(b"other", ALICE))
+    with pytest.raises(SignatureError):
+        container.verify(path, signer=ALICE.did, errors="collect")
+
+
+def importable(shell: Shell, tmp_path: Path) -> dict[str, tuple[object, ...]]:
+    """A file of each kind that can be imported, and with which options."""
+    files = lines_too(shell, files_of_each_kind(tmp_path))
+    options: dict[str, tuple[object, ...]] = {
+        "grains.mg": (),
+        "brain.aimem.json": (),
+        "brain.aimem.ndjson": (),
+        "notes.mif.json": ("--user", "ada"),
+        "notes.memory.json": ("--user", "ada"),
+    }
+    return {str(files[name]): given for name, given in options.items()}
+
+
+def test_import_looks_at_the_signature_beside_any_file(
+    shell: Shell, tmp_path: Path, key: Path
+) -> None:
+    for n, (path, options) in enumerate(importable(shell, tmp_path).items()):
+        take = ("import", f"{n}.omsg", path, *options)
+        trust = ("--trust", ALICE.did)
+        required = (*trust, "--require-signature")
+        assert shell.error(*take, *required)[1]["rule"] == "signature_missing", path
+        for signature in (b"garbage", crypto.sign_detached(b"other bytes", ALICE)):
+            Path(f"{path}.sig").write_bytes(signature)
+            for given in ((), trust, required):
+                assert shell.error(*take, *given)[1]["rule"] == "signature_invalid", path
+        Path(f"{path}.sig").unlink()
+        assert shell("sign", path, "--key", key) == 0
+        other = shell.error(*take, "--trust", BOB.did)[1]
+        assert other["rule"] == "signature_untrusted", path
+        assert not Path(f"{n}.omsg").exists()
+        for given in (required, trust, ()):
+            assert shell(*take, *given) == 0, shell.err
+
+
+def test_import_of_parts_and_tables_and_directories(
+    shell: Shell, tmp_path: Path, key: Path
+) -> None:
+    for number in (1, 2):
+        container.write(tmp_path / f"x-000{number}.mg", [og.encode(lamp("on", number))])
+        assert shell("sign", f"x-000{number}.mg", "--key", key) == 0
+    required = ("--trust", ALICE.did, "--require-signature")
+    assert shell("import", "m.omsg", "x.mg", *required) == 0
+    (tmp_path / "x-0002.mg.sig").write_bytes(crypto.sign_detached(b"other", ALICE))
+    assert shell.error("import", "n.omsg", "x.mg")[1]["rule"] == "signature_invalid"
+    assert shell("export", "m.omsg", "x.parquet") == 0
+    assert (
+        shell.error("import", "n.omsg", "x.parquet", *required)[1]["rule"] == "signature_missing"
+    )
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.memory.json").write_bytes(
+        (EXAMPLES / "watering.memory.json").read_bytes()
+    )
+    take = ("import", "n.omsg", "notes", "--user", "ada")
+    assert shell.error(*take, *required)[1]["rule"] == "signature_missing"
+    assert shell("sign", "notes/a.memory.json", "--key", key) == 0
+    assert shell(*take, *required) == 0, shell.err
+
+
+def test_what_is_no_known_file_is_said_in_its_own_words(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"hello": 1}')
+    (tmp_path / "x.txt").write_text("hello")
+    for command in ("verify", "show"):
+        for name, found in (("x.json", "JSON of no known format"), ("x.txt", "no known format")):
+            shell(command, name)
+            assert found in shell.err.decode() and "version" not in shell.err.decode()
+    assert shell("verify", "x.json") == exit_code("ERR_UNSUPPORTED")

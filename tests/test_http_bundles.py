@@ -32,10 +32,10 @@ from http_sites import (
     site,
 )
 from omsgrain.crypto import publicfile
+from omsgrain.crypto import trust as trusted
 from omsgrain.crypto.keys import SIGNERS
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.bundle import validate
-from omsgrain.formats.aimem.signature import Trust
 from omsgrain.gateways.aimem.erasing import erase_tenant
 from omsgrain.services.http.options import Options
 
@@ -238,11 +238,11 @@ def test_exports_are_signed(tmp_path: Path, kind: str) -> None:
         shown = served.ask("GET", "/.well-known/aimem-pubkey")
         assert shown.headers["content-type"] == "application/cose-key"
         assert cbor2.loads(shown.content)[1] in (1, 2)
-        trust = Trust(tuple(publicfile.loads(shown.content)))
+        trust = trusted.Trust(tuple(publicfile.loads(shown.content)))
         answer = served.ask("GET", EXPORT, token)
         made = signature.from_header(answer.headers["aimem-signature"])
         text = signature.canonical(answer.content)
-        proof = signature.check(made, text, trust, required=True)
+        proof = trusted.check(made, text, trust, required=True)
         assert proof is not None
         assert proof.signer == signer.did
         lines = served.ask("GET", STREAM, token)
@@ -250,7 +250,7 @@ def test_exports_are_signed(tmp_path: Path, kind: str) -> None:
 
         text = signature.canonical_of_lines(io.BytesIO(lines.content))
         made = signature.from_header(lines.headers["aimem-signature"])
-        assert signature.check(made, text, trust, required=True) is not None
+        assert trusted.check(made, text, trust, required=True) is not None
 
 
 def test_what_is_too_large_to_sign_says_so(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def signed(body: bytes, signer: Any) -> str:
 @pytest.mark.parametrize("lines", [False, True])
 def test_signatures_of_imports(tmp_path: Path, lines: bool) -> None:
     ours, other = ED25519.generate(), ED25519.generate()
-    trust = Trust(tuple(publicfile.loads(ours.did.encode())))
+    trust = trusted.Trust(tuple(publicfile.loads(ours.did.encode())))
     body, second = bundle(chunk(1)), bundle(chunk(2))
     send = by_lines if lines else bytes
     media = LINES if lines else BUNDLE
@@ -301,6 +301,35 @@ def test_what_was_not_checked_is_audited(served: Site, given: str) -> None:
     headers = {} if given == "missing" else {"aimem-signature": signed(body, ED25519.generate())}
     imported(served, token, body, **headers)
     assert noted(served.path) == [given]
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_signature_that_is_none_or_false_is_refused_by_every_server(
+    tmp_path: Path, lines: bool
+) -> None:
+    """Also by one that trusts nobody: a did:key shows by itself that the bytes are others."""
+    body, send = bundle(chunk(1)), by_lines if lines else bytes
+    other = signature.sign_bundle(signature.canonical(bundle(chunk(2))), ED25519.generate())
+    forged = bytearray(signature.sign_bundle(signature.canonical(body), ED25519.generate()))
+    forged[-1] ^= 1
+    with site(tmp_path / "m.omsg") as served:
+        token = served.token()
+        for value in ("garbage", "!!", "", *map(signature.to_header, (other, bytes(forged), b""))):
+            headers = {"content-type": LINES if lines else BUNDLE, "aimem-signature": value}
+            answer = served.ask("POST", IMPORT, token, content=send(body), headers=headers)
+            assert (answer.status_code, answer.json()["rule"]) == (422, "signature_invalid"), value
+        assert len(served.service.stores.main) == 0
+
+
+def test_garbage_on_a_bundle_too_large_to_check_is_refused(tmp_path: Path) -> None:
+    body = bundle(*(chunk(n) for n in range(20)))
+    with site(tmp_path / "m.omsg", Options(signed=1_000)) as served:
+        token = served.token()
+        headers = {"aimem-signature": "garbage"}
+        answer = served.ask("POST", IMPORT, token, content=body, headers=TYPED | headers)
+        assert (answer.status_code, answer.json()["rule"]) == (422, "signature_invalid")
+        imported(served, token, body, **{"aimem-signature": signed(body, ED25519.generate())})
+    assert noted(served.path) == ["skipped"]
 
 
 def noted(path: Path) -> list[object]:

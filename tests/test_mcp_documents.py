@@ -13,6 +13,8 @@ import pytest
 
 import omsgrain as og
 from mcp_agents import ADA, BOB, Agent, agent, belief, text_of
+from omsgrain import crypto
+from signing import ALICE
 
 _ids = count(1)
 
@@ -44,6 +46,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ada(path: Path, root: Path) -> Iterator[Agent]:
     with agent(path, "--root", root, "--document-limit", "100000") as one:
         yield one
+
+
+def test_a_false_signature_beside_a_file_is_refused(ada: Agent, root: Path) -> None:
+    data = json.dumps(document(memory("The signed marten"))).encode()
+    (root / "signed.mif.json").write_bytes(data)
+    beside = root / "signed.mif.json.sig"
+    for signature in (b"", b"garbage", crypto.sign_detached(b"other bytes", ALICE)):
+        beside.write_bytes(signature)
+        said = ada.error("import_memories", data="signed.mif.json")
+        assert said["rule"] == "signature_invalid", signature
+    beside.write_bytes(crypto.sign_detached(data, ALICE))
+    assert ada.do("import_memories", data="signed.mif.json")["memories_imported"] == 1
 
 
 @pytest.mark.parametrize("form", ["object", "text", "path"])

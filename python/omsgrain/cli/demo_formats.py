@@ -92,6 +92,7 @@ def _import(story: Story, store: GrainStore, read: Any, document: dict[str, Any]
 def _sign(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
     from omsgrain.crypto import Ed25519Signer
     from omsgrain.crypto.publicfile import dumps, loads
+    from omsgrain.crypto.trust import Trust, check
     from omsgrain.errors import SignatureError
     from omsgrain.formats.aimem import bundle, signature
     from omsgrain.gateways.aimem import export_bundle
@@ -99,11 +100,11 @@ def _sign(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
     robot = Ed25519Signer.generate()
     text = signature.canonical(bundle.write(export_bundle(store, tenant)[0]))
     made = signature.sign_bundle(text, robot)
-    known = signature.Trust(tuple(loads(dumps(robot.public_key))))
-    proof = signature.check(made, text, known)
+    known = Trust(tuple(loads(dumps(robot.public_key))))
+    proof = check(made, text, known)
     story.check("its signature holds", proof is not None and proof.signer == robot.did)
     try:
-        signature.check(made, text.replace(b"Ada", b"Eve"), known)
+        check(made, text.replace(b"Ada", b"Eve"), known)
         rule = None
     except SignatureError as error:
         rule = error.rule

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.formats import trust_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 
@@ -48,6 +49,7 @@ What it hides, and proof that nothing in it is forged:
     metavar="FILE",
     help="With --check: the whole grain, blob or envelope.",
 )
+@trust_option
 @output.json_option
 def disclose(
     file: BinaryIO,
@@ -55,13 +57,14 @@ def disclose(
     target: Path | None,
     check: bool,
     original: BinaryIO | None,
+    trust: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Make a view of the grain in FILE, a blob or an envelope, without some fields.
 
     Hashes stand in their place. With --check, tell what the view in FILE hides and, where the
     --original is given, prove that nothing in it is forged, left out or added. The envelope of the
-    original proves besides who signed it.
+    original proves besides who signed it; with --trust that must be a trusted key.
 
     A hash does not hide what can be guessed, such as a yes or no, a number or a name. What looks
     so is named on stderr.
@@ -69,10 +72,12 @@ def disclose(
     if check:
         if hide or target is not None:
             raise click.UsageError("--check goes with neither --hide nor -o")
-        _check(file, original, as_json)
+        if trust and original is None:
+            raise click.UsageError("--trust goes with --original")
+        _check(file, original, trust, as_json)
         return
-    if original is not None:
-        raise click.UsageError("--original goes with --check")
+    if original is not None or trust:
+        raise click.UsageError("--original and --trust go with --check")
     names = [name for names in hide for name in names.split(",") if name]
     if not names:
         raise click.UsageError("name what to --hide")
@@ -101,12 +106,14 @@ def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bo
         click.echo(f"address {view.address}")
 
 
-def _check(file: BinaryIO, original: BinaryIO | None, as_json: bool) -> None:
+def _check(
+    file: BinaryIO, original: BinaryIO | None, trust: tuple[str, ...], as_json: bool
+) -> None:
     from omsgrain.ops import disclose as verbs
     from omsgrain.ops.lookup import BLOB_LIMIT
 
     whole = None if original is None else original.read(BLOB_LIMIT)
-    found = verbs.check_disclosure(file.read(BLOB_LIMIT), whole)
+    found = verbs.check_disclosure(file.read(BLOB_LIMIT), whole, trust=trust)
     if as_json:
         output.emit(verbs.check_values(found))
         return

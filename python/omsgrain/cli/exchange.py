@@ -202,7 +202,10 @@ def import_mg(
 
     FILE is told by what is in it. An AIMEM bundle, in one document or by lines, is taken in whole,
     or refused with all that is wrong with it; chunks that are in conflict with what is there stay
-    out, and are listed. Its signature lies beside it, FILE.sig; with --trust it is checked.
+    out, and are listed.
+
+    A signature beside FILE, FILE.sig, must hold. With --trust it must be by a trusted key, with
+    --require-signature there must be one. Of a .mg file in parts, each part has its own.
 
     A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
     is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that
@@ -221,6 +224,9 @@ def import_mg(
     from omsgrain.ops.mif import is_directory
     from omsgrain.ops.tables import import_parquet, is_parquet
 
+    if given["require_signature"] and not given["trust"]:
+        raise click.UsageError("--require-signature needs --trust")
+    signed = {name: given.pop(name) for name in formats.SIGNED}
     if format in ("auto", "mg", "parquet"):
         refuse_pipe(file)
     if format == "auto" and is_parquet(file):
@@ -243,17 +249,17 @@ def import_mg(
         if named != "mif-ld":
             formats.refuse_given("a document of MIF 1.0 or 2.0", "mode")
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
-        own["dry_run"] = given["dry_run"]
+        own |= {"dry_run": given["dry_run"], **signed}
         return mif.import_document(store, file, as_json, **own)
     if named == "aimem":
         formats.refuse_given(formats.BUNDLES, "errors", *own)
-        given |= {"allow_erased": allow_erased, "actor": actor}
+        given |= {"allow_erased": allow_erased, "actor": actor, **signed}
         return formats.import_bundle(store, file, as_json, **given)
     formats.refuse_given(
         tables.TABLES if named == "parquet" else formats.CONTAINERS, *formats.IMPORT, *own
     )
     take = import_parquet if named == "parquet" else ops.import_mg
-    report = take(store, file, errors=errors, allow_erased=allow_erased, actor=actor)
+    report = take(store, file, errors=errors, allow_erased=allow_erased, actor=actor, **signed)
     if as_json:
         output.emit(
             {

@@ -40,12 +40,12 @@ A directory of notes in Markdown, as one file:
 
 
 def trust_option(command: F) -> F:
-    """``--trust``, of all commands that check the signature of a bundle."""
+    """``--trust``, of all commands that check signatures."""
     return click.option(
         "--trust",
         multiple=True,
         metavar="KEY",
-        help="Whose signature of a bundle counts: a file with a public key, or a DID. Repeatable.",
+        help="Whose signatures count: a file with a public key, or a DID. Repeatable.",
     )(command)
 
 
@@ -60,7 +60,9 @@ def passphrase_option(command: F) -> F:
 
 BUNDLES = "an AIMEM bundle"
 CONTAINERS = "a .mg file"
-IMPORT = ("tenant", "allow_dna_updates", "trust", "require_signature", "dry_run")
+IMPORT = ("tenant", "allow_dna_updates", "dry_run")
+SIGNED = ("trust", "require_signature")
+"""The options of every import that are about the signature in FILE.sig."""
 EXPORT = (
     "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings",
     "embedding_model", "key", "key_url", "strict",
@@ -73,7 +75,7 @@ def import_options(command: F) -> F:
     for option in (
         click.option("--dry-run", is_flag=True, help="Change nothing; say what would be done."),
         click.option("--require-signature", is_flag=True,
-                     help="Refuse a bundle that nobody whom you --trust has signed."),
+                     help="Refuse a file that nobody whom you --trust has signed."),
         trust_option,
         click.option("--allow-dna-updates", is_flag=True,
                      help="Let newer chunks replace preferences, decisions and the like."),
@@ -130,8 +132,6 @@ def import_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> int:
     """Take a bundle in, and tell what became of each record."""
     from omsgrain.ops import formats
 
-    if given["require_signature"] and not given["trust"]:
-        raise click.UsageError("--require-signature needs --trust")
     try:
         with output.progress(None, "records", as_json):
             summary = formats.import_aimem(store, file, **given)

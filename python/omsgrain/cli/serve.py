@@ -158,8 +158,8 @@ def serve(
     if did is not None and sign_with is None:
         raise click.UsageError("--did goes with --sign")
     from omsgrain.crypto import load_signer
+    from omsgrain.crypto.trust import Trust
     from omsgrain.errors import UnsupportedError
-    from omsgrain.formats.aimem.signature import Trust
     from omsgrain.ops.opening import resolver_in_use
     from omsgrain.ops.serving import Listening, check_producer, open_stores
     from omsgrain.store.home import home_of

@@ -22,7 +22,7 @@ EXAMPLES = """
 What a robot has brought; its signature; a bundle that a known key must have signed:
     omsgrain verify robot.mg
     omsgrain verify robot.mg.sig
-    omsgrain verify robot-7.aimem.json --trust signer.pub
+    omsgrain verify robot.mg robot-7.aimem.json --trust signer.pub
 One grain, of which the address is known:
     omsgrain verify grain.mg --address ADDRESS
 All that a directory has:
@@ -69,14 +69,16 @@ def verify(
     byte besides: header, index, frames, manifest and the hash at its end. What is wrong is named
     by its part and number, and a grain by the address that its bytes have now.
 
-    Of envelopes, one or many in a row, the signature besides; the signature beside a file,
-    FILE.sig, is checked against FILE. The signer is named. When it was signed is what the signer
-    says; nothing proves it.
+    Of envelopes, one or many in a row, the signature besides. A signature beside any file,
+    FILE.sig, must hold. The signer is named. When it was signed is what the signer says; nothing
+    proves it.
+
+    With --trust everything must be signed by a trusted key: each file, by the signature beside it
+    or the one that it holds; each envelope; each grain of a store. What is unsigned fails.
 
     Of a bundle, every rule of the format: all that breaks one is listed, with the rule and where.
-    A signature beside it, FILE.sig, must hold, and with --trust be of a key that is trusted. Of a
-    MIF document, of either version, the same: what is wrong around its records, and each record
-    that would be left out.
+    Of a MIF document, of either version, the same: what is wrong around its records, and each
+    record that would be left out. Of a checkpoint, its signature.
 
     In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
     .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md and those named by an

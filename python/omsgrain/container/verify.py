@@ -8,7 +8,7 @@ import sys
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
 from omsgrain.batch import OnError, stops
@@ -21,6 +21,9 @@ from omsgrain.container.problem import Broken, Problem, problem
 from omsgrain.container.read import Container, open_file
 from omsgrain.durable import file_path
 from omsgrain.errors import CorruptError, IntegrityError, OmsError
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
 
 _LISTED = 1000  # problems; a hostile file could have as many as it has bytes
 
@@ -54,24 +57,45 @@ class Report:
         return {"verified": self.verified, "problems": problems, "complete": self.complete}
 
 
-def verify(path: str | os.PathLike[str], *, errors: OnError = "raise") -> Report:
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    errors: OnError = "raise",
+    signer: str | None = None,
+    resolver: Resolver | None = None,
+) -> Report:
     """Check every byte of a .mg file: header, index, frames, each grain, manifest, footer.
 
     What the flags say of the grains is checked too, and that nothing stands between the parts.
-    Signatures are not verified, and of sealed grains only the header. Memory does not grow with
-    the file, but for the check of the deduplicated flag (8 bytes a grain) and the manifest.
+    Signatures of grains are not verified, and of sealed grains only the header. Memory does not
+    grow with the file, but for the check of the deduplicated flag (8 bytes a grain) and the
+    manifest.
 
     Args:
         path: the file.
         errors: "raise" stops at the first problem; "collect" goes on and lists them.
+        signer: the DID that must have signed the file: its signature is verified first.
+        resolver: finds the key of a signer who is no did:key.
 
     Raises:
         StoreError: the file cannot be opened.
+        SignatureError: there is no signature in ``NAME.sig``, it does not hold, or another key
+            made it; with errors="collect" too.
         OmsError: the first problem, with errors="raise".
     """
     stop = stops(errors)
+    path = file_path(path)
+    if signer is not None:
+        from omsgrain.crypto.files import verify_file
+        from omsgrain.crypto.trust import missing
+
+        try:
+            verify_file(path, signer=signer, resolver=resolver)
+        except FileNotFoundError:
+            if path.exists():
+                raise missing() from None
     try:
-        with open_file(file_path(path)) as container:
+        with open_file(path) as container:
             return container.verify(errors=errors)
     except Broken as broken:
         if stop:

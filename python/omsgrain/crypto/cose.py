@@ -30,6 +30,7 @@ from omsgrain.errors import (
 TAG = b"\xd2"
 IAT = "iat"
 ALG, CRIT, CONTENT_TYPE, KID = 1, 2, 3, 4
+CWT_CLAIMS, CWT_IAT = 15, 6  # RFC 9597 §2, RFC 8392 §4
 
 #: Bytes of headers and signature together; a chain of certificates fits.
 MAX_OVERHEAD = 64 << 10
@@ -116,7 +117,8 @@ def write(
         payload: what is signed.
         detached: leave it out of the envelope.
         content_type: of the payload.
-        iat: when, in epoch seconds.
+        iat: when, in epoch seconds. A detached signature covers it (RFC 9597); the envelope of a
+            grain does not, as OMS §9 has it.
         external_aad: signed too, and in no envelope.
         kid: another name of the key than the DID; `read` takes only DIDs, `take_apart` any.
 
@@ -136,9 +138,11 @@ def write(
     if content_type is not None:
         phdr[headers.ContentType] = content_type
     phdr[headers.KID] = (signer.did if kid is None else kid).encode("ascii")
+    if iat is not None and detached:
+        phdr[CWT_CLAIMS] = {CWT_IAT: iat}
     message = Sign1Message(
         phdr=phdr,
-        uhdr={} if iat is None else {IAT: iat},
+        uhdr={} if iat is None or detached else {IAT: iat},
         payload=None if detached else bytes(payload),
     )
     data = to_be_signed(message.phdr_encoded, external_aad, payload)
@@ -182,7 +186,7 @@ def read(cose: bytes) -> Sign1:
         TooLargeError: larger than any of ours.
         UnsupportedError: it has headers that must be understood.
     """
-    return _sign1(*take_apart(cose))
+    return _sign1(take_apart(cose))
 
 
 def take_apart(cose: bytes) -> Parts:
@@ -220,26 +224,21 @@ def take_apart(cose: bytes) -> Parts:
     return Parts(protected, signed, unprotected, payload, signature, start)
 
 
-def _sign1(
-    protected: bytes,
-    signed: Mapping[Any, Any],
-    unprotected: Mapping[Any, Any],
-    payload: bytes | None,
-    signature: bytes,
-    at: int,
-) -> Sign1:
-    kid, content = signed.get(KID), signed.get(CONTENT_TYPE)
-    alg = algorithm_of(signed, at)
+def _sign1(parts: Parts) -> Sign1:
+    kid, content, at = parts.signed.get(KID), parts.signed.get(CONTENT_TYPE), parts.at
+    alg = algorithm_of(parts.signed, at)
     if not isinstance(kid, bytes | str):
         raise _broken("the signer's DID is not signed", at)
     if not isinstance(content, str | int | None) or isinstance(content, bool):
         raise _broken("the content type is none", at)
-    iat = issued_at(unprotected, at + len(protected))
+    iat = issued_at(parts)
     try:
         text = kid if isinstance(kid, str) else kid.decode("ascii")
     except UnicodeDecodeError:
         raise DidError("not a DID", expected="did:method:id") from None
-    return Sign1(protected, payload, signature, alg, text, parse(text), content, iat)
+    return Sign1(
+        parts.protected, parts.payload, parts.signature, alg, text, parse(text), content, iat
+    )
 
 
 def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
@@ -257,13 +256,19 @@ def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
     return alg
 
 
-def issued_at(unprotected: Mapping[Any, Any], at: int = 0) -> int | None:
-    """When it was signed, as the signer says.
+def issued_at(parts: Parts) -> int | None:
+    """When it was signed, as the signer says: signed with the rest (RFC 9597), or beside it.
 
     Raises:
         CorruptError: that is no time.
     """
-    iat = unprotected.get(IAT)
+    claims = parts.signed.get(CWT_CLAIMS)
+    if isinstance(claims, Mapping) and CWT_IAT in claims:
+        iat, at = claims[CWT_IAT], parts.at
+        if isinstance(iat, float) and 0 <= iat < 2**63:  # a NumericDate may have a fraction
+            return int(iat)
+    else:
+        iat, at = parts.unprotected.get(IAT), parts.at + len(parts.protected)
     if iat is not None and (type(iat) is not int or iat < 0):
         raise _broken("iat is not a time", at)
     return iat

@@ -13,6 +13,7 @@ from omsgrain.crypto.detached import sign_detached, verify_detached
 from omsgrain.crypto.did import Resolver
 from omsgrain.crypto.envelope import Proof
 from omsgrain.crypto.keys import Signer
+from omsgrain.errors import SignatureError
 
 SUFFIX = ".sig"
 
@@ -40,35 +41,49 @@ def sign_file(path: str | Path, signer: Signer, *, iat: int | None = None) -> by
         SignatureError: the signer gave no signature that holds.
         OSError: the file cannot be read.
     """
-    with _mapped(path) as data:
+    with mapped(path) as data:
         return sign_detached(data, signer, iat=iat)
 
 
 def verify_file(
-    path: str | Path, signature: bytes | None = None, *, resolver: Resolver | None = None
+    path: str | Path,
+    signature: bytes | None = None,
+    *,
+    signer: str | None = None,
+    resolver: Resolver | None = None,
 ) -> Proof:
     """Verify the signature over all bytes of a file.
 
     Args:
         path: the file.
         signature: a detached COSE_Sign1; that in ``NAME.sig``, if not given.
+        signer: the DID that must have signed it; without one, anybody may have.
         resolver: finds the key of a DID that is no did:key.
 
     Returns:
         Who signed.
 
     Raises:
+        SignatureError: the signature does not hold, or another key made it.
         OmsError: as for `verify_detached`.
         OSError: a file cannot be read.
     """
     if signature is None:
         signature = signature_path(path).read_bytes()
-    with _mapped(path) as data:
-        return verify_detached(signature, data, resolver=resolver)
+    with mapped(path) as data:
+        proof = verify_detached(signature, data, resolver=resolver)
+    if signer not in (None, proof.signer):
+        raise SignatureError(
+            "the file is signed by somebody else",
+            rule="signature_untrusted",
+            expected=signer,
+            found=proof.signer,
+        )
+    return proof
 
 
 @contextmanager
-def _mapped(path: str | Path) -> Iterator[memoryview]:
+def mapped(path: str | Path) -> Iterator[memoryview]:
     """The bytes of a file, read as they are needed."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:  # nothing to map; a pipe is read instead

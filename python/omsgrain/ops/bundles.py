@@ -1,39 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles in files: what is wrong with them, and who signed them."""
+"""Bundles in files, and what is wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from omsgrain.errors import FormatError, OmsError, SignatureError, UnsupportedError
+from omsgrain.errors import FormatError, OmsError, UnsupportedError
 from omsgrain.formats.aimem import bundle, stream
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.limits import LIMITS
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import sniff_file
-from omsgrain.ops.opening import resolver_in_use
-from omsgrain.ops.signed import SignedBy
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.envelope import Proof
     from omsgrain.formats.aimem.bundle import Bundle
-    from omsgrain.formats.aimem.signature import Checked, Trust
     from omsgrain.formats.sniff import Sniffed
 
 __all__ = [
     "SUFFIXES",
     "Document",
-    "check_signature",
     "is_bundle",
-    "load_trust",
     "read_bundle",
-    "signed_text",
-    "signed_text_of",
-    "signer_of",
     "sniffed",
     "verify_bundle",
 ]
@@ -52,8 +42,6 @@ class Document:
         problems: what is wrong with it, at most a thousand; empty if it is good.
         total: how many problems there are.
         warnings: what is taken although it looks wrong.
-        signed: who signed it, if the signature beside it holds.
-        unsigned: why the signature beside it does not hold.
         format: what it is.
     """
 
@@ -62,15 +50,12 @@ class Document:
     problems: tuple[Problem, ...] = ()
     total: int = 0
     warnings: tuple[Problem, ...] = ()
-    signed: SignedBy | None = None
-    unsigned: OmsError | None = None
     format: str = "aimem"
 
     @property
     def errors(self) -> list[OmsError]:
         """All that is wrong, as errors."""
-        found: list[OmsError] = [_error(one) for one in self.problems]
-        return found if self.unsigned is None else [*found, self.unsigned]
+        return [_error(one) for one in self.problems]
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON-ready values; what is wrong with it stands elsewhere."""
@@ -124,101 +109,18 @@ def _whole(source: IO[bytes]) -> bytes:
     return source.read(LIMITS.document + 1)  # one more, so that it is refused
 
 
-def signed_text(source: IO[bytes], lines: bool) -> bytes:
-    """What a signature of a bundle is made over.
-
-    Args:
-        source: the bundle.
-        lines: whether it comes by lines.
-
-    Raises:
-        DocumentError: it breaks a rule of its format.
-    """
-    from omsgrain.formats.aimem import signature
-
-    if not lines:
-        data = _whole(source)
-        bundle.read(data)
-        return signature.canonical(data)
-    source.seek(0)
-    stream.scan(source)
-    source.seek(0)
-    return signature.canonical_of_lines(source)
-
-
-def signed_text_of(file: Path) -> bytes:
-    """What a signature of the bundle in a file is made over; errors as for `signed_text`."""
-    lines = sniff_file(file).lines
-    with file.open("rb") as source:
-        return signed_text(source, lines)
-
-
-def load_trust(trust: Sequence[str]) -> Trust:
-    """Gather the keys whose signatures count; arguments and errors are those of ``Trust.load``."""
-    from omsgrain.formats.aimem.signature import Trust
-
-    return Trust.load(trust, resolver_in_use())
-
-
-def check_signature(
-    file: Path, source: IO[bytes], lines: bool, trust: Sequence[str], *, required: bool = False
-) -> tuple[Proof | None, Checked]:
-    """Look at the signature beside a bundle, before it is taken in.
-
-    Args:
-        file: the bundle; its signature is ``FILE.sig``.
-        source: the same, open: what is checked is what is taken in.
-        lines: whether it comes by lines.
-        trust: files of public keys, or DIDs; without any the signature is not checked.
-        required: whether there must be one.
-
-    Returns:
-        Who signed, and what was done.
-
-    Raises:
-        SignatureError: it does not hold, is of nobody who is trusted, or is missing.
-        DocumentError: the bundle breaks a rule of its format.
-        KeyMissingError, DidError: there is no public key where one should be.
-        OSError: a file cannot be read.
-    """
-    from omsgrain.crypto.files import signature_path
-    from omsgrain.formats.aimem import signature
-
-    known = load_trust(trust)
-    beside = signature_path(file)
-    found = _signature(beside) if beside.is_file() else None
-    if not trust and not required:
-        return None, "missing" if found is None else "skipped"
-    text = b"" if found is None else signed_text(source, lines)
-    proof = signature.check(found, text, known, required=required)
-    return proof, "missing" if proof is None else "verified"
-
-
-def verify_bundle(file: Path, trust: Sequence[str] = (), *, beside: bool = True) -> Document:
-    """Say all that is wrong with a bundle, and who signed it.
+def verify_bundle(file: Path) -> Document:
+    """Say all that is wrong with a bundle; its signature is not looked at.
 
     Args:
         file: in one document or by lines.
-        trust: files of public keys, or DIDs, one of which must have signed it, if it is signed.
-        beside: whether to look for its signature, ``FILE.sig``.
 
     Raises:
-        KeyMissingError, DidError: there is no public key where one should be.
-        OSError: a file cannot be read.
+        OSError: the file cannot be read.
     """
-    from omsgrain.crypto.files import signature_path
-
     lines = sniff_file(file).lines
     with file.open("rb") as source:
-        found = _scanned(str(file), source) if lines else _validated(str(file), source)
-        if found.problems or not beside or not signature_path(file).is_file():
-            return found
-        try:
-            text = signed_text(source, lines)
-            proof = signer_of(_signature(signature_path(file)), text, trust)
-        except SignatureError as error:
-            return replace(found, unsigned=error)
-    return replace(found, signed=SignedBy(str(file), proof.signer, proof.iat))
+        return _scanned(str(file), source) if lines else _validated(str(file), source)
 
 
 def _validated(name: str, source: IO[bytes]) -> Document:
@@ -236,41 +138,3 @@ def _scanned(name: str, source: IO[bytes]) -> Document:
         return Document(name, dict.fromkeys(ARRAYS, 0), error.problems, error.total)
     counts = {array: scanned.counts[kind] for array, kind in ARRAYS.items()}
     return Document(name, counts, warnings=scanned.warnings)
-
-
-def _signature(path: Path) -> bytes:
-    """A signature in a file, or the beginning of what is too large for one."""
-    from omsgrain.crypto.cose import MAX_OVERHEAD
-
-    with path.open("rb") as file:
-        return file.read(MAX_OVERHEAD + 1)
-
-
-def signer_of(signature: bytes, text: bytes, trust: Sequence[str]) -> Proof:
-    """Say who made the signature of a bundle.
-
-    Without anybody to trust, the signature is shown to be of the key that it names, no more.
-
-    Args:
-        signature: a COSE_Sign1 without payload.
-        text: what it must be made over, from `signed_text`.
-        trust: files of public keys, or DIDs, one of which must have made it.
-
-    Raises:
-        SignatureError: it does not hold, or is of nobody who is trusted.
-        KeyMissingError, DidError: there is no public key where one should be.
-    """
-    from omsgrain.crypto import verify_detached
-    from omsgrain.formats.aimem import signature as signatures
-
-    if trust:
-        proof = signatures.check(signature, text, load_trust(trust), required=True)
-        assert proof is not None  # it was required
-        return proof
-    try:
-        return verify_detached(signature, text, resolver=resolver_in_use())
-    except SignatureError:
-        raise
-    except OmsError as error:
-        reason = "the signature names no key that can be found; say whom you trust"
-        raise SignatureError(reason, rule="signature_untrusted", found=error.code) from None

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.grain import Grain
 from omsgrain.ops.lookup import one_grain
+from omsgrain.ops.opening import resolver_in_use
 from omsgrain.ops.plain import plain
+from omsgrain.ops.signed import load_trust
 
 if TYPE_CHECKING:
     from omsgrain.crypto.disclosure import Disclosed
@@ -31,19 +33,39 @@ def disclose(source: bytes, hide: Iterable[str]) -> Grain:
     return view_of(verify_signed(source) if _signed(source) else one_grain(source), hide)
 
 
-def check_disclosure(view: bytes, original: bytes | None = None) -> Disclosed:
+def check_disclosure(
+    view: bytes, original: bytes | None = None, *, trust: Sequence[str] = ()
+) -> Disclosed:
     """Check a view; against the whole grain, a blob or an envelope, if that is given.
 
+    Args:
+        view: the disclosure.
+        original: the whole grain.
+        trust: files of public keys, or DIDs, one of which must have signed the original.
+
     Raises:
+        SignatureError: the original is not signed, or not by a trusted key.
         IntegrityError: the view is not one of that grain.
         SchemaError: no disclosure, or it hides what may not be hidden.
         OmsError: any refusal of the format.
     """
     from omsgrain.crypto.disclosure import check_disclosure
+    from omsgrain.crypto.trust import missing
 
-    if original is not None and _signed(original):
-        return check_disclosure(view, envelope=original)
-    return check_disclosure(view, original)
+    known, resolver = load_trust(trust), resolver_in_use()
+    if known is not None:
+        resolver = known.resolver(resolver)
+    signed = original is not None and _signed(original)
+    found = (
+        check_disclosure(view, envelope=original, resolver=resolver)
+        if signed
+        else check_disclosure(view, original)
+    )
+    if known is not None:
+        if found.proof is None:
+            raise missing()
+        known.confirm(found.proof.signer, resolver)
+    return found
 
 
 def view_values(view: Grain) -> dict[str, Any]:

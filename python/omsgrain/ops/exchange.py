@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import container
 from omsgrain.ops.opening import open_store, open_to_read
+from omsgrain.ops.signed import look_beside
 from omsgrain.ops.writing import refuse_existing
 from omsgrain.store.home import Where
 
@@ -62,16 +63,30 @@ def import_mg(
     *,
     errors: OnError = "raise",
     allow_erased: bool = False,
+    trust: Sequence[str] = (),
+    require_signature: bool = False,
     actor: str | None = None,
 ) -> ImportReport:
     """Take the grains of a .mg file into a store, which is made if it is not there.
 
-    What is no .mg file is refused before a store is made.
+    What is no .mg file, or is not signed as it must be, is refused before a store is made.
+
+    Args:
+        store: where to.
+        file: the .mg file; the signature of each of its parts is ``PART.sig``.
+        errors: as for ``GrainStore.import_mg``.
+        allow_erased: store grains that were erased.
+        trust: files of public keys, or DIDs; without any, a signature is refused only if it is
+            none, or provably false.
+        require_signature: refuse a file that nobody who is trusted has signed.
+        actor: who imports, for the audit trail.
 
     Raises:
+        SignatureError: a part is not signed as it must be.
         OmsError: as ``GrainStore.import_mg``.
     """
     for part in container.parts(file):
         container.read(part).close()
+        look_beside(part, trust, required=require_signature)
     with open_store(store, actor=actor) as grains:
         return grains.import_mg(file, errors=errors, allow_erased=allow_erased)

@@ -17,8 +17,9 @@ from omsgrain.errors import UnsupportedError
 from omsgrain.formats.aimem import stream
 from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.sniff import sniff_file
-from omsgrain.ops.bundles import SUFFIXES, check_signature, read_bundle, signed_text_of
+from omsgrain.ops.bundles import SUFFIXES, read_bundle
 from omsgrain.ops.opening import open_store, open_to_read, writable
+from omsgrain.ops.signed import look_beside, signed_text_of
 from omsgrain.ops.writing import NewFiles
 from omsgrain.store.home import Where, home_of
 
@@ -92,7 +93,7 @@ def import_aimem(
     lines = sniff_file(file).lines
     with file.open("rb") as source:
         what = None if lines else read_bundle(source)
-        _, checked = check_signature(file, source, lines, trust, required=require_signature)
+        checked = look_beside(file, trust, required=require_signature, source=source)
         there = home_of(store).exists()
         if lines and not there:
             source.seek(0)

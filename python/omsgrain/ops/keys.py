@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 from omsgrain import _core
 from omsgrain.errors import SignedMismatchError
 from omsgrain.header import SIGNED_BIT
-from omsgrain.ops.bundles import is_bundle, signed_text_of
+from omsgrain.ops.bundles import is_bundle
 from omsgrain.ops.lookup import BLOB_LIMIT
 from omsgrain.ops.opening import writable
+from omsgrain.ops.signed import signed_text_of
 from omsgrain.ops.writing import write_new
 from omsgrain.store.home import Where
 

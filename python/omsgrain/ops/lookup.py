@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import omsgrain as og
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import UnsupportedError
+from omsgrain.formats.sniff import FORMATS
 from omsgrain.ops.opening import open_store
 from omsgrain.store.home import Where
 
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_HEAD = 4 << 10
 BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say how large it is
 
 
@@ -65,14 +69,21 @@ def read_blob(path: Path) -> bytes:
 
 
 def one_grain(data: bytes) -> bytes:
-    """Refuse a container, which is called .mg as well: its first byte would be an odd version.
+    """Refuse what is no blob: a container, which is called .mg as well, or text.
 
     Raises:
-        UnsupportedError: it is one.
+        UnsupportedError: it is a container, or text.
     """
     if data.startswith(MAGIC):
         raise UnsupportedError(
             "a container of many grains",
             expected="one grain; import it, and name the grain by its address",
+        )
+    head = data[:_HEAD]
+    if head and not _CONTROL.search(head):  # a blob begins with a version, which is a small number
+        is_json = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+        raise UnsupportedError(
+            "JSON of no known format" if is_json else "a file of no known format",
+            expected=f"a grain, or a document: {', '.join(FORMATS)}",
         )
     return data

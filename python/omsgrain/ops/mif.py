@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Loss
 from omsgrain.ops.opening import open_store, open_to_read
+from omsgrain.ops.signed import look_beside
 from omsgrain.ops.writing import NewFiles
 from omsgrain.store.home import Where, home_of
 from omsgrain.store.opening import DATA_FILE
@@ -182,19 +184,24 @@ def import_mif(
     *,
     user_id: str | None = None,
     dry_run: bool = False,
+    trust: Sequence[str] = (),
+    require_signature: bool = False,
     actor: str | None = None,
     most: int | None = None,
     **options: Any,
 ) -> MifReport:
     """Take a document in a file into a store, which is made if it is not there.
 
-    A document that is none is refused before a store is made.
+    A document that is none, or is not signed as it must be, is refused before a store is made.
 
     Args:
         store: where to.
         file: the document; or a directory of memories of MIF in JSON-LD.
         user_id: whose memory it becomes; by default whose the document says it is.
         dry_run: change nothing; say what would become of each record.
+        trust: files of public keys, or DIDs; without any, a signature is refused only if it is
+            none, or provably false.
+        require_signature: refuse a file that nobody who is trusted has signed.
         actor: who imports, for the audit trail.
         most: bytes of a document at the most; by default 100 MB.
         **options: of ``gateways.mif.import_document``, ``passphrase``, and of MIF in JSON-LD
@@ -202,13 +209,15 @@ def import_mif(
 
     Raises:
         DocumentError: it is none, or too large.
+        SignatureError: it is not signed as it must be.
         OmsError: as ``gateways.mif.import_document``.
         OSError: a file cannot be read.
     """
     known: dict[str, Any] = {
         name: options.pop(name) for name in ("format", "passphrase", "mode") if name in options
     }
-    came = _arrived(file, user_id, _MOST if most is None else most, known)
+    look = partial(look_beside, trust=trust, required=require_signature)
+    came = _arrived(file, user_id, _MOST if most is None else most, known, look)
     there = home_of(store).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
         from omsgrain.gateways.mif.importing import import_document as take
@@ -216,18 +225,28 @@ def import_mif(
         return take(grains, came, dry_run=dry_run, **options)
 
 
-def _arrived(file: Path, user_id: str | None, most: int, known: dict[str, Any]) -> Document:
+def _arrived(
+    file: Path,
+    user_id: str | None,
+    most: int,
+    known: dict[str, Any],
+    look: Callable[..., object],
+) -> Document:
     """Read a document in a file; of its text and its tree nothing is left then."""
     from omsgrain.gateways.mif.arriving import arrived
     from omsgrain.gateways.mif.reading import read
 
     if file.is_dir():
-        from omsgrain.formats.mif_ld.corpus import load_directory
+        from omsgrain.formats.mif_ld.corpus import files_in, load_directory
 
+        for one in files_in(file):
+            look(one)
         found = load_directory(file, user_id=user_id, mode=known.get("mode", "schema"))
         return arrived(found, user_id)
     with file.open("rb") as source:
         data = source.read(most + 1)  # one more, so that it is refused
+    if len(data) <= most:
+        look(file, data=data)
     if file.name.lower().endswith(".md"):
         from omsgrain.formats.mif_ld.corpus import shape_of_name
 

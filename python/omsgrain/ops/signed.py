@@ -3,16 +3,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 from omsgrain import _core
-from omsgrain.errors import IntegrityError, KeyMissingError, NotFoundError, OmsError
+from omsgrain.errors import (
+    IntegrityError,
+    KeyMissingError,
+    NotFoundError,
+    OmsError,
+    SignatureError,
+    UnsupportedError,
+)
+from omsgrain.formats.sniff import sniff_file
 from omsgrain.ops.opening import resolver_in_use
 
-__all__ = ["ENVELOPE", "SIGNATURE", "SignedBy", "detached", "envelopes", "is_detached", "opened"]
+if TYPE_CHECKING:
+    from omsgrain.crypto.trust import Checked, Trust
+
+__all__ = [
+    "ENVELOPE",
+    "SIGNATURE",
+    "SignedBy",
+    "beside",
+    "detached",
+    "envelopes",
+    "is_detached",
+    "load_trust",
+    "look_beside",
+    "opened",
+    "signed_text",
+    "signed_text_of",
+    "verify_beside",
+]
 
 ENVELOPE = b"\xd2"
 """What an envelope, and a signature beside a file, begins with."""
@@ -81,7 +108,9 @@ def is_detached(data: bytes) -> bool:
         return False
 
 
-def opened(data: bytes, name: str, address: str | None = None) -> list[SignedBy | OmsError]:
+def opened(
+    data: bytes, name: str, address: str | None = None, trust: Trust | None = None
+) -> list[SignedBy | OmsError]:
     """Verify envelopes in a row: signature, canonical form, schema, address.
 
     Of a sealed grain the signature is verified, and what is inside stays as it is.
@@ -90,11 +119,12 @@ def opened(data: bytes, name: str, address: str | None = None) -> list[SignedBy 
         data: one envelope or more.
         name: of the file.
         address: what the grain in a single one must have.
+        trust: whose signatures count; None: those of all.
     """
     from omsgrain.crypto.many import open_many, prove_many
 
     given = list(envelopes(data))
-    resolver = resolver_in_use()
+    resolver = resolver_in_use() if trust is None else trust.resolver(resolver_in_use())
     verdicts = open_many(given, resolver=resolver, errors="collect")
     found: list[SignedBy | OmsError] = []
     for number, (envelope, verdict) in enumerate(zip(given, verdicts, strict=True)):
@@ -111,34 +141,192 @@ def opened(data: bytes, name: str, address: str | None = None) -> list[SignedBy 
         else:
             blob, signer, iat = verdict.grain.blob, verdict.signer, verdict.iat
         has = _core.address(blob)
-        if address is not None and has != address:
-            found.append(
-                IntegrityError("the grain has another address", expected=address, found=has)
-            )
+        try:
+            if address is not None and has != address:
+                text = "the grain has another address"
+                raise IntegrityError(text, expected=address, found=has)
+            if trust is not None:
+                trust.confirm(signer, resolver)
+        except OmsError as error:
+            found.append(error)
             continue
         found.append(SignedBy(one, signer, iat, has))
     return found
 
 
-def detached(signature: bytes, file: Path, of: Path | None) -> SignedBy:
+def load_trust(trust: Sequence[str]) -> Trust | None:
+    """Gather the keys whose signatures count; None if none is named.
+
+    Args:
+        trust: files of public keys, or DIDs.
+
+    Raises:
+        KeyMissingError, DidError: there is no public key where one should be.
+        OSError: a file cannot be read.
+    """
+    from omsgrain.crypto.trust import Trust
+
+    return Trust.load(trust, resolver_in_use()) if trust else None
+
+
+def signed_text(source: IO[bytes], lines: bool) -> bytes:
+    """What a signature of a bundle is made over: what it says, not how it is spelled.
+
+    Args:
+        source: the bundle.
+        lines: whether it comes by lines.
+
+    Raises:
+        DocumentError: it breaks a rule of its format.
+    """
+    from omsgrain.formats.aimem import bundle, signature, stream
+    from omsgrain.formats.aimem.limits import LIMITS
+
+    source.seek(0)
+    if not lines:
+        data = source.read(LIMITS.document + 1)  # one more, so that it is refused
+        bundle.read(data)
+        return signature.canonical(data)
+    stream.scan(source)
+    source.seek(0)
+    return signature.canonical_of_lines(source)
+
+
+def signed_text_of(file: Path) -> bytes:
+    """What a signature of the bundle in a file is made over; errors as for `signed_text`."""
+    lines = sniff_file(file).lines
+    with file.open("rb") as source:
+        return signed_text(source, lines)
+
+
+@contextmanager
+def _signed_data(file: Path) -> Iterator[bytes | memoryview]:
+    """What a signature beside a file is made over: all its bytes, or of a bundle what it says."""
+    from omsgrain.crypto.files import mapped
+
+    try:
+        bundle = sniff_file(file).format == "aimem"
+    except UnsupportedError:
+        bundle = False
+    if bundle:
+        yield signed_text_of(file)
+        return
+    with mapped(file) as data:
+        yield data
+
+
+def beside(file: Path) -> bytes | None:
+    """The signature in FILE.sig, or the beginning of what is too large for one; None without one.
+
+    Raises:
+        SignatureError: what lies there is no file.
+        OSError: it cannot be read.
+    """
+    from omsgrain.crypto.cose import MAX_OVERHEAD
+    from omsgrain.crypto.files import signature_path
+
+    path = signature_path(file)
+    if not os.path.lexists(path):
+        return None
+    if path.exists() and not path.is_file():  # a pipe has no end
+        raise SignatureError("not a signature", rule="signature_invalid", expected="a file")
+    with path.open("rb") as stream:
+        return stream.read(MAX_OVERHEAD + 1)
+
+
+def _signer(signature: bytes, file: Path, trust: Trust | None) -> SignedBy:
+    from omsgrain.crypto.trust import check
+
+    with _signed_data(file) as data:
+        proof = check(signature, data, trust, required=True, resolver=resolver_in_use())
+    assert proof is not None  # it was required
+    return SignedBy(str(file), proof.signer, proof.iat)
+
+
+def verify_beside(file: Path, trust: Trust | None, *, required: bool) -> SignedBy | None:
+    """Verify the signature in FILE.sig over FILE, whatever FILE is.
+
+    Args:
+        file: what is signed.
+        trust: whose signatures count; None: the key that the signature names.
+        required: whether there must be one.
+
+    Returns:
+        Who signed; None if there is no signature, and none is required.
+
+    Raises:
+        SignatureError: it does not hold, is not by a trusted key, or is missing.
+        DocumentError: a bundle breaks a rule of its format.
+        OSError: a file cannot be read.
+    """
+    from omsgrain.crypto.trust import missing
+
+    signature = beside(file)
+    if signature is not None:
+        return _signer(signature, file, trust)
+    if required:
+        raise missing()
+    return None
+
+
+def look_beside(
+    file: Path,
+    trust: Sequence[str] = (),
+    *,
+    required: bool = False,
+    source: IO[bytes] | None = None,
+    data: bytes | None = None,
+) -> Checked:
+    """Look at the signature in FILE.sig before FILE is imported, whatever FILE is.
+
+    Args:
+        file: what is to be imported.
+        trust: files of public keys, or DIDs. Without any, a signature is refused only if it is
+            none, or provably false.
+        required: whether there must be one.
+        source: a bundle, open: what is checked is what is imported.
+        data: the same of another document: its bytes.
+
+    Returns:
+        What was done, for the audit trail.
+
+    Raises:
+        SignatureError: the signature does not hold, is not by a trusted key, or is missing.
+        DocumentError: a bundle breaks a rule of its format.
+        KeyMissingError, DidError: there is no public key where one should be.
+        OSError: a file cannot be read.
+    """
+    from omsgrain.crypto.trust import Trust, look
+
+    known, resolver = load_trust(trust) or Trust(), resolver_in_use()
+    signature = beside(file)
+    if signature is None:
+        return look(None, b"", known, required=required)
+    if source is not None:
+        data = signed_text(source, sniff_file(file).lines)
+    with _signed_data(file) if data is None else nullcontext(data) as signed:
+        return look(signature, signed, known, required=required, resolver=resolver)
+
+
+def detached(
+    signature: bytes, file: Path, of: Path | None, trust: Trust | None = None
+) -> SignedBy:
     """Verify a signature that lies beside what it signs.
 
     Args:
         signature: what is in the file.
         file: where it is.
         of: what is signed; FILE, if the signature is called FILE.sig and this is not given.
+        trust: whose signatures count; None: the key that the signature names.
 
     Raises:
         NotFoundError: what was signed is not there.
-        SignatureError: the signature does not hold.
-        DidError: no key was found for the signer.
+        SignatureError: the signature does not hold, or is not by a trusted key.
+        DocumentError: a bundle breaks a rule of its format.
     """
-    from omsgrain.crypto import verify_file
-
     if of is None:
         of = file.with_name(file.name.removesuffix(SIGNATURE))
         if of == file or not of.is_file():
-            text = "what was signed is not beside its signature"
-            raise NotFoundError(text, expected=f"FILE beside FILE{SIGNATURE}")
-    proof = verify_file(of, signature, resolver=resolver_in_use())
-    return SignedBy(str(of), proof.signer, proof.iat)
+            text = f"signed file not found: expected FILE next to FILE{SIGNATURE}"
+            raise NotFoundError(text, found=str(file))
+    return _signer(signature, of, trust)

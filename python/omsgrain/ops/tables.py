@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.analytics import parquet
 from omsgrain.analytics.parquet import is_parquet
 from omsgrain.ops.opening import open_store, open_to_read
+from omsgrain.ops.signed import look_beside
 from omsgrain.ops.writing import refuse_existing
 from omsgrain.store.home import Where
 
@@ -66,15 +67,20 @@ def import_parquet(
     *,
     errors: OnError = "raise",
     allow_erased: bool = False,
+    trust: Sequence[str] = (),
+    require_signature: bool = False,
     actor: str | None = None,
 ) -> ImportReport:
     """Take the grains of a table into a store, which is made if it is not there.
 
-    What is no Parquet file of grains is refused before a store is made.
+    What is no Parquet file of grains, or is not signed as it must be, is refused before a store
+    is made; ``trust`` and ``require_signature`` are those of ``ops.import_mg``.
 
     Raises:
+        SignatureError: the file is not signed as it must be.
         OmsError: as ``GrainStore.import_parquet``.
     """
     next(parquet.read(file), None)
+    look_beside(file, trust, required=require_signature)
     with open_store(store, actor=actor) as grains:
         return grains.import_parquet(file, errors=errors, allow_erased=allow_erased)

@@ -9,20 +9,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import omsgrain as og
 from omsgrain import container
 from omsgrain.container.files import os_errors
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
-from omsgrain.ops import bundles, mif_files
+from omsgrain.formats.problems import DocumentError
+from omsgrain.ops import bundles, mif_files, statements
 from omsgrain.ops.bundles import Document
-from omsgrain.ops.lookup import read_blob
-from omsgrain.ops.opening import open_store
-from omsgrain.ops.signed import ENVELOPE, SIGNATURE, SignedBy, detached, is_detached, opened
+from omsgrain.ops.lookup import one_grain, read_blob
+from omsgrain.ops.opening import open_store, resolver_in_use
+from omsgrain.ops.signed import (
+    ENVELOPE,
+    SIGNATURE,
+    SignedBy,
+    detached,
+    is_detached,
+    load_trust,
+    opened,
+    verify_beside,
+)
 from omsgrain.store.home import Directory, Where, home_of
 
+if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
+    from omsgrain.crypto.trust import Trust
+    from omsgrain.store.signatures import Signature
+
+_HEAD = 4 << 10  # bytes that say what a file is
 _SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES, *mif_files.SUFFIXES)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
@@ -84,7 +100,8 @@ def verify(
     """Verify the file of grains or signatures, the store or the directory of such at the path.
 
     What a file is, its first bytes tell: a blob, a container, envelopes, a bundle, a MIF document,
-    or a signature that lies beside what it signs.
+    a checkpoint, or a signature that lies beside what it signs. The signature in FILE.sig is
+    verified with FILE, whatever FILE is.
 
     Args:
         path: a store, a file, or a directory; there the files ending in .mg, .cose, .sig,
@@ -93,7 +110,8 @@ def verify(
             others are verified.
         address: what the one grain must have.
         of: what a signature signs, if that is not called as it without .sig.
-        trust: files of public keys, or DIDs: whose signatures of bundles count.
+        trust: files of public keys, or DIDs: whose signatures count. Everything must then be
+            signed by one of them: each file, each envelope, each grain of a store.
         passphrase: opens documents of MIF 1.0 that are encrypted.
 
     Raises:
@@ -103,35 +121,49 @@ def verify(
         StoreError: the store cannot be read.
         OSError: the one file cannot be read.
     """
+    asked = _Asked(load_trust(trust), passphrase)
     home = home_of(path)
     if not isinstance(home, Directory) or home.exists():
-        return _store(path)
+        return _store(path, asked.trust)
     path = home.path
     if not path.is_dir():
-        return _file(path, address, of, trust, passphrase)
-    return _directory(path, trust, passphrase)
+        return _file(path, address, of, asked)
+    return _directory(path, asked)
 
 
-def _directory(path: Path, trust: Sequence[str], passphrase: str | None) -> Verified:
+class _Asked(NamedTuple):
+    """What is asked of every file.
+
+    Attributes:
+        trust: whose signatures count; None if nothing must be signed.
+        passphrase: opens documents of MIF 1.0 that are encrypted.
+    """
+
+    trust: Trust | None
+    passphrase: str | None
+
+
+def _directory(path: Path, asked: _Asked) -> Verified:
     """Verify the files of a directory; one that cannot be read is a failure like others."""
     whole = Verified(0, [])
     files: list[Path] = []
     for inside, _, names in os.walk(path, onerror=partial(_unread, whole.failures)):
         files += [Path(inside, name) for name in names if _is_named(name)]
     verified, found = 0, bool(whole.failures)
+    read = set(files)
     for file in sorted(files):
         if not (file.is_file() or (file.is_symlink() and not file.exists())):
             continue  # a pipe has no end
+        if file.suffix == SIGNATURE and (signed := file.with_suffix("")) in read:
+            if signed.is_file():
+                continue  # it is verified with what it signs
         address = _NAMED_BY_ADDRESS.fullmatch(file.name)
+        found = True
         try:
             with os_errors("read", file):
-                if file.suffix == SIGNATURE and bundles.is_bundle(file.with_suffix("")):
-                    continue  # it is read with the bundle
-                found = True
-                one = _file(file, address[1] if address else None, None, trust, passphrase)
+                one = _file(file, address[1] if address else None, None, asked)
         except OmsError as error:
             whole.failures.append(Failure(str(file), error))
-            found = True
             continue
         verified += one.verified
         whole.failures.extend(one.failures)
@@ -157,18 +189,34 @@ def _unread(failures: list[Failure], error: OSError) -> None:
         failures.append(Failure(str(path), told))
 
 
-def _file(
-    file: Path,
-    address: str | None,
-    of: Path | None,
-    trust: Sequence[str],
-    passphrase: str | None,
-) -> Verified:
+def _file(file: Path, address: str | None, of: Path | None, asked: _Asked) -> Verified:
+    from omsgrain.crypto.cose import MAX_OVERHEAD
+
     with file.open("rb") as stream:
-        head = stream.read(len(MAGIC))
-    if of is not None and head[:1] != ENVELOPE:
-        raise _signs_none(file)
-    if head == MAGIC:
+        head = stream.read(_HEAD)
+    if file.suffix == SIGNATURE or head[:1] == ENVELOPE:
+        with file.open("rb") as stream:
+            data = stream.read(-1 if head[:1] == ENVELOPE else MAX_OVERHEAD + 1)
+        if is_detached(data) or head[:1] != ENVELOPE:
+            return _detached(data, file, address, of, asked.trust)
+    if of is not None:
+        what = "a signature that lies beside what it signs"
+        raise UnsupportedError("it signs no other file", expected=what, found=str(file))
+    found = _content(file, head, address, asked)
+    needs = asked.trust is not None and not found.signed and not found.failures
+    try:
+        signed = verify_beside(file, asked.trust, required=needs)
+    except DocumentError:
+        return found  # of a bundle that breaks a rule there is no text that could be signed
+    except OmsError as error:
+        failures = [*found.failures, Failure(str(file), error)]
+        return replace(found, verified=0, failures=failures)
+    return found if signed is None else replace(found, signed=[*found.signed, signed])
+
+
+def _content(file: Path, head: bytes, address: str | None, asked: _Asked) -> Verified:
+    """Verify what is in a file; a signature beside it is not looked at."""
+    if head.startswith(MAGIC):
         if address is not None:
             raise UnsupportedError("a container has no address of its own", found=str(file))
         report = container.verify(file, errors="collect")
@@ -176,14 +224,16 @@ def _file(
             report.verified, [Failure(str(file), found.error, found) for found in report.problems]
         )
     if head[:1] == ENVELOPE:
-        return _signed(file, address, of, trust)
+        return _envelopes(file, address, asked.trust)
     what = None if address is not None else bundles.sniffed(file)
     if what is not None and what.format in mif_files.FORMATS:
-        return _document(mif_files.verify_mif(file, what.format, passphrase))
+        return _document(mif_files.verify_mif(file, what.format, asked.passphrase))
     if what is not None:
-        return _document(bundles.verify_bundle(file, trust))
+        return _document(bundles.verify_bundle(file))
+    if address is None and statements.is_statement(head):
+        return _statement(file, asked.trust)
     try:
-        og.verify(read_blob(file), address)
+        og.verify(one_grain(read_blob(file)), address)
     except OmsError as error:
         return Verified(0, [Failure(str(file), error)])
     return Verified(1, [])
@@ -191,24 +241,21 @@ def _file(
 
 def _document(found: Document) -> Verified:
     failures = [Failure(found.name, error) for error in found.errors]
-    signed = [] if found.signed is None else [found.signed]
-    return Verified(0 if failures else 1, failures, signed, [found])
+    return Verified(0 if failures else 1, failures, [], [found])
 
 
-def _signed(file: Path, address: str | None, of: Path | None, trust: Sequence[str]) -> Verified:
-    data = file.read_bytes()
-    found: list[SignedBy | OmsError]
-    if is_detached(data):
-        if address is not None:
-            raise UnsupportedError("a signed file has no address of its own", found=str(file))
-        try:
-            found = [_detached(data, file, of, trust)]
-        except OmsError as error:
-            found = [error]
-    elif of is not None:
-        raise _signs_none(file)
-    else:
-        found = opened(data, str(file), address)
+def _statement(file: Path, trust: Trust | None) -> Verified:
+    """Verify a checkpoint or a certificate: JSON that says who signed it."""
+    try:
+        with file.open("rb") as stream:
+            signed = statements.verify_statement(stream.read(statements.MOST + 1), file, trust)
+    except OmsError as error:
+        return Verified(0, [Failure(str(file), error)])
+    return Verified(1, [], [] if signed is None else [signed])
+
+
+def _envelopes(file: Path, address: str | None, trust: Trust | None) -> Verified:
+    found = opened(file.read_bytes(), str(file), address, trust)
     good = [one for one in found if isinstance(one, SignedBy)]
     bad = [
         Failure(str(file) if len(found) == 1 else f"{file}, envelope {number}", one)
@@ -218,22 +265,45 @@ def _signed(file: Path, address: str | None, of: Path | None, trust: Sequence[st
     return Verified(len(good), bad, good)
 
 
-def _signs_none(file: Path) -> UnsupportedError:
-    what = "a signature that lies beside what it signs"
-    return UnsupportedError("it signs no other file", expected=what, found=str(file))
+def _detached(
+    data: bytes, file: Path, address: str | None, of: Path | None, trust: Trust | None
+) -> Verified:
+    if address is not None:
+        raise UnsupportedError("a signed file has no address of its own", found=str(file))
+    try:
+        return Verified(1, [], [detached(data, file, of, trust)])
+    except OmsError as error:
+        return Verified(0, [Failure(str(file), error)])
 
 
-def _detached(data: bytes, file: Path, of: Path | None, trust: Sequence[str]) -> SignedBy:
-    signed = of or file.with_name(file.name.removesuffix(SIGNATURE))
-    if signed == file or not bundles.is_bundle(signed):
-        return detached(data, file, of)
-    # Of a bundle not the bytes are signed, but what they say.
-    proof = bundles.signer_of(data, bundles.signed_text_of(signed), trust)
-    return SignedBy(str(signed), proof.signer, proof.iat)
-
-
-def _store(path: Where) -> Verified:
+def _store(path: Where, trust: Trust | None) -> Verified:
     with open_store(path, readonly=True) as store:
         report = store.verify(errors="collect")
-    failures = [Failure(f"{path}, grain {bad.index}", bad.error) for bad in report.errors]
-    return Verified(report.verified, failures)
+        failures = [Failure(f"{path}, grain {bad.index}", bad.error) for bad in report.errors]
+        if trust is None or failures:
+            return Verified(report.verified, failures)
+        resolver, good = trust.resolver(resolver_in_use()), 0
+        for grain in store:
+            try:
+                _signed_by(store.signatures(grain.address), trust, resolver)
+            except OmsError as error:
+                failures.append(Failure(f"{path}, grain {grain.address}", error))
+            else:
+                good += 1
+    return Verified(good, failures)
+
+
+def _signed_by(found: list[Signature], trust: Trust, resolver: Resolver) -> None:
+    """See that one of a grain's signatures is by a trusted key."""
+    from omsgrain.crypto import prove
+    from omsgrain.crypto.trust import missing
+
+    refused: OmsError = missing()
+    for one in found:
+        try:
+            trust.confirm(prove(one.envelope, resolver=resolver)[1].signer, resolver)
+        except OmsError as error:
+            refused = error
+        else:
+            return
+    raise refused

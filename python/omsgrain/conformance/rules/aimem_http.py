@@ -15,7 +15,7 @@ from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.conformance.rule import Check, Table, Tried, refuses, takes
 from omsgrain.conformance.rules.people import ADA, ada, ben, by_hand
-from omsgrain.crypto import publicfile
+from omsgrain.crypto import publicfile, trust
 from omsgrain.formats.aimem import bundle, signature
 from omsgrain.gateways import aimem as gateway
 
@@ -36,9 +36,9 @@ def _canonical() -> bytes:
 def _payload(_: Bench) -> Iterator[Tried]:
     rest = sample()
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    trust = signature.Trust(tuple(publicfile.loads(ADA.encode())))
+    known = trust.Trust(tuple(publicfile.loads(ADA.encode())))
     by_others = by_hand({1: -8, 4: ADA.encode()}, None, ada(), detached=text)
-    proof = signature.check(by_others, _canonical(), trust)
+    proof = trust.check(by_others, _canonical(), known)
     yield Tried("one made by hand", ADA, proof.signer if proof else "nobody")
     made = signature.sign_bundle(_canonical(), ada())
     yield Tried("one of ours", by_others, made)
@@ -48,25 +48,25 @@ def _payload(_: Bench) -> Iterator[Tried]:
     "signature.refused", "5.3", "A signature of another bundle, or of nobody trusted, is refused"
 )
 def _untrusted(_: Bench) -> Iterator[Tried]:
-    trust = signature.Trust(tuple(publicfile.loads(ADA.encode())))
+    known = trust.Trust(tuple(publicfile.loads(ADA.encode())))
     made = signature.sign_bundle(_canonical(), ada())
     yield refuses(
         "over another text",
         "signature_invalid",
-        lambda: signature.check(made, _canonical() + b" ", trust),
+        lambda: trust.check(made, _canonical() + b" ", known),
     )
     bens = signature.sign_bundle(_canonical(), ben())
     yield refuses(
         "by somebody else",
         "signature_untrusted",
-        lambda: signature.check(bens, _canonical(), trust),
+        lambda: trust.check(bens, _canonical(), known),
     )
     yield refuses(
         "none, where one is asked for",
         "signature_missing",
-        lambda: signature.check(None, _canonical(), trust, required=True),
+        lambda: trust.check(None, _canonical(), known, required=True),
     )
-    yield takes("none, where none is", lambda: signature.check(None, _canonical(), trust))
+    yield takes("none, where none is", lambda: trust.check(None, _canonical(), known))
 
 
 @_rule("signature.header", "5.3", "Over HTTP it stands in the header AIMEM-Signature")

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from starlette.responses import Response
 
+from omsgrain.crypto.trust import Checked
 from omsgrain.formats.aimem import bundle as bundles
 from omsgrain.formats.aimem import signature, stream
 from omsgrain.formats.aimem.limits import Limits
@@ -197,12 +198,12 @@ def _import_lines(call: Call, file: IO[bytes], size: int, flag: Flag) -> Respons
     return _taken(call, source, done)
 
 
-def _checked(call: Call, text: Callable[[], bytes], size: int) -> signature.Checked:
+def _checked(call: Call, text: Callable[[], bytes], size: int) -> Checked:
     """See who signed; the audit trail of the import tells what was done about it."""
     return signing.checked(call.headers, text, size, call.service.options)
 
 
-def _taken(call: Call, source: Any, done: signature.Checked) -> Response:
+def _taken(call: Call, source: Any, done: Checked) -> Response:
     summary = import_bundle(
         call.service.stores.main, source, tenant=call.tenant, signature=done, actor=call.actor
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omsgrain.crypto import Signer
-    from omsgrain.formats.aimem.signature import Trust
+    from omsgrain.crypto.trust import Trust
     from omsgrain.privacy import Purpose
 
 __all__ = ["Options"]

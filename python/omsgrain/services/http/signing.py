@@ -12,10 +12,10 @@ from typing import Final
 
 from starlette.datastructures import Headers
 
+from omsgrain.crypto.trust import Checked, Trust, look, read
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.rules import RULES
-from omsgrain.formats.aimem.signature import Checked
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal, refusal_of
 
@@ -39,13 +39,13 @@ def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
 
 
 def checked(headers: Headers, text: Callable[[], bytes], size: int, options: Options) -> Checked:
-    """See that somebody who is trusted has signed what comes in.
+    """Check the signature of what comes in: one that is none, or false, is always refused.
 
     Args:
         headers: of the request.
         text: gives the canonical text of the bundle.
         size: of its bytes.
-        options: of the server.
+        options: of the server; without ``trust``, a signature that holds is skipped.
 
     Returns:
         What was done about the signature.
@@ -58,16 +58,18 @@ def checked(headers: Headers, text: Callable[[], bytes], size: int, options: Opt
         return "missing"
     if not given:
         raise Refusal("signature_missing", status=RULES["signature_missing"].status)
-    if options.trust is None:
-        return "skipped"
     if len(given) > 1:
         raise Refusal(
             "signature_invalid", "it stands twice", status=RULES["signature_invalid"].status
         )
-    if size > options.signed:
-        raise Refusal("body_too_large", f"signed bundles have at most {options.signed} bytes")
     try:
-        signature.check(signature.from_header(given[0]), text(), options.trust, required=True)
+        made = signature.from_header(given[0])
+        read(made)
+        if size <= options.signed:
+            trust = Trust() if options.trust is None else options.trust
+            return look(made, text(), trust, required=options.require_signature)
     except OmsError as error:
         raise refusal_of(error) from None
-    return "verified"
+    if options.trust is None:
+        return "skipped"  # so large a text is not made only to learn that the signature is false
+    raise Refusal("body_too_large", f"signed bundles have at most {options.signed} bytes")

@@ -8,7 +8,10 @@ from typing import Any, Final
 
 from mcp.types import CallToolResult
 
+from omsgrain.crypto.cose import MAX_OVERHEAD
+from omsgrain.crypto.trust import Trust, look
 from omsgrain.ops import mif
+from omsgrain.ops.signed import SIGNATURE
 from omsgrain.services.mcp.problems import answer, refuse
 from omsgrain.services.mcp.service import Service
 
@@ -71,7 +74,11 @@ def _document(service: Service, data: str | dict[str, Any]) -> bytes:
         return _checked(service, json.dumps(data, ensure_ascii=False))
     if data.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") or "\n" in data:
         return _checked(service, data)
-    return service.root.read(data, service.options.document, field="/data")
+    found = service.root.read(data, service.options.document, field="/data")
+    signature = service.root.find(data + SIGNATURE, MAX_OVERHEAD, field="/data")
+    if signature is not None:
+        look(signature, found, Trust())  # refuses one that is none, or provably false
+    return found
 
 
 def _checked(service: Service, text: str) -> bytes:

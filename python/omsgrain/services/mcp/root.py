@@ -64,6 +64,15 @@ class Root:
                 raise refuse("too_large", field=field, expected=f"at most {most} bytes")
             return data
 
+    def find(self, path: str, most: int, *, field: str) -> bytes | None:
+        """Read the beginning of a file, if it is there; arguments are those of `read`."""
+        with self._parent(path, field) as (directory, name), suppress(FileNotFoundError):
+            number = os.open(name, _READ, dir_fd=directory)
+            with open(number, "rb") as file:
+                regular = stat.S_ISREG(os.fstat(number).st_mode)
+                return file.read(most + 1) if regular else b""
+        return None
+
     def write(self, path: str, data: bytes, *, field: str) -> str:
         """Write a new file, which only its owner may read.
 

@@ -60,7 +60,7 @@ class Checkpoint:
         """
         from omsgrain.crypto import sign_detached
 
-        return replace(self, signature=sign_detached(self._signed_bytes(), signer, iat=iat))
+        return replace(self, signature=sign_detached(self.signed_bytes(), signer, iat=iat))
 
     def proof(self, *, resolver: Resolver | None = None, signer: str | None = None) -> Proof:
         """Verify the signature.
@@ -81,12 +81,13 @@ class Checkpoint:
 
         if self.signature is None:
             raise SignatureError("the checkpoint is not signed")
-        found = verify_detached(self.signature, self._signed_bytes(), resolver=resolver)
+        found = verify_detached(self.signature, self.signed_bytes(), resolver=resolver)
         if signer not in (None, found.signer):
             raise SignatureError("the checkpoint is signed by somebody else")
         return found
 
-    def _signed_bytes(self) -> bytes:
+    def signed_bytes(self) -> bytes:
+        """What the signature is made over."""
         return replace(self, signature=None).to_json().encode()
 
     @classmethod

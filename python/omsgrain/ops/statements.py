@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements in JSON that carry their own signature: checkpoints of an audit trail."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from omsgrain.ops.opening import resolver_in_use
+from omsgrain.ops.signed import SignedBy
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.trust import Trust
+
+__all__ = ["MOST", "is_statement", "verify_statement"]
+
+MOST: Final = 64 << 10
+"""Bytes of a statement at the most."""
+_KIND = re.compile(rb'\s*\{[^{}]*"kind"\s*:\s*"omsgrain audit checkpoint ')
+
+
+def is_statement(head: bytes) -> bool:
+    """Whether a file that begins so is a statement of ours."""
+    return _KIND.match(head) is not None
+
+
+def verify_statement(data: bytes, file: Path, trust: Trust | None) -> SignedBy | None:
+    """Verify the form of a statement, and its signature.
+
+    Args:
+        data: the statement.
+        file: where it is.
+        trust: whose signatures count; None: the key that the signature names.
+
+    Returns:
+        Who signed; None if nobody did.
+
+    Raises:
+        FormatError: it is no statement that is known.
+        SignatureError: the signature does not hold, or is not by a trusted key.
+    """
+    from omsgrain.crypto.trust import check
+    from omsgrain.store.audit import Checkpoint
+
+    kept = Checkpoint.from_json(data)
+    proof = check(kept.signature, kept.signed_bytes(), trust, resolver=resolver_in_use())
+    return None if proof is None else SignedBy(str(file), proof.signer, proof.iat)
