@@ -88,16 +88,15 @@ def test_the_time_of_a_signature_is_signed(signer: KeySigner) -> None:
     later = made.replace(cbor2.dumps(1_768_471_200), cbor2.dumps(1_768_471_201))
     assert later != made
     assert rule(later, TEXT, trust(signer)) == "signature_invalid"
-    beside = by_hand({1: signer.alg, 4: signer.did.encode()}, None, signer, {"iat": 1768471200},
-                     detached=TEXT)  # fmt: skip
-    fraction = by_hand({1: signer.alg, 4: signer.did.encode(), 15: {6: 1768471200.5}}, None, signer,
-                       detached=TEXT)  # fmt: skip
+    named = {1: signer.alg, 4: signer.did.encode()}
+    at = 1_768_471_200
+    beside = by_hand(named, None, signer, {"iat": at}, detached=TEXT)
+    fraction = by_hand({**named, 15: {6: at + 0.5}}, None, signer, detached=TEXT)
     for other in (beside, fraction):
         proof = check(other, TEXT, trust(signer))
         assert proof is not None
-        assert proof.iat == 1768471200
-    no_time = by_hand({1: signer.alg, 4: signer.did.encode(), 15: {6: "now"}}, None, signer,
-                      detached=TEXT)  # fmt: skip
+        assert proof.iat == at
+    no_time = by_hand({**named, 15: {6: "now"}}, None, signer, detached=TEXT)
     assert rule(no_time, TEXT, trust(signer)) == "signature_invalid"
 
 
