@@ -140,6 +140,20 @@ def test_without_keys_a_sealed_grain_shows_its_header(shell: Shell, folder: Path
     assert b"brass" in shell.out
 
 
+def test_commands_without_keys_store_no_user_in_the_clear(shell: Shell, folder: Path) -> None:
+    assert shell("ingest", "m.omsg", *KEYS, stdin=MINE + grain("lit")) == 0
+    other = grain("tin", user_id="mira-17")
+    assert shell("ingest", "m.omsg", stdin=other) != 0
+    assert b"ERR_KEY" in shell.err
+    assert shell("ingest", "other.omsg", stdin=other) == 0
+    assert shell("export", "other.omsg", "other.mg") == 0
+    assert shell.error("import", "m.omsg", "other.mg")[1]["code"] == "ERR_KEY"
+    assert shell("sync", "m.omsg", "other.omsg", "--plain") == 0
+    assert shell("import", "m.omsg", "other.mg", "--plain") == 0
+    assert shell("ingest", "m.omsg", "--plain", stdin=grain("zinc", user_id="mira-17")) == 0
+    assert shell("ingest", "m.omsg", "--plain", *KEYS, stdin=other) == USAGE
+
+
 def test_search_says_that_sealed_grains_cannot_be_ranked(shell: Shell, folder: Path) -> None:
     assert shell("ingest", "m.omsg", *KEYS, stdin=MINE + grain("brass")) == 0
     assert shell.error("search", "m.omsg", "brass", *KEYS)[1]["code"] == "ERR_UNSUPPORTED"

@@ -17,7 +17,7 @@ from omsgrain.index.conditions import TESTED
 from omsgrain.index.policy import modes
 from omsgrain.privacy import presets, rules
 from omsgrain.search import vectors
-from omsgrain.store import audit, opening, state, tables, tombstones
+from omsgrain.store import audit, opening, sealing, state, tables, tombstones
 from omsgrain.store.audit import entry
 from omsgrain.text import fields as searched
 
@@ -40,6 +40,7 @@ def test_tables_of_the_store() -> None:
         entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
         entry.KEY_RECORD.decode(): entry.KEY_BYTES,
         tombstones.KEY_RECORD.decode(): 32,
+        sealing.SEALS_RECORD.decode(): 1,
         f"{following.PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
-from http_sites import ADA, BLOB, GRACE, LINES, Site, lamp, site
+from http_sites import (
+    ADA,
+    BLOB,
+    GRACE,
+    IMPORT,
+    LINES,
+    TYPED,
+    Site,
+    bundle,
+    chunk,
+    lamp,
+    site,
+)
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import seal
 from omsgrain.services.http import finding
@@ -44,6 +56,23 @@ def test_a_grain_goes_in_and_comes_out(served: Site) -> None:
     assert blob.headers["content-type"] == BLOB
     again = served.ask("POST", "/v1/grains", token, json=lamp())
     assert again.json() == {"addresses": [address], "stored": 0, "duplicates": 1}
+
+
+def test_a_server_without_keys_stores_no_user_in_the_clear(tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    with KeyRing.create(tmp_path / "k.omsk", master=bytes(range(32))) as ring:
+        with og.open(path, keys=ring) as store:
+            store.put(lamp(user_id=ADA))
+    with site(path) as served:
+        token = served.token()
+        for path_of, given in (
+            ("/v1/grains", {"json": [lamp("dim")]}),
+            (IMPORT, {"content": bundle(chunk(1)), "headers": TYPED}),
+        ):
+            answer = served.ask("POST", path_of, token, **given)
+            assert (answer.status_code, answer.json()["code"]) == (503, "ERR_KEY")
+        with og.open(path, readonly=True) as store:
+            assert len(store) == 1
 
 
 def test_lines_and_a_blob(served: Site) -> None:

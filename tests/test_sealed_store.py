@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain import crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
@@ -23,9 +24,12 @@ from omsgrain.store.base import Store
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.tables import (
     BLIND,
+    META,
     SEALED,
 )
+from omsgrain.sync import LocalPeer, sync
 from sealed_stores import USERS, belief, some
+from signing import ALICE
 
 
 @pytest.fixture
@@ -234,3 +238,87 @@ def test_flipped_bytes_are_told_from_a_wrong_key(tmp_path: Path, ring: KeyRing, 
     (path / "data.mdb").write_bytes(raw.replace(bytes(blob), bytes(flipped)))
     with og.open(path, keys=ring) as store, pytest.raises(IntegrityError):
         store.get(address)
+
+
+# --- without keys: nothing of a user in the clear ------------------------------------------------
+
+
+def refused(work: Any, *given: Any, **options: Any) -> bool:
+    """Whether a call is refused for want of keys."""
+    try:
+        work(*given, **options)
+    except KeyMissingError:
+        return True
+    return False
+
+
+def test_a_handle_without_keys_stores_no_user_in_the_clear(
+    store: GrainStore, below: Store, ring: KeyRing, tmp_path: Path
+) -> None:
+    user = {"user_id": USERS[0]}
+    open_grain = store.put(belief(object="open"))
+    sealed = store.put(belief(object="sealed", **user))
+    keyless, told = GrainStore(below), GrainStore(below, Settings(plain=True))
+    mine = belief(object="mine", **user)
+    assert refused(keyless.put, mine)
+    assert refused(keyless.put, crypto.sign(og.Grain(og.encode(mine)), ALICE))
+    assert refused(keyless.put_many, [belief(), mine])
+    assert refused(keyless.supersede, open_grain, mine)
+    report = keyless.put_many([belief(object="nobody's"), mine], errors="collect")
+    assert (report.stored, [one.error.code for one in report.errors]) == (1, ["ERR_KEY"])
+    with store_of(mine) as other:
+        other.export_mg(tmp_path / "mine.mg")
+        assert refused(keyless.import_mg, tmp_path / "mine.mg")
+        done = sync(LocalPeer(keyless), LocalPeer(other))
+        assert [one.code for one in done.refused] == ["ERR_KEY"]
+    store.export_mg(tmp_path / "sealed.mg")
+    assert keyless.import_mg(tmp_path / "sealed.mg").duplicates == 3
+    assert {grain.address for grain in keyless if not grain.sealed} == {
+        open_grain,
+        *grain_of(report),
+    }
+    assert keyless.get(sealed).sealed
+    clear = told.put(mine)
+    assert keyless.put(mine) == clear  # which is there already
+    assert refused(keyless.sign, clear, ALICE)
+    assert told.sign(clear, ALICE)
+
+
+def grain_of(report: Any) -> list[str]:
+    return [address for address in report.addresses if address is not None]
+
+
+def store_of(*grains: dict[str, Any]) -> GrainStore:
+    store = GrainStore(MemoryStore())
+    store.put_many(grains)
+    return store
+
+
+def test_what_only_carries_sealed_grains_takes_what_it_is_given(
+    store: GrainStore, tmp_path: Path
+) -> None:
+    """Anybody can make a sealed blob, and must not close somebody's store with it."""
+    store.put(belief(object="sealed", user_id=USERS[0]))
+    store.export_mg(tmp_path / "sealed.mg")
+    with store_of() as relay:
+        relay.import_mg(tmp_path / "sealed.mg")
+        assert relay.put(belief(user_id=USERS[1]))
+
+
+def test_a_store_of_before_the_record_wants_keys(store: GrainStore, below: Store) -> None:
+    store.put(belief(user_id=USERS[0]))
+    below.write(lambda writer: writer.set_row(META, b"sealed", None))
+    assert refused(GrainStore(below).put, belief(object="mine", user_id=USERS[0]))
+
+
+def test_plain_is_for_a_store_without_keys(tmp_path: Path, ring: KeyRing) -> None:
+    path = tmp_path / "m.omsg"
+    with pytest.raises(SchemaError):
+        og.open(path, keys=ring, plain=True)
+    with og.open(path, keys=ring) as store:
+        store.put(belief(user_id=USERS[0]))
+    with og.open(path) as store:
+        assert refused(store.put, belief(object="mine", user_id=USERS[0]))
+        assert refused(store.acting("ada").put, belief(user_id="b"))
+    with og.open(path, plain=True) as store:
+        assert store.acting("ada").put(belief(object="mine", user_id=USERS[0]))

@@ -17,7 +17,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import first_line, trust_options
+from omsgrain.cli.opening import first_line, plain_option, trust_options
 from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def _options(command: F) -> F:
 @store_argument(exists=False, file_okay=False)
 @_options
 @actor_option
+@plain_option
 @trust_options
 @output.json_option
 def bridge(

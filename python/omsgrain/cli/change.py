@@ -10,7 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import keys_option
+from omsgrain.cli.opening import keys_option, plain_option
 from omsgrain.cli.store import Where, store_argument
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,6 +81,7 @@ def done(as_json: bool, text: str, **values: Any) -> None:
 @argument("file", type=click.File("rb"), help='The new grain, its fields as JSON; "-" is stdin.')
 @click.option("--justification", metavar="TEXT", help="The reason; some policies ask for it.")
 @actor_option
+@plain_option
 @keys_option
 @output.json_option
 def supersede(

@@ -10,7 +10,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import ADDRESS, actor_option, done
 from omsgrain.cli.manual import Chapter, Manual, argument
-from omsgrain.cli.opening import keys_option
+from omsgrain.cli.opening import keys_option, plain_option
 from omsgrain.cli.people import policy_option
 from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import InvalidationDeniedError, StoreError
@@ -57,6 +57,7 @@ def consent() -> None:
     help="Erase within so many days, 0 to 30; without it, 30.",
 )
 @actor_option
+@plain_option
 @keys_option
 @output.json_option
 def withdraw(

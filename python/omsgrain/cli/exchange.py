@@ -13,7 +13,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import keys_option, trust_options
+from omsgrain.cli.opening import keys_option, plain_option, trust_options
 from omsgrain.cli.pipes import refuse_pipe
 from omsgrain.cli.store import Where, store_argument
 
@@ -186,6 +186,7 @@ def export_mg(
 @formats.import_options
 @mif.import_options
 @actor_option
+@plain_option
 @trust_options
 @output.json_option
 def import_mg(

@@ -17,7 +17,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import trust_options
+from omsgrain.cli.opening import plain_option, trust_options
 from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ class Rejects:
     "--require-signatures", is_flag=True, help="Take only grains with a signature that holds."
 )
 @click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
+@plain_option
 @trust_options
 @output.json_option
 def ingest(

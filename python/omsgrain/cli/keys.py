@@ -12,7 +12,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import keys_option
+from omsgrain.cli.opening import keys_option, plain_option
 from omsgrain.cli.store import StoreParam, Where
 
 KEYGEN = """
@@ -94,6 +94,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
 )
 @click.option("--justification", metavar="TEXT", help="With --store: why; policies may ask.")
 @actor_option
+@plain_option
 @keys_option
 @output.json_option
 def sign(

@@ -38,6 +38,12 @@ def keys_option(command: F) -> F:
     return _opening(command, web=False)
 
 
+def plain_option(command: F) -> F:
+    """The ``--plain`` of a command that stores grains; it goes with one of the other two."""
+    text = "Store users' grains in the clear in a store that was used with --keys."
+    return click.option("--plain", is_flag=True, help=text)(command)
+
+
 def trust_options(command: F) -> F:
     """The same, and ``--web``, of a command that verifies signatures."""
     text = "Fetch the keys of signers who are called did:web:..., over HTTPS."
@@ -47,6 +53,7 @@ def trust_options(command: F) -> F:
 def _opening(command: F, *, web: bool) -> F:
     @wraps(command)
     def opened(*, keys: Path | None, master: str | None, memory: str | None, **given: Any) -> Any:
+        plain = bool(given.pop("plain", False))
         asked = bool(given.pop("web")) if web else False
         if keys is None:
             source = click.get_current_context().get_parameter_source("master")
@@ -54,12 +61,15 @@ def _opening(command: F, *, web: bool) -> F:
                 raise click.UsageError("--master goes with --keys")
         elif master is None:
             raise click.UsageError("--keys needs --master, or OMSGRAIN_MASTER")
-        if keys is None and not asked and memory is None:
+        if plain and keys is not None:
+            raise click.UsageError("--plain is for a store without --keys")
+        if keys is None and not asked and not plain and memory is None:
             return command(**given)
         from omsgrain import ops
 
         ring = None if keys is None or master is None else partial(_ring, keys, master)
-        with ops.using(keys=ring, resolver=_web() if asked else None, memory=memory):
+        found = _web() if asked else None
+        with ops.using(keys=ring, plain=plain, resolver=found, memory=memory):
             return command(**given)
 
     for option in (

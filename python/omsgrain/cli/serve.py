@@ -13,7 +13,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import trust_options
+from omsgrain.cli.opening import plain_option, trust_options
 from omsgrain.cli.store import Where, store_argument
 
 EXAMPLES = r"""
@@ -122,6 +122,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Of the access log, on stderr.",
 )
 @actor_option
+@plain_option
 @trust_options
 @output.json_option
 def serve(

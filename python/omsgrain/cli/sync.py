@@ -13,7 +13,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import refuse_dash
-from omsgrain.cli.opening import first_line, trust_options
+from omsgrain.cli.opening import first_line, plain_option, trust_options
 
 if TYPE_CHECKING:
     from omsgrain.sync.report import Passed, Progress, SyncReport
@@ -81,6 +81,7 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
 @click.option("--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM.")
 @click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
 @actor_option
+@plain_option
 @trust_options
 @output.json_option
 def sync(

@@ -42,6 +42,7 @@ def open(
     path: Where,
     *,
     keys: KeyRing | None = None,
+    plain: bool = False,
     readonly: bool = False,
     durability: Literal["commit", "relaxed"] = "commit",
     actor: str | None = None,
@@ -63,6 +64,8 @@ def open(
             ``postgresql://USER@HOST/DATABASE?tenant=NAME``.
         keys: seal what belongs to a user, and open what is sealed: a ``KeyRing``, which stays open
             when the store is closed. Without keys sealed grains show their headers and addresses.
+        plain: store users' grains in the clear in a store that was used with keys. Without keys
+            and without this such a store refuses them; it still takes sealed grains.
         readonly: refuse to write, and do not make a store.
         durability: ``commit``: what is put is on the disk when the call returns. ``relaxed``: the
             operating system has it then, much sooner; a killed process loses nothing, but a power
@@ -96,6 +99,8 @@ def open(
     budget = parse(memory)
     if keys is not None and not hasattr(keys, "of_user"):
         raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
+    if type(plain) is not bool or (plain and keys is not None):
+        raise SchemaError("plain is for a store without keys", field="/plain", expected="a bool")
     is_durable(durability)
     if isinstance(hold_authorities, str):
         raise SchemaError("a list of DIDs", field="/hold_authorities", found="one text")
@@ -118,6 +123,7 @@ def open(
         delegation=delegation,
         count_access=count_access,
         keys=keys,
+        plain=plain,
         require=required,
         resolver=resolver,
         budget=budget,

@@ -7,11 +7,13 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omsgrain import _core
 from omsgrain.engine import origins
 from omsgrain.engine.placing import known
-from omsgrain.errors import ErasedError, OmsError, SignatureError
+from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SignatureError
 from omsgrain.grain import Grain
-from omsgrain.store import tombstones
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.store import sealing, tombstones
 from omsgrain.store.base import Writer
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ __all__ = [
     "admit",
     "check_basis",
     "erased",
+    "in_the_clear",
     "let_back",
     "refuse",
     "was_erased",
@@ -49,7 +52,7 @@ def admit(
 ) -> Admission:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
     asked = settings.preset is not None or settings.delegation or settings.require is not None
-    found = Admission(_refused(writer, given, allow_erased), {})
+    found = Admission(_refused(writer, settings, given, allow_erased), {})
     below: Writer = getattr(writer, "inner", writer)
     looked_at: Iterable[int] = range(len(given.pairs))
     if not asked:
@@ -112,19 +115,52 @@ def was_erased() -> ErasedError:
     )
 
 
-def refuse(writer: Writer, given: Incoming, allow_erased: bool = False) -> None:
+def refuse(
+    writer: Writer, settings: Settings, given: Incoming, allow_erased: bool = False
+) -> None:
     """Refuse what no transaction may take, whoever asks.
 
     Raises:
         ErasedError: it was erased before.
+        KeyMissingError: a user's grain would be stored in the clear.
         OmsError: it came sealed, and what a key of here opens is no grain.
     """
-    for _, error in sorted(_refused(writer, given, allow_erased).items()):
+    for _, error in sorted(_refused(writer, settings, given, allow_erased).items()):
         raise error
 
 
-def _refused(writer: Writer, given: Incoming, allow_erased: bool) -> dict[int, OmsError]:
-    return (dict[int, OmsError]() if allow_erased else erased(writer, given)) | given.refused
+def _refused(
+    writer: Writer, settings: Settings, given: Incoming, allow_erased: bool
+) -> dict[int, OmsError]:
+    gone = dict[int, OmsError]() if allow_erased else erased(writer, given)
+    return in_the_clear(writer, settings, given) | gone | given.refused
+
+
+def in_the_clear(writer: Writer, settings: Settings, given: Incoming) -> dict[int, OmsError]:
+    """Return why new grains of users may not be stored in the clear, by position.
+
+    A store that has sealed grains was opened with keys before. Opened without, it must not store a
+    user's next grain in the clear unless somebody said so.
+    """
+    if settings.keys is not None or settings.plain or not given.pairs:
+        return {}
+    if not sealing.has_sealed(writer):
+        return {}
+    users = _core.user_ids([blob for _, blob in given.pairs])
+    clear = [
+        i
+        for i, (_, blob) in enumerate(given.pairs)
+        if users[i] is not None and not blob[1] & ENCRYPTED_BIT
+    ]
+    found = writer.find([given.pairs[i][0] for i in clear])
+    return {
+        i: KeyMissingError(
+            "this store encrypts users' grains, and it is open without keys",
+            expected="keys (--keys), or plain=True (--plain) to store a user's grain in the clear",
+        )
+        for i, seq in zip(clear, found, strict=True)
+        if seq is None
+    }
 
 
 def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple[str, ...]:

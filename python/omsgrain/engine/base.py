@@ -45,6 +45,7 @@ class Settings:
         audit: whether writes are noted in the audit trail.
         clock: gives the time in ms since 1970.
         keys: what seals grains of users, and opens them.
+        plain: store users' grains in the clear, though the store has sealed grains.
         require: which grains the store takes only signed.
         resolver: finds the keys of signers whose DIDs do not hold them.
         budget: how much memory the parts may take.
@@ -58,6 +59,7 @@ class Settings:
     audit: bool = True
     clock: Callable[[], int] = now
     keys: KeyRing | None = None
+    plain: bool = False
     require: Required | None = None
     resolver: Resolver | None = None
     budget: Budget = field(default_factory=Budget)

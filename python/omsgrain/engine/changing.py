@@ -75,7 +75,7 @@ class Changing(Bringing):
 
         def work(writer: Writer, given: Incoming) -> str:
             before = stored_digest(writer, digest)
-            refuse(writer, given)
+            refuse(writer, self._settings, given)
             after, done = acts.supersede(writer, self._settings, digest, given, justification)
             if done:
                 self._note(writer, "supersede", [before, after])

@@ -118,7 +118,7 @@ def merge(
     merged: set[str] = set()
     for claim in claims:
         try:
-            new = _new(writer, claim, arrivals, allow_erased)
+            new = _new(writer, settings, claim, arrivals, allow_erased)
             done, late = _merge(writer, settings, claim, new, note)
         except StoreError:
             raise
@@ -139,7 +139,9 @@ def merge(
     return Merged(writer.count() - before, taken, refused, waiting, unproven)
 
 
-def _new(writer: Writer, claim: Claim, arrivals: Arrivals, allow_erased: bool) -> Incoming | None:
+def _new(
+    writer: Writer, settings: Settings, claim: Claim, arrivals: Arrivals, allow_erased: bool
+) -> Incoming | None:
     """The grain that is said to supersede; None if there is none, or it is not here."""
     if claim.superseded_by is None:
         return None
@@ -148,7 +150,7 @@ def _new(writer: Writer, claim: Claim, arrivals: Arrivals, allow_erased: bool) -
         return _stored(writer, claim.superseded_by)
     if isinstance(given, OmsError):
         raise given
-    refuse(writer, given, allow_erased)
+    refuse(writer, settings, given, allow_erased)
     return given
 
 

@@ -238,8 +238,8 @@ class _Turn:
     def _supersede(self, n: int, step: Step, replaces: str) -> None:
         writer, before = self._writer, bytes.fromhex(replaces)
         given = self._given.only(self._places[n][-1:])
-        refuse(writer, given, self._allow_erased)
         settings = self._store._settings
+        refuse(writer, settings, given, self._allow_erased)
         after, done = acts.supersede(writer, settings, before, given, step.justification)
         if self._allow_erased:
             let_back(writer, given)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core, registry
 from omsgrain.engine import acts
+from omsgrain.engine.admission import in_the_clear
 from omsgrain.engine.bringing import TRIES, Bringing, refuse_moved
 from omsgrain.engine.incoming import Incoming, KeysMovedError, seal
 from omsgrain.engine.world import seq_of
@@ -59,7 +60,8 @@ class Signing(Bringing):
             SignatureError: the signer gave no signature that holds.
             InvalidationDeniedError: a policy or a hold refuses the supersession.
             RangeError: the grain has as many signatures as it can have.
-            KeyMissingError: it is sealed, and its key is not here.
+            KeyMissingError: it is sealed, and its key is not here; or the store has sealed grains
+                and is open without keys.
             OmsError: any other refusal of the new grain.
             StoreError: read-only, full or broken; nothing was stored.
 
@@ -90,6 +92,8 @@ class Signing(Bringing):
 
         def work(writer: Writer) -> bytes:
             refuse_moved(self._settings, given)
+            for error in in_the_clear(writer, self._settings, given).values():
+                raise error
             done, changed = acts.supersede(
                 writer, self._settings, old_digest, given, justification
             )

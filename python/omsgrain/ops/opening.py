@@ -30,6 +30,7 @@ class _Given:
     """What stores are opened with; the ring is opened when the first store is."""
 
     make: Callable[[], KeyRing] | None = None
+    plain: bool = False
     actor: str | None = None
     resolver: Resolver | None = None
     memory: int | str | None = None
@@ -43,6 +44,7 @@ _given: ContextVar[_Given | None] = ContextVar("omsgrain.ops.opening", default=N
 def using(
     *,
     keys: Callable[[], KeyRing] | None = None,
+    plain: bool = False,
     actor: str | None = None,
     resolver: Resolver | None = None,
     memory: int | str | None = None,
@@ -51,11 +53,12 @@ def using(
 
     Args:
         keys: opens the key ring; called when the first store is opened, and not without one.
+        plain: store users' grains in the clear in a store that was used with keys.
         actor: who acts, where a verb is not told.
         resolver: gives the keys of DIDs that do not hold them.
         memory: what each may keep in memory beside its map.
     """
-    given = _Given(keys, actor, resolver, memory)
+    given = _Given(keys, plain, actor, resolver, memory)
     token = _given.set(given)
     try:
         yield
@@ -97,6 +100,7 @@ def open_store(
         path,
         readonly=readonly,
         keys=keys_in_use(),
+        plain=given.plain,
         actor=given.actor if actor is None else actor,
         resolver=given.resolver,
         memory=given.memory,

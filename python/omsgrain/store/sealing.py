@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError
 from omsgrain.grain import bare
-from omsgrain.store.tables import BLIND, KEPT, KEYED, PLAIN, SEALED, SEQUENCE
+from omsgrain.store.tables import BLIND, KEPT, KEYED, META, PLAIN, SEALED, SEQUENCE
 from omsgrain.text import words_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 __all__ = [
     "NUMBER",
     "PLACE",
+    "SEALS_RECORD",
     "TOKEN",
     "WORD",
     "Trying",
     "Veil",
     "add",
     "forget",
+    "has_sealed",
     "key_of",
     "masked",
     "place_of",
@@ -59,6 +61,11 @@ WORD = b"w"
 _TRIED = 1_000  # keys that are tried on a grain of which nothing says whose it is, 2 us each
 
 _COMPLEMENT = bytes(range(255, -1, -1))
+
+
+SEALS_RECORD = b"sealed"
+"""Whether the store has ever sealed a grain."""
+_NO, _YES = b"\0", b"\1"
 
 
 class Veil(NamedTuple):
@@ -121,12 +128,27 @@ def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
     """
     blind = [(veil.number, veil.tokens, place) for _, place, veil in rows]
     writer.set_rows(BLIND, _core.blind_rows(blind))
+    if writer.row(META, SEALS_RECORD) != _YES:
+        writer.set_row(META, SEALS_RECORD, _YES)
     keys = [(SEQUENCE.pack(seq), veil) for seq, _, veil in rows]
     writer.set_rows(PLAIN, [(veil.number + veil.plain, key) for key, veil in keys])
     writer.set_rows(SEALED, [(key, veil.number) for key, veil in keys])
     writer.set_rows(KEYED, [(veil.number + key, b"") for key, veil in keys])
     if kept := [(veil.number + key, b"") for key, veil in keys if veil.kept]:
         writer.set_rows(KEPT, kept)
+
+
+def has_sealed(writer: Writer) -> bool:
+    """Tell whether the store has ever sealed a grain with keys of its own.
+
+    A sealed grain that is only carried does not count, so nobody can close a store by sending one.
+    The answer is kept in a record, which costs no round trip where the store is on a server.
+    """
+    known = writer.row(META, SEALS_RECORD)
+    if known is None:  # a store of before there was this record
+        known = _NO if next(writer.rows(SEALED), None) is None else _YES
+        writer.set_row(META, SEALS_RECORD, known)
+    return known == _YES
 
 
 def key_of(reader: Reader, seq: int) -> bytes | None:

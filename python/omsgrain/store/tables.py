@@ -35,6 +35,7 @@
     omsgrain.format     u32, the format of the whole store
     head                u64 last sequence number given ++ u64 bytes of all blobs ++ u64 grains ++
                         u64 watermark
+    sealed              1 byte: 1 once a grain was sealed here, else 0
     position.NAME       u64 last change that the follower NAME has seen to
 
 Blobs are written at once; addresses and terms cover the grains up to the watermark, and are
