@@ -96,4 +96,4 @@ def test_native_grains_become_chunks_and_come_back() -> None:
         "episodic",
     ]
     strict = convert.dump(grains, {}, tenant_id=TENANT, strict=True)
-    assert {loss.field for loss in strict.losses} == {"subject", "confidence", "importance"}
+    assert {loss.field for loss in strict.losses} == {"confidence", "importance"}

@@ -22,7 +22,7 @@ from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD, PRODUCER, N
 from omsgrain.formats.across.renaming import Renamed, export_id, kind_of, renamed
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.aimem.fields import ARRAYS as AIMEM_ARRAYS
-from omsgrain.formats.aimem.native import native
+from omsgrain.formats.aimem.native import NO_TEXT, native
 from omsgrain.formats.document import Loss, Vector
 from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
 from omsgrain.formats.mif1.fields import CONSENT
@@ -98,7 +98,8 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     Raises:
         SchemaError: a bundle is somebody's, and nobody is named.
     """
-    around, of, held = heap.held(vectors, but=to, natives=to != AIMEM)
+    owner = heap.only_user()
+    around, of, held = heap.held(vectors, to=to, owner=owner)
     hub, given = HUBS[to], Names(to, options.producer)
     for kind, id in _taken(heap, to, held) if held else ():
         given.give(kind, id)
@@ -121,7 +122,9 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     }
     for address in heap.natives:
         if to == AIMEM:
-            chunk, gone = native(heap.grains[address], producer=options.producer, strict=True)
+            chunk, gone = native(
+                heap.grains[address], producer=options.producer, owner=owner, strict=True
+            )
             arrays["chunks"] += [] if chunk is None else [(chunk, address)]
             losses += gone
         if heap.grains[address].get("user_id") not in (None, document.user):
@@ -163,7 +166,7 @@ def _document(
     heap: Heap, around: model.Document, to: str, options: Options
 ) -> tuple[model.Document, bool]:
     """What is to stand around the records, and whether the export's id is kept."""
-    user = options.user or around.user or _only_user(heap)
+    user = options.user or around.user or heap.only_user()
     id, kept = export_id(to, around.id)
     if not id and to not in (AIMEM, MIF_LD):
         mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
@@ -182,12 +185,6 @@ def _document(
     return replace(around, id=id, user=user, exported_at=exported_at), kept
 
 
-def _only_user(heap: Heap) -> str | None:
-    """Whose all grains are, if they are one's."""
-    users = {grain.get("user_id") for grain in heap.grains.values()}
-    return users.pop() if len(users) == 1 else None
-
-
 # -- losses ---------------------------------------------------------------------------------------
 
 
@@ -201,6 +198,9 @@ def _losses(
         kinds = {} if one.format == NATIVE else HUBS[one.format].CLASSES
         shape = next((each for each in kinds.values() if each.cls is type(item)), None)
         seen = set()
+        if one.format == NATIVE and isinstance(item, model.Memory) and not item.content:
+            seen.add("content")
+            yield Loss(_name(one), "content", NO_TEXT)
         if back is not None and not kept:
             seen.add("id")
             yield Loss(_name(one), "id", f"{HUBS[to].TITLE} has ids of another form")

@@ -15,6 +15,7 @@ from omsgrain.formats.across.carry import has_beside, load_up
 from omsgrain.formats.across.gather import HUBS, Born, Heap, heap
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD
 from omsgrain.formats.aimem import embedding
+from omsgrain.formats.aimem.native import NO_TEXT
 from omsgrain.formats.document import (
     KIND,
     Dump,
@@ -184,7 +185,7 @@ def tree(
         return _refilled(found, own, made, to, vectors, options), losses
     # Without what goes along beside memories, those that stand in them may be of no use.
     if not options.strict and (options.beside or not has_beside(made.envelope)):
-        losses = [one for one in losses if one.reason == NOT_ASKED]
+        losses = [one for one in losses if one.reason in (NOT_ASKED, NO_TEXT)]
     arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
     _add(arrays, found.records.get(to, ()), to, vectors, options)
     return assembled(made.envelope, arrays, to, summed=options.checksum), losses

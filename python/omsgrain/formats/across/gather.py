@@ -72,6 +72,11 @@ class Heap:
     beside: list[str]
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    def only_user(self) -> str | None:
+        """Whose all grains are, if they are one's."""
+        users = {grain.get("user_id") for grain in self.grains.values()}
+        return users.pop() if len(users) == 1 else None
+
     def envelope(self, format: str) -> dict[str, Any]:
         """What stood around the records of a format; nothing if no document of it is here."""
         found = [one for one in self.manifests if one.format == format]
@@ -95,24 +100,25 @@ class Heap:
         return said, held
 
     def held(
-        self, vectors: Mapping[str, Vector], *, but: str, natives: bool
+        self, vectors: Mapping[str, Vector], *, to: str, owner: str | None
     ) -> tuple[model.Document, str, list[Held]]:
         """What all say that are not of one format: what stands around it, of which format, items.
 
         Args:
             vectors: embeddings by address.
-            but: the format that is left out.
-            natives: whether those are told that never were a record.
+            to: the format: what is of it already is left out. AIMEM has its own way to say what
+                never was a record.
+            owner: whose the document is to be.
         """
         document, of, found = model.Document(), NATIVE, []
         for format in HUBS:
-            if format != but and (self.records.get(format) or self.envelope(format)):
+            if format != to and (self.records.get(format) or self.envelope(format)):
                 said, held = self.content(format, vectors)
                 if of == NATIVE or self.envelope(format):
                     document, of = said.document, format
                 found += held
-        for address in self.natives if natives else ():
-            found.append(Held(native.item(self.grains[address]), NATIVE, address))
+        for address in self.natives if to != AIMEM else ():
+            found.append(Held(native.item(self.grains[address], to, owner), NATIVE, address))
         return document, of, found
 
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from omsgrain.formats import model, times
-from omsgrain.formats.across.names import of_address
+from omsgrain.formats.across.names import MIF1, of_address
+from omsgrain.formats.across.words import mif1_memory, snake
 from omsgrain.formats.aimem.native import PLAIN, text_of
 from omsgrain.grain import Grain
 
-__all__ = ["item"]
+__all__ = ["item", "said_by_type"]
 
 _TYPES: Final = {
     "observation": "observation",
@@ -36,12 +37,27 @@ _BELIEFS: Final = {
     "mif:decided": "decision",
     "mif:pattern": "pattern",
 }
+_KNOWS: Final = "mg:knows"
 _PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"}
 
 
-def item(grain: Grain) -> model.Memory:
-    """A grain as a memory."""
-    content, told = text_of(grain)
+def said_by_type(format: str) -> frozenset[str]:
+    """The relations of beliefs that the type of a memory says in a format."""
+    words = _BELIEFS.items()
+    if format == MIF1:  # what it has no type for is written as its nearest
+        words = {r: word for r, word in words if snake(mif1_memory(word)) == word}.items()
+    return frozenset((_KNOWS, *(relation for relation, _ in words)))
+
+
+def item(grain: Grain, format: str, owner: str | None) -> model.Memory:
+    """A grain as a memory.
+
+    Args:
+        grain: any.
+        format: in which it is told.
+        owner: whose memory the document is; None: of several people.
+    """
+    content, told = text_of(grain, owner, said_by_type(format))
     plain = PLAIN - {"namespace"}
     rest = {name: grain[name] for name in grain if name not in told and name not in plain}
     importance, session = rest.get("importance"), rest.get("session_id")

@@ -115,7 +115,8 @@ def dump(
     if not urn.is_producer(producer):
         raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
     tenants = {grain.get("user_id") for grain in by_address.values()}
-    tenant = tenant_id or (tenants.pop() if len(tenants) == 1 else None)
+    owner = tenants.pop() if len(tenants) == 1 else None
+    tenant = tenant_id or owner
     if not isinstance(tenant, str) or not urn.is_tenant(tenant):
         raise SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
     chunks: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
@@ -126,7 +127,7 @@ def dump(
         if born is not None:
             chunks[born[0]].append(record(address))
             continue
-        chunk, lost = native(grain, producer=producer, strict=strict)
+        chunk, lost = native(grain, producer=producer, owner=owner, strict=strict)
         losses += lost
         if chunk is not None:
             chunks["chunk"].append(chunk)

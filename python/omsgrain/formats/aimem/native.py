@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -27,10 +27,12 @@ from omsgrain.formats.raw import RECORD
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = ["MEMBER", "PLAIN", "carried", "native", "text_of"]
+__all__ = ["MEMBER", "NO_TEXT", "PLAIN", "carried", "native", "text_of"]
 
 MEMBER: Final = "x_omsgrain"
 """The member of a chunk that carries the whole grain: its address and its blob in base64."""
+NO_TEXT: Final = "the grain has no text"
+"""Why nothing is said of a grain."""
 _LOCAL = 32  # hex digits of the address
 
 _TYPES = {relation: name for name, relation in RELATIONS.items()}
@@ -40,8 +42,13 @@ PLAIN: Final = frozenset(
     ("type", "created_at", "user_id", "namespace", "structural_tags", "recall_priority")
 )
 """Fields of a grain that are said by members of a chunk or of its bundle."""
+_VERBS: Final = {
+    "aimem:decided": "decided",
+    "mif:decided": "decided",
+    "aimem:identity": "is",
+}
+_OURS: Final = "mg:"  # mg:agrees_with: agrees with
 _CONTENT = {
-    "event": ("content",),
     "goal": ("description",),
     "workflow": ("trigger", "steps"),
     "state": ("context", "plan"),
@@ -54,13 +61,14 @@ _CONTENT = {
 
 
 def native(
-    grain: Grain, *, producer: str, strict: bool = False
+    grain: Grain, *, producer: str, owner: str | None, strict: bool = False
 ) -> tuple[dict[str, Any] | None, list[Loss]]:
     """Say a grain as a chunk.
 
     Args:
         grain: any that can be read.
         producer: the namespace under which it is named.
+        owner: whose memory the chunk is of, as grains name them; None: of several people.
         strict: leave out the whole grain, which is no member of the format.
 
     Returns:
@@ -70,12 +78,12 @@ def native(
     # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
     # what is in it, the same in every store; one that does not, by where it is found again.
     name = grain.address if strict else _core.address(grain.blob)
-    content, said = text_of(grain)
-    if not content or len(content) > LIMITS.content:
+    content, said = text_of(grain, owner, _TYPES.keys())
+    if not content:
+        return None, [Loss(name, "content", NO_TEXT)]
+    if len(content) > LIMITS.content:
         why = f"a chunk has a content of 1 to {LIMITS.content} code points"
-        return None, [
-            Loss(name, "content", f"{why}; this is of {len(content)}" if content else why)
-        ]
+        return None, [Loss(name, "content", f"{why}; this is of {len(content)}")]
     tags = [tag for tag in grain.get("structural_tags", ()) if 1 <= len(tag) <= TAG]
     kind = _kind(grain)
     chunk: dict[str, Any] = {
@@ -109,9 +117,11 @@ def carried(chunk: Mapping[str, Any]) -> Grain | None:
     except (OmsError, binascii.Error):
         return None
     # A chunk that was changed on its way is what it says, not what it was.
-    made, _ = native(grain, producer=named.producer)
     known = {name: value for name, value in chunk.items() if name != "embedding"}
-    return grain if made == known else None
+    for owner in (grain.get("user_id"), None):
+        if native(grain, producer=named.producer, owner=owner)[0] == known:
+            return grain
+    return None
 
 
 def _kind(grain: Grain) -> str:
@@ -125,19 +135,57 @@ def _locked(grain: Grain) -> bool:
     return isinstance(policy, Mapping) and policy.get("mode", "open") != "open"
 
 
-def text_of(grain: Grain) -> tuple[str, frozenset[str]]:
-    """The text of a grain, and the fields that it says."""
+def text_of(
+    grain: Grain, owner: str | None, by_type: Collection[str]
+) -> tuple[str, frozenset[str]]:
+    """The text of a grain, and the fields that it says.
+
+    A belief says who and what: two people who prefer tea are two memories.
+
+    Args:
+        grain: any.
+        owner: whose memory it is told in; None: of several people. A subject who is the owner
+            needs no name.
+        by_type: the relations that the type of a memory says in the format.
+    """
     if (told := _content(grain)) is not None:
         return told
-    if grain["type"] == "belief":
-        subject, relation = grain.get("subject", ""), grain.get("relation", "")
-        said = frozenset(("subject", "relation", "object"))
-        object_ = _text(grain.get("object", ""))
-        if relation in _TYPES:
-            return object_, said - {"subject"}
-        return f"{subject} {relation} {object_}".strip(), said
-    fields = [name for name in _CONTENT.get(grain["type"], ()) if name in grain]
+    kind = grain["type"]
+    if kind == "belief":
+        return _sentence(grain, owner, by_type)
+    if kind == "event":
+        return _event(grain)
+    fields = [name for name in _CONTENT.get(kind, ()) if name in grain]
     return "\n".join(_text(grain[name]) for name in fields), frozenset(fields)
+
+
+def _sentence(
+    grain: Grain, owner: str | None, by_type: Collection[str]
+) -> tuple[str, frozenset[str]]:
+    subject, relation = grain.get("subject", ""), grain.get("relation", "")
+    object_ = _text(grain.get("object", ""))
+    said = frozenset(("subject", "relation", "object"))
+    if relation in by_type and owner is not None and subject in (owner, f"user:{owner}"):
+        return object_, said
+    verb = _VERBS.get(relation)
+    if verb is None and relation.startswith(_OURS):
+        verb = relation.removeprefix(_OURS).replace("_", " ")
+    return f"{subject} {verb or relation} {object_}".strip(), said
+
+
+def _event(grain: Grain) -> tuple[str, frozenset[str]]:
+    """The content, else the text blocks, else the sentence that it is."""
+    if content := grain.get("content"):
+        return content, frozenset(("content",))
+    if (blocks := grain.get("content_blocks")) is None:
+        return _sentence(grain, None, ()) if "relation" in grain else ("", frozenset())
+    texts = [one["text"] for one in blocks if one["type"] == "text" and _is_text(one.get("text"))]
+    whole = len(texts) == len(blocks) and all(one.keys() == {"type", "text"} for one in blocks)
+    return "\n\n".join(texts), frozenset(("content_blocks",) if whole else ())
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:

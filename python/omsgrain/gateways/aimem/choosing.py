@@ -249,4 +249,5 @@ def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part
 
 def said(grain: Grain, asked: Asked) -> tuple[dict[str, Any] | None, list[Loss]]:
     """A grain that never was AIMEM as a chunk, and what that cannot hold."""
-    return native(grain, producer=asked.producer, strict=asked.strict)
+    owner = grain.get("user_id")  # all grains are of the tenant
+    return native(grain, producer=asked.producer, owner=owner, strict=asked.strict)

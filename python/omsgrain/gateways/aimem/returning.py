@@ -58,7 +58,7 @@ def returned(snapshot: Snapshot, chunk: Mapping[str, Any], tenant: str) -> Retur
         return Returned(there, None, grain if there is None else None)
     if Source.of(found.grain) is not None:  # it has a name of its own
         return None
-    made, _ = native.native(found.grain, producer=named.producer, strict=True)
+    made, _ = native.native(found.grain, producer=named.producer, owner=tenant, strict=True)
     if made is None:
         return None
     came = {name: value for name, value in chunk.items() if name != native.MEMBER}

@@ -138,7 +138,7 @@ def arrived(read: Import, user_id: str | None = None) -> Document:
         created_at = whole["created_at"]
     places = _places(manifest, bad)
     records = [
-        _one(found, Place(array, at), places, by_address[address], by_address, read)
+        _one(found, Place(array, at), places, by_address[address], by_address, read, owner)
         for array, addresses in manifest.arrays.items()
         for at, address in enumerate(addresses)
     ]
@@ -208,6 +208,7 @@ def _one(
     grain: Grain,
     by_address: Mapping[str, Grain],
     read: Import,
+    owner: str,
 ) -> Arrived:
     seen = Grain(grain.blob)  # what is asked of a grain it keeps, and all of them are here
     source = Source.of(seen)
@@ -221,7 +222,8 @@ def _one(
     named = () if source is None else source.parts
     parts = tuple(by_address[address] for address in named if address in by_address)
     if source is None or source.format not in NAMES or source.kind == KIND:
-        return Arrived(place, pointer, found.name, NATIVE, None, hash_of(seen), grain, parts, kept)
+        hash_ = hash_of(seen, found.name, owner)
+        return Arrived(place, pointer, found.name, NATIVE, None, hash_, grain, parts, kept)
     return Arrived(
         place,
         pointer,

@@ -102,7 +102,7 @@ def import_document(
     terms = Terms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
     bound = consent(came, store._settings.clock())
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
-    planner = Planner(terms, came, natives(store, came.owner, hashes))
+    planner = Planner(terms, came, natives(store, came.owner, hashes, came.version.name))
     del hashes
     renamed = rename(store, came, planner) if strategy == "rename" else 0
     work = _Import(store, terms, came, planner, bound)
