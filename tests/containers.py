@@ -71,20 +71,21 @@ def pool(count: int, seed: str = "pool") -> list[bytes]:
     return found
 
 
-def zstd_frame(data: bytes) -> bytes:
-    """Data in raw blocks, in a frame that states its size.  Spec: RFC 8878 §3.1.1"""
+def zstd_frame(data: bytes, *, stated: bool = True) -> bytes:
+    """Data in raw blocks, in a frame that may state its size.  Spec: RFC 8878 §3.1.1"""
     blocks = [data[i : i + 65536] for i in range(0, len(data), 65536)] or [b""]
     heads = [
         (len(block) << 3 | (i == len(blocks) - 1)).to_bytes(3, "little")
         for i, block in enumerate(blocks)
     ]
     body = b"".join(head + block for head, block in zip(heads, blocks, strict=True))
-    return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + body
+    said = b"\xa0" + struct.pack("<I", len(data)) if stated else b"\x00\x50"
+    return b"\x28\xb5\x2f\xfd" + said + body
 
 
-def lz4_frame(data: bytes) -> bytes:
-    """Data in stored blocks, in a frame that states its size.  Spec: LZ4 frame format 1.6"""
-    head = b"\x68\x40" + struct.pack("<Q", len(data))
+def lz4_frame(data: bytes, *, stated: bool = True) -> bytes:
+    """Data in stored blocks, in a frame that may state its size.  Spec: LZ4 frame format 1.6"""
+    head = b"\x68\x40" + struct.pack("<Q", len(data)) if stated else b"\x60\x40"
     blocks = [data[i : i + 65536] for i in range(0, len(data), 65536)]
     body = b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
     return b"\x04\x22\x4d\x18" + head + bytes([_xxh32(head) >> 8 & 0xFF]) + body + bytes(4)

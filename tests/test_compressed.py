@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compressed grains: one zstd frame that states its size, never a bomb.  Spec: OMS §3."""
+"""Compressed grains: one zstd frame, with or without its size, never a bomb.  Spec: OMS §3."""
 
 from __future__ import annotations
 
 import pytest
+import zstandard
 
 import omsgrain as og
 from craft import BELIEF, compressed, pairs, payload, zstd_bomb, zstd_frame
@@ -26,7 +27,8 @@ def test_frames(encoding: str) -> None:
         SKIPPABLE,
         frame[:-1],
         frame[:4] + b"\xe8" + frame[5:],
-        zstd_frame(plain, size=None),
+        zstd_frame(plain, size=None)[:-1],
+        zstd_frame(plain, size=None) + b"\x00",
         zstd_frame(plain, size=len(plain) - 1),
         zstd_frame(plain, size=len(plain) + 1),
         zstd_frame(plain, checksum=1) + bytes(4),
@@ -38,6 +40,7 @@ def test_frames(encoding: str) -> None:
     ]
     for data in wrong:
         refused(compressed(encoding, data), CORRUPT, "ERR_NOT_MAP")
+    assert og.decode(compressed(encoding, zstd_frame(plain, size=None))).fields["subject"] == "a"
     for length in range(1, len(frame)):
         refused(compressed(encoding, frame[:length]), CORRUPT)
 
@@ -69,6 +72,27 @@ def test_a_frame_that_claims_too_much(size: int) -> None:
 def test_a_frame_that_unpacks_to_more_than_it_says(blocks: int) -> None:
     for size in (0, 1, 100, 128 << 10, 1 << 19):
         refused(compressed("msgpack", zstd_bomb(blocks, size=size)), CORRUPT)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_frames_of_streaming_writers(encoding: str) -> None:
+    """Frames of another implementation that do not state their content size."""
+    plain = payload(encoding, pairs(encoding, BELIEF))
+    for checksum in (False, True):
+        packer = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=False)
+        blob = compressed(encoding, packer.compress(plain))
+        grain = og.decode(blob)
+        assert (grain.fields["subject"], grain.blob) == ("a", blob)
+        assert og.address(blob) == grain.address
+        with og.open(":memory:") as store:
+            assert store.put(grain) == grain.address
+            assert store.get(grain.address).blob == blob
+
+
+@pytest.mark.parametrize("size", [(1 << 20) + 1, 1 << 26])
+def test_a_bomb_that_states_no_size(size: int) -> None:
+    packer = zstandard.ZstdCompressor(write_content_size=False)
+    refused(compressed("msgpack", packer.compress(bytes(size))), TOO_LARGE)
 
 
 def test_a_large_grain_that_packs_well() -> None:

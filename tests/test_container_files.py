@@ -111,11 +111,11 @@ def test_a_file_that_replaces_another_keeps_its_mode(tmp_path: Path, mode: int) 
         assert {S_IMODE(one.stat().st_mode) for one in paths} == {mode}
 
 
-def test_a_frame_has_about_one_mebibyte(tmp_path: Path) -> None:
+def test_a_frame_of_a_seekable_file_has_about_one_mebibyte(tmp_path: Path) -> None:
     grains = [sealed(n, 100_000) for n in range(45)]
     for dedupe in (False, True):
         path = tmp_path / "file.mg"
-        container.write(path, [*grains, *grains], codec="lz4", dedupe=dedupe)
+        container.write(path, [*grains, *grains], codec="lz4", seekable=True, dedupe=dedupe)
         with container.read(path) as opened:
             sizes = [len(block.data) for _, _, block in opened.inside.blocks()]
             assert len(sizes) == (5 if dedupe else 9)

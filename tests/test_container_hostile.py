@@ -33,6 +33,9 @@ from test_container_files import peak
 TWO = [blob(1), blob(2)]
 BASE = 16 + 8
 SIZE = len(TWO[0])
+LONG = [sealed(n, 1 << 20) for n in range(9)]
+#: Of a frame that does not state its content size.
+LZ4_HEAD = b"\x04\x22\x4d\x18\x60\x40\x82"
 ALWAYS = struct.pack(">I", 0)
 
 
@@ -157,9 +160,51 @@ HOSTILE: dict[str, tuple[bytes, str, int | None, str]] = {
     ),
     "frame of 9 MiB": (
         make(TWO, codec=1, region=zstd_frame(bytes(9 << 20))),
+        "grain",
+        0,
+        "ERR_VERSION",
+    ),
+    "long frame cut": (
+        make(TWO, codec=1, region=zstd_frame(bytes(9 << 20))[:-1]),
+        "frame",
+        0,
+        "ERR_CORRUPT",
+    ),
+    "long frame, bytes behind it": (
+        make(LONG, codec=1, region=zstd_frame(b"".join(LONG)) + b"\x00"),
+        "frame",
+        1,
+        "ERR_CORRUPT",
+    ),
+    "window of 256 MiB": (
+        make(TWO, codec=1, region=b"\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00"),
         "frame",
         0,
         "ERR_TOO_LARGE",
+    ),
+    "lz4 block larger than its frame says": (
+        make(TWO, codec=2, region=LZ4_HEAD + struct.pack("<I", (64 << 10) + 1) + bytes(70_000)),
+        "frame",
+        0,
+        "ERR_CORRUPT",
+    ),
+    "lz4 block that is cut": (
+        make(TWO, codec=2, region=LZ4_HEAD + struct.pack("<I", 1 << 31 | 100) + bytes(99)),
+        "frame",
+        0,
+        "ERR_CORRUPT",
+    ),
+    "lz4 frame without end mark": (
+        make(TWO, codec=2, region=LZ4_HEAD + struct.pack("<I", 1 << 31 | 9) + bytes(9)),
+        "frame",
+        0,
+        "ERR_CORRUPT",
+    ),
+    "lz4 frame with a dictionary": (
+        make(TWO, codec=2, region=b"\x04\x22\x4d\x18\x61\x40" + bytes(20)),
+        "frame",
+        0,
+        "ERR_CORRUPT",
     ),
     "frame that claims 4 GiB": (
         make(TWO, codec=1, region=b"\x28\xb5\x2f\xfd\xa0\xff\xff\xff\xff\x01\x00\x00"),

@@ -4,6 +4,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from mmap import mmap
 from typing import Any, Final, Literal, final
 
 from omsgrain.errors import OmsError
@@ -12,6 +13,8 @@ __all__ = [
     "DEBUG",
     "Batch",
     "Coming",
+    "FramePacker",
+    "FrameReader",
     "HeldFile",
     "Marks",
     "Outline",
@@ -42,6 +45,7 @@ __all__ = [
     "extent",
     "fingerprint",
     "header",
+    "is_long_frame",
     "json_member",
     "json_members",
     "mask_times",
@@ -111,6 +115,21 @@ def verify_many(blobs: list[bytes], addresses: list[str]) -> list[tuple[int, Oms
 def registry_json() -> str: ...
 def extent(bytes: bytes) -> int | None: ...
 def envelope_blob(bytes: bytes) -> bytes: ...
+def is_long_frame(number: int, head: bytes) -> bool: ...
+
+@final
+class FramePacker:
+    def __new__(cls, number: int, size: int) -> FramePacker: ...
+    def add(self, bytes: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+
+@final
+class FrameReader:
+    def __new__(cls, number: int, data: bytes | mmap, start: int, end: int) -> FrameReader: ...
+    def read(self, size: int) -> bytes: ...
+    @property
+    def taken(self) -> int: ...
+
 def pack_frame(number: int, bytes: bytes) -> bytes: ...
 def measure_frame(number: int, bytes: bytes) -> tuple[int, int] | None: ...
 def unpack_frame(number: int, frame: bytes) -> bytes: ...

@@ -133,10 +133,19 @@ def export_mg(
     states: Mapping[str, Mapping[str, Any]],
     *,
     codec: Codec,
+    seekable: bool,
     sort: bool,
 ) -> container.Written:
     """Write blobs and envelopes of a store to a .mg file, with what became of them."""
-    return container.write(path, grains, manifest=states, codec=codec, sort=sort, check=False)
+    return container.write(
+        path,
+        grains,
+        manifest=states,
+        codec=codec,
+        seekable=seekable,
+        sort=sort,
+        check=False,
+    )
 
 
 def import_mg(

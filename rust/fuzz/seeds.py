@@ -65,7 +65,11 @@ def _of_container(file: bytes) -> Iterator[tuple[str, bytes]]:
     """What stands behind the index of a .mg file, as frames or as grains. Spec: OMS §11."""
     codec = file[9]
     region = file[16 + 4 * int.from_bytes(file[4:8], "big") : -32]
-    yield ("frames", bytes([codec - 1]) + region) if codec else ("extent", region)
+    if not codec:
+        yield "extent", region
+        return
+    yield "frames", bytes([codec - 1]) + region
+    yield "unpacking", bytes([codec - 1, 16]) + region
 
 
 def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
@@ -73,6 +77,7 @@ def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
     yield "extent", 2 * blob
     if blob[1:2] and blob[1] & COMPRESSED:
         yield "frames", b"\0" + blob[HEADER:]
+        yield "unpacking", b"\0\x10" + blob[HEADER:]
     yield "lane_read", 2 * (len(blob).to_bytes(2, "big") + blob)
     yield "sealed", blob
     yield "header", blob[: HEADER + 1]

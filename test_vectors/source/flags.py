@@ -7,7 +7,7 @@ from typing import Any
 
 import oracle
 from source.forms import Vector, encoded, expand, read, refused_read
-from source.frames import CBOR, COMPRESSED, blob, msgpack, raw_frame
+from source.frames import CBOR, COMPRESSED, blob, msgpack, raw_frame, sizeless_frame
 from source.types import AT, HASH
 
 _BASE: dict[str, Any] = {
@@ -24,6 +24,11 @@ _EMBEDDING = {"embedding_refs": [{
 # What zstd 1.5.7 at level 3 makes of the 231 payload bytes of an event that says "tick " 40 times.
 _REAL_FRAME = bytes.fromhex(
     "28b52ffd20e7650100440283a26361cf0000019bc1190100a7636f6e74656e74d9c87469636b20a174a56576656e"
+    "74010000411527"
+)
+# The same without the content size: by python-zstandard 0.25.0.
+_STREAMED_FRAME = bytes.fromhex(
+    "28b52ffd0000650100440283a26361cf0000019bc1190100a7636f6e74656e74d9c87469636b20a174a56576656e"
     "74010000411527"
 )
 _TICKS = {"type": "event", "content": "tick " * 40, "created_at": AT}
@@ -98,5 +103,10 @@ def vectors() -> list[Vector]:
                      msgpack(flags=1)),
         refused_read("flags/041-encrypted", "ERR_KEY", "bit 1, and no key given",
                      blob(bytes(range(48)), flags=2)),
+        read("flags/042-compressed-raw-no-size", "a frame that does not state its content size",
+             blob(sizeless_frame(simple["payload"]), COMPRESSED), shown),
+        read("flags/043-compressed-zstd-no-size",
+             "the same, as zstd 1.5.7 writes it when it does not know the size",
+             blob(_STREAMED_FRAME, COMPRESSED, kind=2), expand(ticks["compact"])),
     ]  # fmt: skip
     return out

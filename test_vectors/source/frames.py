@@ -70,9 +70,17 @@ def sizeless_frame(content: bytes) -> bytes:
 
 def bomb(size: int) -> bytes:
     """A frame of zero bytes, 4 bytes for each 128 KiB."""
+    return _frame_head(size) + _zeros(size)
+
+
+def sizeless_bomb(size: int) -> bytes:
+    """The same, without the content size; its window has 1 MiB."""
+    return b"\x28\xb5\x2f\xfd\x00\x50" + _zeros(size)
+
+
+def _zeros(size: int) -> bytes:
     blocks = size // BLOCK
-    body = b"".join(_block(b"\x00", BLOCK, kind=1, last=n == blocks - 1) for n in range(blocks))
-    return _frame_head(size) + body
+    return b"".join(_block(b"\x00", BLOCK, kind=1, last=n == blocks - 1) for n in range(blocks))
 
 
 def _frame_head(size: int) -> bytes:

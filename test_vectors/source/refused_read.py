@@ -10,7 +10,16 @@ import struct
 
 import oracle
 from source.forms import Vector, refused_read
-from source.frames import COMPRESSED, MSGPACK, blob, bomb, msgpack, raw_frame, sizeless_frame
+from source.frames import (
+    COMPRESSED,
+    MSGPACK,
+    blob,
+    bomb,
+    msgpack,
+    raw_frame,
+    sizeless_bomb,
+    sizeless_frame,
+)
 from source.types import AT, HASH
 
 _PAYLOAD = msgpack()[9:]
@@ -99,8 +108,6 @@ _SCHEMA: tuple[tuple[str, str, str, bytes], ...] = (
 )  # fmt: skip
 
 _FRAMES: tuple[tuple[str, str, str, bytes], ...] = (
-    ("301-no-size", "ERR_CORRUPT", "a frame that does not state its content size",
-     sizeless_frame(_PAYLOAD)),
     ("302-trailing", "ERR_CORRUPT", "a byte after the frame", raw_frame(_PAYLOAD) + b"\x00"),
     ("303-two-frames", "ERR_CORRUPT", "two frames",
      raw_frame(_PAYLOAD[:20]) + raw_frame(_PAYLOAD[20:])),
@@ -115,6 +122,12 @@ _FRAMES: tuple[tuple[str, str, str, bytes], ...] = (
      raw_frame(_PAYLOAD.replace(b"\xa1s\xa1s", b"\xa1s\xd9\x01s"))),
     ("310-skippable", "ERR_CORRUPT", "a skippable frame before the frame",
      b"\x50\x2a\x4d\x18" + struct.pack("<I", 1) + b"x" + raw_frame(_PAYLOAD)),
+    ("311-no-size-cut", "ERR_CORRUPT", "a frame that does not state its content size, cut short",
+     sizeless_frame(_PAYLOAD)[:-1]),
+    ("312-no-size-trailing", "ERR_CORRUPT", "a byte after a frame that does not state its size",
+     sizeless_frame(_PAYLOAD) + b"\x00"),
+    ("313-no-size-bomb", "ERR_TOO_LARGE", "2 KB that unpack to 64 MiB and do not say so",
+     sizeless_bomb(64 << 20)),
 )  # fmt: skip
 
 

@@ -59,6 +59,11 @@ A bundle that a key which you know has signed:
     show_default=True,
     help="How to pack the grains; the addresses stay the same.",
 )
+@click.option(
+    "--seekable",
+    is_flag=True,
+    help="With --codec: pack many frames, to read one grain without unpacking all.",
+)
 @click.option("--sort", is_flag=True, help="Order the grains by created_at, to the second.")
 @click.option("--replace", is_flag=True, help="Replace FILE if it is there.")
 @click.option(
@@ -76,6 +81,7 @@ def export_mg(
     store: Where,
     file: Path,
     codec: Any,
+    seekable: bool,
     sort: bool,
     replace: bool,
     purpose: Any,
@@ -112,14 +118,14 @@ def export_mg(
     if parquet and format is not None:
         raise click.UsageError("--parquet and --format exclude each other")
     if parquet or (named is None and file.suffix == ".parquet"):
-        formats.refuse_given(tables.TABLES, *formats.EXPORT, *own, "codec", "sort")
+        formats.refuse_given(tables.TABLES, *formats.EXPORT, *own, "codec", "seekable", "sort")
         shown |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
         tables.export_parquet(store, file, taken(given), as_json, **shown)
         return
     if named in ("mif1", "mif2", "mif-ld"):
         user = given.pop("user_id")
         others = [name for name in formats.EXPORT if name not in mif.SHARED]
-        formats.refuse_given(mif.DOCUMENTS, *given, *others, *shown, "codec", "sort")
+        formats.refuse_given(mif.DOCUMENTS, *given, *others, *shown, "codec", "seekable", "sort")
         if own["document"] is not None:
             formats.refuse_given("--document", *mif.CHANGING)
         own |= {name: bundle[name] for name in mif.SHARED} | {"user": user, "format": named}
@@ -127,7 +133,7 @@ def export_mg(
         mif.export_document(store, file, as_json, **own)
         return
     if named == "aimem":
-        formats.refuse_given(formats.BUNDLES, *given, *own, *shown, "codec", "sort")
+        formats.refuse_given(formats.BUNDLES, *given, *own, *shown, "codec", "seekable", "sort")
         bundle |= {"purpose": purpose, "policy": policy, "actor": actor, "replace": replace}
         formats.export_bundle(store, file, as_json, **bundle)
         return
@@ -137,6 +143,7 @@ def export_mg(
         file,
         taken(given),
         codec=codec,
+        seekable=seekable,
         sort=sort,
         replace=replace,
         purpose=purpose,

@@ -49,6 +49,8 @@ class Files:
         flags: int,
         states: Mapping[str, bytes],
         max_bytes: int,
+        *,
+        seekable: bool,
     ) -> None:
         self._target = target
         self._codec = codec
@@ -62,7 +64,10 @@ class Files:
         self.grains = 0
         self._open = ExitStack()
         self._spool = self._open.enter_context(spool(target.parent))
-        self._part = _Part(self._spool, codec)
+        self._frame: IO[bytes] | None = None
+        if codec and not seekable:
+            self._frame = self._open.enter_context(spool(target.parent))
+        self._part = _Part(self._spool, self._frame, codec)
 
     def __enter__(self) -> Files:
         return self
@@ -127,7 +132,7 @@ class Files:
         first = part(self._target, 1)
         old = self._target if self._target.exists() or not first.exists() else first
         self._part.assemble(partial, old, self._flags, self._states)
-        self._part = _Part(self._spool, self._codec)
+        self._part = _Part(self._spool, self._frame, self._codec)
 
     def refuse_missing(self) -> None:
         """See that all grains were given that the manifest speaks of.
@@ -176,14 +181,20 @@ def _room(max_bytes: int, codec: int) -> int:
 class _Part:
     """One file in the making.
 
+    Args:
+        spool: for its grains, as they come or in many frames.
+        frame: for the one frame of all its grains. Its head states how much there is in it, so it
+            is made when all grains are there. None: they are not packed, or in many frames.
+        codec: the number of the codec.
+
     Attributes:
         cost: what grains, index and manifest take so far, unpacked.
     """
 
-    def __init__(self, spool: IO[bytes], codec: int) -> None:
-        spool.seek(0)
-        spool.truncate()
+    def __init__(self, spool: IO[bytes], frame: IO[bytes] | None, codec: int) -> None:
+        _empty(spool)
         self._spool = spool
+        self._frame = frame
         self._codec = codec
         self._sizes = array("I")
         self._loose: list[bytes] = []  # not yet in a frame
@@ -205,7 +216,7 @@ class _Part:
         self._last = block.data[-block.sizes[-1] :]
         self._told |= told
         self.cost += cost
-        if not self._codec:
+        if not self._codec or self._frame is not None:
             self._spool.write(block.data)
             return
         self._loose.append(block.data)
@@ -218,18 +229,32 @@ class _Part:
             self._spool.write(_core.pack_frame(self._codec, b"".join(self._loose)))
         self._loose, self._loose_size = [], 0
 
+    def _region(self) -> IO[bytes]:
+        """The grains as they stand in the file, up to where it is."""
+        self._pack()
+        if self._frame is None or not self._sizes:
+            return self._spool
+        _empty(self._frame)
+        packer = _core.FramePacker(self._codec, self._spool.tell())
+        self._spool.seek(0)
+        while data := self._spool.read(BATCH):
+            self._frame.write(packer.add(data))
+        self._frame.write(packer.finish())
+        _empty(self._spool)
+        return self._frame
+
     def assemble(self, path: Path, old: Path, flags: int, states: Mapping[str, bytes]) -> None:
         """Write the file, for those who may read an old one, and bring it to the disk."""
-        self._pack()
+        region = self._region()
         manifest = pack_manifest({address: states[address] for address in self._told})
         flags |= PACKED * bool(self._codec) | MANIFEST * bool(manifest)
         header = ContainerHeader(flags, len(self._sizes), CODECS[self._codec])
         if manifest and is_sealed(self._last):
-            at = header.grains_at + self._spool.tell()
+            at = header.grains_at + region.tell()
             header = ContainerHeader(flags, header.count, header.codec, at)
         with successor(path, old) as out, Hashing() as hashing:
             unsynced = 0
-            for data in self._pieces(header, manifest):
+            for data in self._pieces(header, region, manifest):
                 hashing.add(data)
                 unsynced += out.write(data)
                 if unsynced >= _SYNC:
@@ -238,17 +263,24 @@ class _Part:
             out.write(hashing.digest())
             _sync(out)
 
-    def _pieces(self, header: ContainerHeader, manifest: bytes) -> Iterator[bytes]:
+    def _pieces(
+        self, header: ContainerHeader, region: IO[bytes], manifest: bytes
+    ) -> Iterator[bytes]:
         """All bytes before the footer."""
         yield header.pack()
         at = header.first_offset
         for i in range(0, len(self._sizes), _BLOCK):
             *starts, at = accumulate(self._sizes[i : i + _BLOCK], initial=at)
             yield _entries(starts)
-        self._spool.seek(0)
-        while data := self._spool.read(PIECE):
+        region.seek(0)
+        while data := region.read(PIECE):
             yield data
         yield manifest
+
+
+def _empty(file: IO[bytes]) -> None:
+    file.seek(0)
+    file.truncate()
 
 
 def _sync(file: IO[bytes]) -> None:

@@ -20,7 +20,7 @@ All integers are big-endian.
 |---|---|
 | 0 | sorted by the created_at of the grains' headers |
 | 1 | deduplicated: no address twice |
-| 2 | packed: the grains stand in frames of the codec |
+| 2 | packed: the grains stand in one frame of the codec, or in several |
 | 3 | field map included: not read, its place is undefined |
 | 4 | a manifest follows the grains |
 
@@ -88,7 +88,7 @@ class ContainerHeader:
 
     @property
     def packed(self) -> bool:
-        """Whether the grains stand in compressed frames."""
+        """Whether the grains are compressed: in one frame, or in several."""
         return bool(self.flags & PACKED)
 
     @property

@@ -50,6 +50,7 @@ def write(
     *,
     manifest: Manifest | None = None,
     codec: Codec = "none",
+    seekable: bool = False,
     sort: bool = False,
     dedupe: bool = False,
     check: bool = True,
@@ -69,7 +70,10 @@ def write(
         items: blobs, grains, or the envelopes of signed grains.
         manifest: state by address, with the fields superseded_by, system_valid_to,
             verification_status, access_count and last_accessed_at.
-        codec: "none", "zstd" or "lz4"; a packed file holds frames of about 1 MiB of grains.
+        codec: "none", "zstd" or "lz4". The grains are packed into one frame, which any decoder of
+            the codec unpacks in one call.
+        seekable: pack them into frames of about 1 MiB instead, so that reading one grain unpacks
+            one frame. Other decoders may stop after the first frame without an error.
         sort: by the created_at of the headers, which is 0 for sealed grains; else in the order
             given.
         dedupe: leave out a grain whose address was there already.
@@ -96,7 +100,8 @@ def write(
     blocks = intake.blocks(items)
     if sort:
         blocks = by_time(blocks, target.parent)
-    with Files(target, CODECS.index(codec), flags, states, max_bytes) as files:
+    number = CODECS.index(codec)
+    with Files(target, number, flags, states, max_bytes, seekable=seekable) as files:
         written = _written(files, blocks, whole=True)
     return replace(written, duplicates=intake.duplicates)
 
@@ -107,6 +112,7 @@ def write_blocks(
     manifest: Manifest,
     *,
     codec: Codec,
+    seekable: bool,
     sort: bool,
 ) -> Written:
     """Write grains that are known to be good; see `write`.
@@ -117,9 +123,10 @@ def write_blocks(
     target, states = target_path(path), pack_states(manifest)
     if sort:
         blocks = by_time(blocks, target.parent)
-    elif codec != "none":
+    elif seekable:
         blocks = even(blocks)  # each becomes a frame
-    with Files(target, CODECS.index(codec), SORTED * sort, states, MAX_BYTES) as files:
+    flags, number = SORTED * sort, CODECS.index(codec)
+    with Files(target, number, flags, states, MAX_BYTES, seekable=seekable) as files:
         return _written(files, blocks)
 
 

@@ -48,6 +48,7 @@ class Moving(Finding, Putting, Changing):
         path: str | os.PathLike[str],
         *,
         codec: Codec = "none",
+        seekable: bool = False,
         sort: bool = False,
         purpose: Purpose = "transfer",
         **filters: Any,
@@ -60,7 +61,9 @@ class Moving(Finding, Putting, Changing):
 
         Args:
             path: the file; one that is there is replaced when all is written.
-            codec: "none", "zstd" or "lz4".
+            codec: "none", "zstd" or "lz4"; the grains are packed into one frame.
+            seekable: pack them into frames of about 1 MiB, so that reading one grain unpacks one
+                frame. Other decoders may stop after the first frame without an error.
             sort: by created_at instead of arrival.
             purpose: why, for the rules of presets and profiles: ``move`` to another store of the
                 same house, ``access`` by the person it is about, ``transfer``, or ``sale``.
@@ -82,7 +85,7 @@ class Moving(Finding, Putting, Changing):
         filters = {"current": None, **filters} if filters else {}
         states, rules, leavers = self._leaving(filters, purpose)
         grains = self._packed(filters, leavers)
-        written = write_blocks(path, grains, states, codec=codec, sort=sort)
+        written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
         self._note_export(written.grains, purpose, rules)
         return written
 

@@ -27,6 +27,7 @@ def export_mg(
     filters: Mapping[str, Any],
     *,
     codec: Codec = "none",
+    seekable: bool = False,
     sort: bool = False,
     replace: bool = False,
     purpose: Purpose = "transfer",
@@ -41,6 +42,7 @@ def export_mg(
         filters: those of ``GrainStore.query``; with them the oldest grains come first, without in
             order of arrival.
         codec: how to pack.
+        seekable: in many frames; see ``GrainStore.export_mg``.
         sort: by created_at.
         replace: a file that is there.
         purpose: why, for the rules of presets and profiles.
@@ -54,7 +56,9 @@ def export_mg(
     refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}
     with open_to_read(store, actor=actor, policy=policy) as grains:
-        return grains.export_mg(file, codec=codec, sort=sort, purpose=purpose, **chosen)
+        return grains.export_mg(
+            file, codec=codec, seekable=seekable, sort=sort, purpose=purpose, **chosen
+        )
 
 
 def import_mg(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compressed payloads: one zstd frame that states its content size. Spec: OMS §3.2, bit 2
+//! Compressed payloads: one zstd frame. Ours state their content size; others need not. Spec: OMS §3.2, bit 2
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::{Code, Error, Result};
 
 #[cfg(feature = "zstd")]
-const LEVEL: i32 = 3;
+pub(crate) const LEVEL: i32 = 3;
 #[cfg(feature = "zstd")]
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -19,20 +19,6 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub fn compress(payload: &[u8]) -> Result<Vec<u8>> {
     zstd::bulk::compress(payload, LEVEL)
         .map_err(|e| Error::new(Code::Unsupported, format!("zstd cannot compress this: {e}")))
-}
-
-/// The same, with a checksum of the content.
-///
-/// # Errors
-/// As [`compress`].
-#[cfg(feature = "zstd")]
-pub fn compress_checked(bytes: &[u8]) -> Result<Vec<u8>> {
-    let pack = || {
-        let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
-        compressor.include_checksum(true)?;
-        compressor.compress(bytes)
-    };
-    pack().map_err(|e| Error::new(Code::Unsupported, format!("zstd cannot compress this: {e}")))
 }
 
 /// Whether a zstd frame begins here.
@@ -54,20 +40,19 @@ pub fn frame_len(bytes: &[u8]) -> Result<usize> {
         .map_err(|_| Error::new(Code::Corrupt, "the zstd frame is broken").at(0))
 }
 
-/// The size that a zstd frame says it unpacks to.
+/// The size that a zstd frame says it unpacks to; none if it does not say.
 ///
 /// # Errors
-/// `ERR_CORRUPT` if it does not say.
+/// `ERR_CORRUPT` if its header is broken.
 #[cfg(feature = "zstd")]
-pub fn content_size(frame: &[u8]) -> Result<usize> {
-    match zstd::zstd_safe::get_frame_content_size(frame) {
-        Ok(Some(size)) => Ok(usize::try_from(size).unwrap_or(usize::MAX)),
-        _ => Err(Error::new(Code::Corrupt, "the zstd frame does not state its content size").at(0)),
-    }
+pub fn content_size(frame: &[u8]) -> Result<Option<usize>> {
+    zstd::zstd_safe::get_frame_content_size(frame)
+        .map(|size| size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)))
+        .map_err(|_| Error::new(Code::Corrupt, "the zstd frame is broken").at(0))
 }
 
-/// The payload in a zstd frame. The size that the frame states is checked before anything is
-/// unpacked, so a bomb costs nothing.
+/// The payload in a zstd frame. A size that the frame states is checked before anything is
+/// unpacked; without one, unpacking stops at `max`. A bomb costs no more than a grain.
 ///
 /// # Errors
 /// `ERR_CORRUPT`; `ERR_TOO_LARGE` if it would be larger than `max`.
@@ -76,22 +61,37 @@ pub fn decompress(frame: &[u8], max: usize) -> Result<Cow<'_, [u8]>> {
     if !is_frame(frame) {
         return Err(Error::new(Code::Corrupt, "the compressed payload is not a zstd frame").at(0));
     }
-    let size = content_size(frame)?;
-    if size > max {
-        return Err(Error::new(Code::TooLarge, "the payload unpacks to more than a grain may have")
+    let too_large = |found: String| {
+        Error::new(Code::TooLarge, "the payload unpacks to more than a grain may have")
             .expected(format!("at most {max} bytes"))
-            .found(size.to_string())
-            .at(0));
+            .found(found)
+            .at(0)
+    };
+    let stated = content_size(frame)?;
+    let size = stated.unwrap_or(0);
+    if size > max {
+        return Err(too_large(size.to_string()));
     }
     let len = frame_len(frame)?;
     if len != frame.len() {
         return Err(Error::new(Code::Corrupt, "bytes follow the zstd frame").at(len));
     }
-    match zstd::bulk::decompress(frame, size) {
-        Ok(payload) if payload.len() == size => Ok(Cow::Owned(payload)),
+    let mut payload = Vec::with_capacity(stated.unwrap_or(max));
+    match zstd::zstd_safe::decompress(&mut payload, frame) {
+        Ok(size) if stated.is_none_or(|stated| stated == size) => {
+            if stated.is_none() {
+                payload.shrink_to_fit();
+            }
+            Ok(Cow::Owned(payload))
+        }
+        Err(code) if stated.is_none() && code == NO_ROOM => Err(too_large("more".into())),
         _ => Err(Error::new(Code::Corrupt, "the zstd frame is broken").at(0)),
     }
 }
+
+/// What zstd returns where the output is full: its error numbers are negative sizes.
+#[cfg(feature = "zstd")]
+const NO_ROOM: usize = (zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize).wrapping_neg();
 
 /// Built without zstd.
 ///

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parts of a container that are bytes: blocks of grains, where a grain ends, packed frames.
 
-use omsgrain_core::frames::{self, Codec};
+use std::io::{self, BufRead, Read};
+use std::sync::{Mutex, PoisonError};
+
+use omsgrain_core::frames::{self, Codec, Packing, Unpacking};
 use omsgrain_core::{Code, Error, block, extent as core};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PySlice};
 
 use crate::error::{exception, raise};
 
@@ -41,6 +44,138 @@ pub fn pack_frame<'py>(
     let (codec, plain) = (codec(py, number)?, bytes.as_bytes());
     let frame = py.detach(|| frames::pack(codec, plain)).map_err(|e| raise(py, &e))?;
     Ok(PyBytes::new(py, &frame))
+}
+
+/// Whether the frame that begins here is read with a `FrameReader`: it is large, or does not say.
+#[pyfunction]
+pub fn is_long_frame(py: Python<'_>, number: u8, head: &Bound<'_, PyBytes>) -> PyResult<bool> {
+    Ok(frames::is_long(codec(py, number)?, head.as_bytes()))
+}
+
+/// A frame in the making, of content whose size is known.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct FramePacker(Mutex<Option<Packing>>);
+
+#[pymethods]
+impl FramePacker {
+    #[new]
+    fn new(py: Python<'_>, number: u8, size: u64) -> PyResult<Self> {
+        let packing = Packing::new(codec(py, number)?, size).map_err(|e| raise(py, &e))?;
+        Ok(FramePacker(Mutex::new(Some(packing))))
+    }
+
+    /// Takes more content, and gives the bytes of the frame that are ready.
+    fn add<'py>(&self, py: Python<'py>, bytes: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyBytes>> {
+        let plain = bytes.as_bytes();
+        self.work(py, |packing| packing.as_mut().ok_or_else(ended)?.add(plain))
+    }
+
+    /// Ends the frame, and gives its last bytes.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.work(py, |packing| packing.take().ok_or_else(ended)?.finish())
+    }
+}
+
+impl FramePacker {
+    fn work<'py>(
+        &self,
+        py: Python<'py>,
+        work: impl FnOnce(&mut Option<Packing>) -> omsgrain_core::Result<Vec<u8>> + Send,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let made = py.detach(|| work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)));
+        made.map(|bytes| PyBytes::new(py, &bytes)).map_err(|e| raise(py, &e))
+    }
+}
+
+fn ended() -> Error {
+    Error::new(Code::Unsupported, "the frame is ended")
+}
+
+/// A frame of any size, unpacked piece by piece from a mapped file.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct FrameReader(Mutex<Unpacking<Mapped>>);
+
+#[pymethods]
+impl FrameReader {
+    /// The frame that begins at `start` of `data`, which are sliced, and does not go beyond `end`.
+    #[new]
+    fn new(py: Python<'_>, number: u8, data: Py<PyAny>, start: u64, end: u64) -> PyResult<Self> {
+        let codec = codec(py, number)?;
+        let mapped = Mapped { data, at: start, end, piece: Vec::new(), used: 0 };
+        let unpacking = py.detach(|| Unpacking::new(codec, mapped));
+        unpacking.map(|unpacking| FrameReader(Mutex::new(unpacking))).map_err(|e| unread(py, e))
+    }
+
+    /// So many bytes; fewer only at the end of the frame.
+    fn read<'py>(&self, py: Python<'py>, size: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let mut out = Vec::new();
+        let read = py.detach(|| {
+            let mut unpacking = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            unpacking.by_ref().take(size).read_to_end(&mut out)
+        });
+        read.map(|_| PyBytes::new(py, &out)).map_err(|e| unread(py, e))
+    }
+
+    /// The length of the frame, as far as it was read.
+    #[getter]
+    fn taken(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).taken()
+    }
+}
+
+fn unread(py: Python<'_>, error: io::Error) -> PyErr {
+    if error.get_ref().is_some_and(|inner| inner.is::<PyErr>()) {
+        return error.into();
+    }
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => raise(
+            py,
+            &Error::new(Code::TooLarge, "the frame asks for a larger window than a reader holds")
+                .expected(format!("at most {} bytes", frames::MAX_WINDOW)),
+        ),
+        _ => raise(py, &Error::new(Code::Corrupt, "a broken frame")),
+    }
+}
+
+/// Bytes of a Python object that can be sliced, a piece at a time.
+struct Mapped {
+    data: Py<PyAny>,
+    at: u64,
+    end: u64,
+    piece: Vec<u8>,
+    used: usize,
+}
+
+const PIECE: u64 = 256 << 10;
+
+impl BufRead for Mapped {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.used == self.piece.len() && self.at < self.end {
+            let stop = self.end.min(self.at + PIECE);
+            self.piece = Python::attach(|py| {
+                let slice = PySlice::new(py, self.at as isize, stop as isize, 1);
+                let piece = self.data.bind(py).get_item(slice)?;
+                Ok::<_, PyErr>(piece.cast::<PyBytes>()?.as_bytes().to_vec())
+            })?;
+            self.used = 0;
+            self.at = stop;
+        }
+        Ok(&self.piece[self.used..])
+    }
+
+    fn consume(&mut self, size: usize) {
+        self.used += size;
+    }
+}
+
+impl Read for Mapped {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let piece = self.fill_buf()?;
+        let size = piece.len().min(out.len());
+        out[..size].copy_from_slice(&piece[..size]);
+        self.consume(size);
+        Ok(size)
+    }
 }
 
 /// (length, unpacked length) of the frame at the start of some bytes; None if none begins there.

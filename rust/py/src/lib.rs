@@ -30,7 +30,10 @@ mod times;
 mod wide;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
-#[pyo3::pymodule]
+///
+/// `borrowed` reads Python objects without counting references, which only the GIL makes sound: a
+/// free-threaded interpreter must switch the GIL on when it imports this module.
+#[pyo3::pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
@@ -40,8 +43,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::container::{
-        block_order, check_block, check_plain, envelope_blob, extent, measure_frame, pack_frame, pack_rows,
-        split_block, unpack_frame,
+        FramePacker, FrameReader, block_order, check_block, check_plain, envelope_blob, extent, is_long_frame,
+        measure_frame, pack_frame, pack_rows, split_block, unpack_frame,
     };
     #[pymodule_export]
     use crate::floats::{pack_floats, unpack_floats};

@@ -67,6 +67,12 @@ GOOD: dict[str, tuple[list[bytes], dict[str, Any], dict[str, Any]]] = {
         {"codec": 1, "manifest": state(sealed(2), b"\x81\xa2ac\x01")},
         {address(sealed(2)): {"access_count": 1}},
     ),
+    "no-size-zstd": (
+        GRAINS,
+        {"codec": 1, "region": zstd_frame(b"".join(GRAINS), stated=False)},
+        {},
+    ),
+    "no-size-lz4": (GRAINS, {"codec": 2, "region": lz4_frame(b"".join(GRAINS), stated=False)}, {}),
     "manifest-signed-last": (
         [blob(1), signed(blob(2))],
         {"manifest": state(signed(blob(2)), b"\x81\xa2ac\x01")},
@@ -127,13 +133,35 @@ BAD: dict[str, tuple[bytes, str, int | None, str]] = {
         "ERR_CORRUPT",
     ),
     "footer": (make(TWO)[:-32] + bytes(32), "footer", None, "ERR_INTEGRITY"),
+    "frame-cut-no-size": (
+        make(TWO, codec=1, region=zstd_frame(b"".join(TWO), stated=False)[:-1]),
+        "frame",
+        0,
+        "ERR_CORRUPT",
+    ),
+    "frame-window": (
+        make(TWO, codec=1, region=b"\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00"),
+        "frame",
+        0,
+        "ERR_TOO_LARGE",
+    ),
 }
+
+#: GRAINS as other programs packed them, by name: the program, the codec, the bytes.
+THEIRS: dict[str, tuple[str, int, str]] = json.loads((HERE / "theirs.txt").read_text("utf-8"))
+
+
+MADE_BY: dict[str, str] = {}
 
 
 def vectors() -> dict[str, dict[str, Any]]:
     """Every vector, by name."""
     found: dict[str, dict[str, Any]] = {}
-    for name, (grains, options, states) in GOOD.items():
+    good = dict(GOOD)
+    for name, (program, codec, region) in THEIRS.items():
+        good[name] = (GRAINS, {"codec": codec, "region": bytes.fromhex(region)}, {})
+        MADE_BY[f"good-{name}"] = f"{program}, in a file by tests/containers.py"
+    for name, (grains, options, states) in good.items():
         data = make(grains, **options)
         found[f"good-{name}"] = {
             "file": data.hex(),
@@ -153,7 +181,8 @@ def main() -> None:
     for name, vector in vectors().items():
         path = HERE / f"{name}.json"
         if not path.exists():
-            said = {"name": name, "made_by": "tests/containers.py"} | vector
+            made_by = MADE_BY.get(name, "tests/containers.py")
+            said = {"name": name, "made_by": made_by} | vector
             path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 

@@ -95,8 +95,12 @@ _add("file.index", "11", "An index of u32 offsets says where each grain begins",
 _add("file.grains", "11", "A signed grain stands in its envelope, any other as its blob",
      _good("all-kinds"), _bad("signed-without-envelope", "no-grain"))
 _add("file.frames", "11", "Packed grains stand in one frame or in several, cut anywhere",
-     _good("frames-at-grains", "frames-within-grains"), _bad("frame-cut",
-                                                             "frame-of-another-codec"))
+     _good("frames-at-grains", "frames-within-grains"),
+     _bad("frame-cut", "frame-of-another-codec"))
+_add("file.frames.others", "11", "Frames of other programs are read, with or without their size",
+     _good("zstd-one-call", "zstd-stream", "zstd-two-frames", "lz4-one-call",
+           "lz4-like-the-command", "lz4-block-checksums", "no-size-zstd", "no-size-lz4"),
+     _bad("frame-cut-no-size", "frame-window"))
 _add("file.manifest", "11", "Flag 4: a canonical map of states by address, without defaults",
      _good("manifest", "manifest-signed-last"), _bad("manifest-with-default"))
 _add("file.manifest.sealed", "11", "After a sealed last grain the header says where it begins",

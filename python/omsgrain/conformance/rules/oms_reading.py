@@ -148,10 +148,11 @@ _add("read.elided", "10", "A view with hidden fields is read", grains("types", 3
 
 # compression
 _add("zstd.read", "3.2", "Bit 2: the payload is one zstd frame", grains("flags", 30, 31, 32))
-_add("zstd.frame", "3.2", "Just one frame, with its size and nothing around it",
-     read(301, 302, 303, 307, 308, 310))
+_add("zstd.streamed", "3.2", "A frame need not state its content size", grains("flags", 42, 43))
+_add("zstd.frame", "3.2", "Just one frame, whole, with nothing around it",
+     read(302, 303, 307, 308, 310, 311, 312))
 _add("zstd.size", "3.2", "A frame holds as much as it states", read(304, 305))
-_add("zstd.bomb", "3.2", "What unpacks to more than the profile's size is refused", read(306))
+_add("zstd.bomb", "3.2", "What unpacks to more than the profile's size is refused", read(306, 313))
 _add("zstd.canonical", "3.2", "What is unpacked is read as strictly as what never was packed",
      read(309))
 

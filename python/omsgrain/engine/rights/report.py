@@ -161,12 +161,15 @@ class SubjectReport:
         tail = {"consents": consented, "holds": held, "restricted": restricted}
         yield "\n  ],\n" + _json(tail)[2:] + "\n"
 
-    def write_mg(self, path: str | os.PathLike[str], *, codec: Codec = "none") -> Written:
+    def write_mg(
+        self, path: str | os.PathLike[str], *, codec: Codec = "none", seekable: bool = False
+    ) -> Written:
         """Write the grains to a .mg file, sealed ones opened, with what became of them.
 
         Args:
             path: the file; one that is there is replaced when all is written.
             codec: "none", "zstd" or "lz4".
+            seekable: in many frames; see ``GrainStore.export_mg``.
 
         Raises:
             StoreError: the file cannot be written.
@@ -180,7 +183,7 @@ class SubjectReport:
             if state := leaving.told(told.state):
                 states[_core.address(told.grain.blob)] = self._named_plainly(state)
         grains = (one for _, found in self._pages(with_bytes=True) for one in found)
-        return export_mg(path, grains, states, codec=codec, sort=False)
+        return export_mg(path, grains, states, codec=codec, seekable=seekable, sort=False)
 
     def _named_plainly(self, told: dict[str, Any]) -> dict[str, Any]:
         """A state that names what the file has: the grain that superseded it, before sealing."""
