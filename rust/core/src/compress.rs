@@ -91,7 +91,8 @@ pub fn decompress(frame: &[u8], max: usize) -> Result<Cow<'_, [u8]>> {
 
 /// What zstd returns where the output is full: its error numbers are negative sizes.
 #[cfg(feature = "zstd")]
-const NO_ROOM: usize = (zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize).wrapping_neg();
+const NO_ROOM: usize =
+    (zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize).wrapping_neg();
 
 /// Built without zstd.
 ///

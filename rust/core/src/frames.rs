@@ -221,7 +221,8 @@ impl Lz4Head {
         }
         let len = if has_size { 15 } else { 7 };
         bytes.get(len - 1)?;
-        let content_size = if has_size { Some(u64::from_le_bytes(bytes[6..14].try_into().ok()?)) } else { None };
+        let content_size =
+            if has_size { Some(u64::from_le_bytes(bytes[6..14].try_into().ok()?)) } else { None };
         Some(Lz4Head {
             linked: flags & 0x20 == 0,
             block_sums: flags & 0x10 != 0,

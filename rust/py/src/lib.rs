@@ -43,8 +43,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::container::{
-        FramePacker, FrameReader, block_order, check_block, check_plain, envelope_blob, extent, is_long_frame,
-        measure_frame, pack_frame, pack_rows, split_block, unpack_frame,
+        FramePacker, FrameReader, block_order, check_block, check_plain, envelope_blob, extent,
+        is_long_frame, measure_frame, pack_frame, pack_rows, split_block, unpack_frame,
     };
     #[pymodule_export]
     use crate::floats::{pack_floats, unpack_floats};
