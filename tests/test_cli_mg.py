@@ -68,7 +68,7 @@ def test_export_and_import(shell: Shell, tmp_path: Path, store: Path, codec: str
     assert shell.json("verify", file) == {"verified": GRAINS, "failed": []}
     assert shell.json("import", other, file) == {
         "stored": GRAINS, "duplicates": 0, "rejected": [], "claims": 0, "merged": 0, "refused": [],
-        "waiting": 0, "unproven": 0,
+        "waiting": 0, "unproven": 0, "passed_over": 0,
     }  # fmt: skip
     assert addresses(other) == addresses(store)
     assert shell.json("import", other, file)["duplicates"] == GRAINS

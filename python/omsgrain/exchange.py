@@ -4,35 +4,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import compress, islice
 from typing import Any, NamedTuple
 
-from omsgrain import _core, container
+from omsgrain import container
 from omsgrain.batch import ItemError, OnError, stops
 from omsgrain.container.check import blob_of
 from omsgrain.container.layout import Codec
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.intake import superseding
+from omsgrain.intake import is_sync_record, superseding, sync_record
 from omsgrain.store.state import Verification
 
 __all__ = [
-    "SYNC_BYTE",
-    "SYNC_TYPE",
     "Claim",
     "ImportReport",
     "Merged",
     "Put",
     "export_mg",
     "import_mg",
-    "is_sync_record",
+    "is_sync_file",
     "take_in",
 ]
-
-SYNC_BYTE, SYNC_TYPE = 0xFB, "omsgrain:sync"
-"""The type of the records in a file that a sync wrote, as byte and as text."""
 
 _BATCH = 4_000  # grains a commit
 _CLAIMS = 1_000  # claims a commit
@@ -115,6 +110,7 @@ class ImportReport:
         waiting: claims that name a grain which is not here; import them again when it is.
         unproven: signatures that were kept, and count for nothing: the DIDs of their signers could
             not be resolved here.
+        passed_over: records of a sync among the grains; a store takes none of them.
     """
 
     stored: int
@@ -125,6 +121,7 @@ class ImportReport:
     refused: list[tuple[str, OmsError]] = field(default_factory=list)
     waiting: int = 0
     unproven: int = 0
+    passed_over: int = 0
 
 
 def export_mg(
@@ -163,7 +160,10 @@ def import_mg(
     """
     stop = stops(errors)
     files = container.parts(path)
-    _refuse_sync(files[0])
+    if is_sync_file(files):
+        raise SchemaError(
+            "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
+        )
     bad: dict[int, OmsError] = {}
     claims: dict[str, Mapping[str, Any]] = {}
     first = 0
@@ -207,8 +207,12 @@ def take_in(
     """
     named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
     replacing: dict[str, list[bytes]] = {}
-    stored = duplicates = unproven = 0
+    stored = duplicates = unproven = passed_over = 0
     for positions, grains in batches:
+        if records := [i for i, one in enumerate(grains) if is_sync_record(one)]:
+            passed_over += len(records)
+            kept = [i for i in range(len(grains)) if i not in set(records)]
+            positions, grains = [positions[i] for i in kept], [grains[i] for i in kept]
         if named:
             positions, grains = _set_apart(positions, grains, named, replacing)
         new, old, wrong, unknown = put(grains) if grains else Put(0, 0, [])
@@ -231,30 +235,25 @@ def take_in(
         merged.refused,
         len(merged.waiting),
         unproven + merged.unproven,
+        passed_over,
     )
 
 
-def is_sync_record(grain: bytes) -> bool:
-    """Whether a grain of a file is a record of a sync."""
-    if grain[:2] not in (b"\x01\x00", b"\x01\x04") or grain[2:3] != bytes([SYNC_BYTE]):
-        return False
+def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
+    """Tell whether .mg files were written by a sync: what became of their grains is in records.
+
+    Such a file begins with a head and ends with a tail. A lone record among the grains of an
+    export makes no such file.
+
+    Args:
+        files: all parts, in order.
+    """
     try:
-        return bool(_core.decode(grain).get("type") == SYNC_TYPE)
+        with container.read(files[0]) as first, container.read(files[-1]) as last:
+            ends = (first[0], last[len(last) - 1]) if len(first) and len(last) else (b"", b"")
     except OmsError:
-        return False
-
-
-def _refuse_sync(path: os.PathLike[str]) -> None:
-    """Refuse the file of a sync: what became of its grains stands in records."""
-    with container.read(path) as source:
-        try:
-            found = len(source) > 0 and is_sync_record(source[0])
-        except OmsError:
-            return  # it will be told what is wrong
-    if found:
-        raise SchemaError(
-            "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
-        )
+        return False  # whoever reads the grains tells what is wrong
+    return [sync_record(one) for one in ends] == ["head", "tail"]
 
 
 def _set_apart(

@@ -4,7 +4,8 @@
 A dict is encoded, a blob or a grain is verified in full: canonical form, schema, address. Of an
 envelope the signature is verified too, and the blob goes in with its envelope beside it. A sealed
 blob cannot be looked into and goes in as it is. A grain that claims to supersede another is
-refused, since only superseding may do that, and so is a view of a grain of which parts are hidden.
+refused, since only superseding may do that, and so is a view of a grain of which parts are hidden,
+and a record of a sync, which would make the exports of its store look like files of a sync.
 """
 
 from __future__ import annotations
@@ -26,7 +27,21 @@ if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.store.signatures import Signature
 
-__all__ = ["Intake", "Item", "Pair", "intakes", "superseding", "take_one"]
+__all__ = [
+    "SYNC_BYTE",
+    "SYNC_TYPE",
+    "Intake",
+    "Item",
+    "Pair",
+    "intakes",
+    "is_sync_record",
+    "superseding",
+    "sync_record",
+    "take_one",
+]
+
+SYNC_BYTE, SYNC_TYPE = 0xFB, "omsgrain:sync"
+"""The type of the records in a file that a sync wrote, as byte and as text."""
 
 Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 """What can be put: fields, a grain (which is a mapping too) or a blob."""
@@ -35,6 +50,7 @@ Pair: TypeAlias = tuple[bytes, bytes]
 """A digest and its blob."""
 
 _ENVELOPE = 0xD2  # its first byte; that of a blob is 1
+_SYNC = bytes((SYNC_BYTE,))
 _LEAST_SEALED = 9 + 12 + 1 + 16  # header, nonce, an empty map, tag
 
 
@@ -238,7 +254,12 @@ def _sealed_error(blob: bytes) -> OmsError | None:
 
 def _refuse(intake: Intake, first: int, replacing: bool = False) -> None:
     blobs = [b"" if pair is None else pair[1] for pair in intake.pairs]
-    for index, error in superseding(blobs, views_only=replacing).items():
+    wrong = {
+        index: SchemaError("a record of a sync is no grain of a store", field="/type")
+        for index, blob in enumerate(blobs)
+        if blob[2:3] == _SYNC and is_sync_record(blob)
+    }
+    for index, error in (wrong | superseding(blobs, views_only=replacing)).items():
         intake.pairs[index] = None
         intake.signatures.pop(index, None)
         intake.errors.append(ItemError(first + index, None, error))
@@ -271,6 +292,26 @@ def superseding(blobs: list[bytes], *, views_only: bool = False) -> dict[int, Sc
                     field=f"/{name}",
                 )
     return found
+
+
+def is_sync_record(grain: bytes) -> bool:
+    """Tell whether a blob or an envelope is a record of a sync; no store takes it as a grain."""
+    return sync_record(grain) is not None
+
+
+def sync_record(grain: bytes) -> str | None:
+    """Return which record of a sync a blob or an envelope is; None if it is none."""
+    enclosed = grain[:1] == bytes((_ENVELOPE,))
+    if not enclosed and grain[2:3] != _SYNC:
+        return None
+    try:
+        blob = _core.envelope_blob(grain) if enclosed else grain
+        if blob[2:3] != _SYNC or blob[1] & ENCRYPTED_BIT:
+            return None
+        fields = _core.decode(bare(blob))
+    except OmsError:
+        return None
+    return str(fields.get("record")) if fields.get("type") == SYNC_TYPE else None
 
 
 _VIEW = ("_disclosure_of", "_elided")

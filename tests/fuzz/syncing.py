@@ -15,8 +15,8 @@ from containers import reclosed
 from fuzz.target import Run, Target
 from omsgrain import container
 from omsgrain.container.packed import pack_stream
-from omsgrain.exchange import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.grain import encode
+from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import LocalPeer, bundle_file, message, take_bundle, wire, write_bundle
 from sync_stores import TIME, belief, memory
 from test_sync_bounds import GOOD

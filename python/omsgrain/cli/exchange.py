@@ -279,6 +279,7 @@ def import_mg(
                 "refused": [{"address": a, **e.to_dict()} for a, e in report.refused],
                 "waiting": report.waiting,
                 "unproven": report.unproven,
+                "passed_over": report.passed_over,
             }
         )
     else:
@@ -294,6 +295,8 @@ def import_mg(
                 f"{len(report.refused)} refused, {report.waiting} about grains that are not here",
                 err=True,
             )
+        if report.passed_over:
+            click.echo(f"{report.passed_over} records of a sync passed over", err=True)
         if report.unproven:
             click.echo(f"{report.unproven} signatures that nobody here can verify", err=True)
         click.echo(

@@ -16,6 +16,7 @@ from omsgrain import container
 from omsgrain.container.files import os_errors
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
+from omsgrain.exchange import is_sync_file
 from omsgrain.formats.problems import DocumentError
 from omsgrain.ops import bundles, mif_files, statements
 from omsgrain.ops.bundles import Document
@@ -214,15 +215,27 @@ def _file(file: Path, address: str | None, of: Path | None, asked: _Asked) -> Ve
     return found if signed is None else replace(found, signed=[*found.signed, signed])
 
 
+def _sync_failures(file: Path) -> list[Failure]:
+    """What is wrong with the file of a sync: its grains are good, its records may not be."""
+    from omsgrain.sync.bundle_file import BundleFile
+
+    try:
+        BundleFile(file).close()
+    except OmsError as error:
+        return [Failure(str(file), error)]
+    return []
+
+
 def _content(file: Path, head: bytes, address: str | None, asked: _Asked) -> Verified:
     """Verify what is in a file; a signature beside it is not looked at."""
     if head.startswith(MAGIC):
         if address is not None:
             raise UnsupportedError("a container has no address of its own", found=str(file))
         report = container.verify(file, errors="collect")
-        return Verified(
-            report.verified, [Failure(str(file), found.error, found) for found in report.problems]
-        )
+        failures = [Failure(str(file), found.error, found) for found in report.problems]
+        if not failures and is_sync_file([file]):
+            failures = _sync_failures(file)
+        return Verified(report.verified, failures)
     if head[:1] == ENVELOPE:
         return _envelopes(file, address, asked.trust)
     what = None if address is not None else bundles.sniffed(file)

@@ -28,8 +28,8 @@ from typing import Final, Literal, TypeVar
 from omsgrain import _core, container
 from omsgrain.container.write import Written
 from omsgrain.errors import CorruptError, SchemaError, TooLargeError, UnsupportedError
-from omsgrain.exchange import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.grain import encode
+from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import bounds, wire
 from omsgrain.sync.peer import Batch, Position
 
@@ -113,10 +113,12 @@ def write_file(path: Path, head: Head, batches: Iterable[Batch]) -> tuple[Writte
         yield from _records("head", head, head.written)
         for batch in batches:
             told = replace(batch, grains=())
-            yield from _records("batch", told, head.written, len(batch.grains))
-            yield from batch.grains
+            # An older store may have taken a record as a grain: among grains none is readable.
+            grains = [grain for grain in batch.grains if not is_sync_record(grain)]
+            yield from _records("batch", told, head.written, len(grains))
+            yield from grains
             until = tail.until if batch.until is None else batch.until
-            tail = Tail(until, tail.batches + 1, tail.grains + len(batch.grains))
+            tail = Tail(until, tail.batches + 1, tail.grains + len(grains))
         tails.append(tail)
         yield from _records("tail", tail, head.written)
 
@@ -141,7 +143,7 @@ def _records(kind: _Kind, value: Head | Tail | Batch, at: int, grains: int = 0) 
 
 
 class BundleFile:
-    """A file that was opened; every byte of it was verified.
+    """A file that was opened; every byte of it was verified, and every count.
 
     Args:
         path: the file, or the name that its parts have in common.
@@ -150,6 +152,7 @@ class BundleFile:
         NotFoundError: there is no such file.
         SchemaError: it is a .mg file, and none of a sync.
         UnsupportedError: it is of another version.
+        CorruptError: its records and grains do not follow each other as they must.
         OmsError: it is torn, changed, or no .mg file.
     """
 
@@ -162,6 +165,8 @@ class BundleFile:
             if (first := next(self._grains(), None)) is None or not is_sync_record(first):
                 raise SchemaError("a .mg file, and none of a sync", expected=SYNC_TYPE)
             self.head: Head = _Reading(self._grains()).record("head", Head)[0]
+            for _ in self.batches():  # all of it is sound before the first batch is used
+                pass
         except BaseException:
             self.close()
             raise
@@ -264,6 +269,8 @@ class _Reading:
         for _ in range(count):
             if self._ahead is None:
                 raise CorruptError("grains of a batch are missing")
+            if is_sync_record(self._ahead):
+                raise CorruptError("a record where a grain of a batch should stand")
             size += len(self._ahead)
             if size > _BATCH:
                 expected = f"at most {_BATCH} bytes of grains"
