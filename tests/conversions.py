@@ -31,6 +31,14 @@ def sealed(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"checksum": checksum.of_document(text)}
 
 
+def unsummed(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of MIF that somebody else edits, who takes its checksum out."""
+    for name in ("export", "export_meta"):
+        for member in ("checksum", "checksum_of"):
+            document.get(name, {}).pop(member, None)
+    return document
+
+
 def corpus(memories: list[dict[str, Any]]) -> dict[str, Any]:
     """Memories of MIF in JSON-LD as one document."""
     records = [{"kind": "memory", "payload": one} for one in memories]

@@ -52,6 +52,42 @@ def test_in_and_out(shell: Shell, tmp_path: Path, maker: Maker) -> None:
     assert shell("export", "m.omsg", back, "--user", "ada", "--replace") == 0
 
 
+@pytest.mark.parametrize("name", ["x.mif.json", "x.mif.yaml", "x.mif.jsonl", "old.mif.json"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_document_of_ours_that_was_changed_is_refused(
+    shell: Shell, file: Path, tmp_path: Path, name: str, strict: bool
+) -> None:
+    """In every layout: our own checksum says what it is made of, and is checked."""
+    assert shell("import", "m.omsg", file, "--user", "ada") == 0
+    out = tmp_path / f"out-{name}"
+    options = ["--format", "mif1"] if name.startswith("old") else []
+    options += ["--strict"] if strict else []
+    assert shell("export", "m.omsg", out, "--user", "ada", *options) == 0
+    assert shell("verify", out) == 0
+    text = out.read_text()
+    assert text.count("tea") == 1
+    out.write_text(text.replace("tea", "tee"))
+    assert shell("verify", out, "--json") == BAD
+    (failed,) = json.loads(shell.out)["failed"]
+    assert failed["error"]["rule"] == "checksum_mismatch"
+    for command in (("import", "n.omsg", out, "--user", "ada"), ("convert", out, "n.mg")):
+        assert shell.error(*command)[1]["rule"] == "checksum_mismatch"
+    assert not Path("n.omsg").exists() and not Path("n.mg").exists()
+
+
+@makers
+def test_a_checksum_of_others_is_no_error(shell: Shell, tmp_path: Path, maker: Maker) -> None:
+    document = maker.document(maker.memory(1, "tea"))
+    around = document["export_meta" if maker.format == "mif2" else "export"]
+    around["checksum"] = f"sha256:{'9f' * 32}"
+    file = written(tmp_path / "x.mif.json", document)
+    for of in (None, "records", 7):
+        around["checksum_of"] = of
+        file = written(tmp_path / "x.mif.json", document)
+        assert shell("verify", file) == 0
+        assert shell("import", "m.omsg", file, "--user", "ada") == 0
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"\x1f\x8b\x08\0", b"{}", b"\xff\xfe{\0"])
 def test_what_is_no_document_is_called_so(shell: Shell, tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "x.mif.json"

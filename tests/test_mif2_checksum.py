@@ -65,3 +65,13 @@ def test_a_checksum_that_was_read_is_kept() -> None:
         again = json.loads(convert.dump(convert.load(spelled(whole)).grains).data)
         assert again["export_meta"]["checksum"] == whole["export_meta"]["checksum"]
         assert verify_checksum(again) == verify_checksum(whole)
+
+
+def test_a_document_of_ours_that_is_written_in_part_has_a_checksum_of_that() -> None:
+    loaded = convert.load(spelled(checksum.sealed(FULL)))
+    whole = json.loads(convert.dump(loaded.grains).data)
+    part = json.loads(convert.dump(loaded.grains, embeddings=False).data)
+    assert "embeddings" in whole["memories"][0] and "embeddings" not in part["memories"][0]
+    assert verify_checksum(whole) == verify_checksum(part) == "matched-jcs"
+    assert whole["export_meta"]["checksum"] != part["export_meta"]["checksum"]
+    assert whole == checksum.sealed(FULL)

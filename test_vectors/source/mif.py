@@ -56,6 +56,8 @@ GOOD_2: list[tuple[str, str, Any, dict[str, Any], list[str]]] = [
 ]  # fmt: skip
 #: Name, section, document, edits, the rule, where, and whether the whole document is refused.
 BAD_2: list[tuple[str, str, Any, dict[str, Any], str, str, bool]] = [
+    ("changed since its checksum was made", "1", FULL, {"/export_meta/checksum_of": "document"},
+     "checksum_mismatch", "/export_meta/checksum", True),
     ("another major version", "8", mif2.MINIMAL, {"/mif_version": "3.0"},
      "unsupported_version", "/mif_version", True),
     ("no array of memories", "1", mif2.MINIMAL, {"/memories": GONE},

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checksums of documents, as text; and that of MIF, which says nowhere what it is made of.
 
-So one that was read is kept as it is and never refused. Ours is SHA-256 of the canonical text of
-the document without it. That of the reference implementation is made of counts. Spec: RFC 8785
+So a checksum of others is kept as it is and never refused. Ours is SHA-256 of the canonical text
+of the document without it, and says so: beside it stands ``"checksum_of": "document"``. A document
+that says that and has another checksum was changed, and is refused. The checksum of the reference
+implementation is made of counts. Spec: RFC 8785
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from typing import Any, Final, Literal
 from omsgrain.errors import OmsError
 from omsgrain.formats.texts import digest
 
-__all__ = ["MEMBER", "Verdict", "of_bytes", "of_document", "sealed", "verified"]
+__all__ = ["MEMBER", "Verdict", "current", "of_bytes", "of_document", "own", "sealed", "verified"]
 
 Verdict = Literal["matched-jcs", "matched-shodh-counts", "unknown"]
 """``matched-jcs``: it is made of all that the document says. ``matched-shodh-counts``: of how many
 records it has, which says nothing about what is in them. ``unknown``: of something else, or of
 another document."""
 MEMBER: Final = "checksum"
+_OF, _DOCUMENT = "checksum_of", "document"
 
 
 def of_bytes(data: bytes) -> str:
@@ -71,7 +74,19 @@ def verified(
 
 def sealed(document: Mapping[str, Any], place: str) -> dict[str, Any]:
     """A document of our own, with its checksum made anew, at the end of the member."""
-    around = {k: v for k, v in (document.get(place) or {}).items() if k != MEMBER}
+    around = {k: v for k, v in (document.get(place) or {}).items() if k not in (MEMBER, _OF)}
     whole = {**document, place: around}
+    around[_OF] = _DOCUMENT
     around[MEMBER] = of_document(whole, place)
     return whole
+
+
+def own(document: Mapping[str, Any], place: str) -> bool:
+    """Whether a document says that its checksum is made as ours is."""
+    around = document.get(place)
+    return isinstance(around, dict) and around.get(_OF) == _DOCUMENT and MEMBER in around
+
+
+def current(document: dict[str, Any], place: str) -> dict[str, Any]:
+    """A document as it is written again: a checksum of our own is that of what it says now."""
+    return sealed(document, place) if own(document, place) else document

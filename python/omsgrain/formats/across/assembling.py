@@ -34,14 +34,14 @@ def assembled(
     for pointer in arrays:
         envelope = _with_room(envelope, pointer)
     if to == MIF2:
-        from omsgrain.formats.mif2.checksum import sealed
+        from omsgrain.formats.mif2.checksum import current, sealed
 
         whole = together(envelope, arrays, to)
-        return sealed(whole) if summed else whole
+        return sealed(whole) if summed else current(whole)
     from omsgrain.formats.mif1 import checksum
 
     whole = together(_counted(envelope, arrays), arrays, to)
-    return checksum.sealed(whole) if summed else whole
+    return checksum.sealed(whole) if summed else checksum.current(whole)
 
 
 def together(envelope: dict[str, Any], arrays: Records, to: str) -> dict[str, Any]:

@@ -235,6 +235,7 @@ _AROUND: Final[dict[str, type]] = {
 }  # fmt: skip
 _EXPORT: Final[dict[str, type]] = {
     "id": str, "created_at": str, "user_id": str, "checksum": object,
+    "checksum_of": object,
 }  # fmt: skip
 _METADATA: Final[dict[str, type]] = {
     "total_memories": object, "total_todos": object, "date_range": object,

@@ -268,7 +268,8 @@ _AROUND: Final[dict[str, type]] = {
     "reminders": list,
 }  # fmt: skip
 _META: Final[dict[str, type]] = {
-    "id": str, "created_at": str, "user_id": str, "checksum": object, "privacy": dict,
+    "id": str, "created_at": str, "user_id": str, "checksum": object, "checksum_of": object,
+    "privacy": dict,
 }  # fmt: skip
 _PRIVACY: Final[dict[str, type]] = {
     "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,

@@ -9,7 +9,15 @@ from typing import Any, Final
 from omsgrain.formats import checksums
 from omsgrain.formats.checksums import Verdict
 
-__all__ = ["Verdict", "of_counts", "of_document", "sealed", "verify_checksum"]
+__all__ = [
+    "Verdict",
+    "current",
+    "of_counts",
+    "of_document",
+    "own",
+    "sealed",
+    "verify_checksum",
+]
 
 _EXPORT: Final = "export"
 
@@ -52,3 +60,13 @@ def verify_checksum(document: Mapping[str, Any]) -> Verdict | None:
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document of our own, with its checksum made anew, at the end of ``export``."""
     return checksums.sealed(document, _EXPORT)
+
+
+def own(document: Mapping[str, Any]) -> bool:
+    """Whether a document says that its checksum is made as ours is."""
+    return checksums.own(document, _EXPORT)
+
+
+def current(document: dict[str, Any]) -> dict[str, Any]:
+    """A document as it is written again: a checksum of our own is that of what it says now."""
+    return checksums.current(document, _EXPORT)

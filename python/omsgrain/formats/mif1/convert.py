@@ -16,6 +16,7 @@ from omsgrain.formats.exact import spell as spell_json
 from omsgrain.formats.listed import gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import envelope, layouts
+from omsgrain.formats.mif1.checksum import current
 from omsgrain.formats.mif1.document import Document
 from omsgrain.formats.mif1.fields import FORMAT, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
@@ -134,7 +135,7 @@ def dump(
         return value
 
     arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
-    document = documents.together(found.envelope, arrays)
+    document = current(documents.together(found.envelope, arrays))
     data = (
         layouts.spell(document, layout or kept)
         if changed

@@ -13,7 +13,7 @@ from omsgrain.formats.mif1 import checksum, layouts
 from omsgrain.formats.mif1.check import Checker
 from omsgrain.formats.mif1.fields import ARRAYS, CONSENT, Layout
 from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import WARNINGS
+from omsgrain.formats.mif1.rules import RULES, WARNINGS
 from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verdict
 
 __all__ = ["Document", "Verdict", "apart", "read", "together", "validate", "write"]
@@ -122,7 +122,11 @@ def _checked(parsed: layouts.Parsed, checker: Checker) -> Document:
         found.records[pointer] = items
     if not parsed.left_out:
         checker.counts(document)
-    if checksum.verify_checksum(document) == "unknown":
+    verdict = checksum.verify_checksum(document)
+    if checksum.own(document) and verdict != "matched-jcs" and not parsed.left_out:
+        says = RULES["checksum_mismatch"].says
+        checker.faults.add(Problem("checksum_mismatch", "/export/checksum", says))
+    elif verdict == "unknown":
         says = WARNINGS["unknown_checksum"].says
         checker.warnings.add(Problem("unknown_checksum", "/export/checksum", says))
     found.problems = (*parsed.problems, *checker.problems.found)

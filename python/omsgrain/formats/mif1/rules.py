@@ -29,7 +29,7 @@ RULES: Final[dict[str, Rule]] = {
     "no_header": Rule("1", "the first line is no header"),
     "no_footer": Rule("1", "the last line is no footer: the document was cut short"),
     "count_mismatch": Rule("1", "not as many records as the footer counts"),
-    "checksum_mismatch": Rule("1", "the lines are not what the checksum was made of"),
+    "checksum_mismatch": Rule("1", "the document is not what its checksum was made of"),
     "unknown_line": Rule("1", "a line of a kind that is not known"),
     # the envelope of encryption
     "encrypted": Rule("6.2", "the document is encrypted"),

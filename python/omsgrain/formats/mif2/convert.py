@@ -14,6 +14,7 @@ from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, mani
 from omsgrain.formats.exact import style_of
 from omsgrain.formats.listed import Item, bare, gathered, owner_of, the_one, vector_of
 from omsgrain.formats.mif2 import document as documents
+from omsgrain.formats.mif2.checksum import current
 from omsgrain.formats.mif2.fields import FORMAT
 from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.mif2.records import TABLE
@@ -97,7 +98,7 @@ def dump(
         return bare(kind, value)
 
     arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
-    return Dump(spelled(found, fill(found.envelope, arrays), get, exact=exact), losses)
+    return Dump(spelled(found, current(fill(found.envelope, arrays)), get, exact=exact), losses)
 
 
 def _vector(item: Item) -> Vector | None:

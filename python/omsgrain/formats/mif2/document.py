@@ -10,9 +10,11 @@ from omsgrain.formats import reading
 from omsgrain.formats.arrays import fill, lift
 from omsgrain.formats.exact import spell
 from omsgrain.formats.listed import Item, bare
+from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2.check import Checker
 from omsgrain.formats.mif2.fields import ARRAYS
 from omsgrain.formats.mif2.limits import LIMITS, Limits
+from omsgrain.formats.mif2.rules import RULES
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
 __all__ = ["Document", "Verdict", "of_dict", "read", "validate", "write"]
@@ -93,6 +95,9 @@ def _apart(document: Any, checker: Checker) -> Document:
     checker.document(document)
     if not isinstance(document, dict):
         return Document({})
+    if checksum.own(document) and checksum.verify_checksum(document) != "matched-jcs":
+        says = RULES["checksum_mismatch"].says
+        checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
     envelope, arrays = lift(document, ARRAYS)
     found = Document(envelope)
     for pointer, array in arrays.items():

@@ -17,6 +17,7 @@ __all__ = ["RULES", "WARNINGS"]
 RULES: Final[dict[str, Rule]] = {
     **{name: Rule("1", says) for name, says in READING.items()},
     "not_object": Rule("1", "not an object"),
+    "checksum_mismatch": Rule("1", "the document is not what its checksum was made of"),
     "unsupported_version": Rule("8", "not a version that is known"),
     "missing_field": Rule("2", "a required field is missing"),
     "invalid_type": Rule("2", "a value of the wrong type"),

@@ -118,7 +118,11 @@ def kept_pieces(
     reading = _Reading(store, user_id, named[-1], purpose)
     document, losses = None if options else reading.texts(), list[Loss]()
     if document is not None:
-        found = spell(document, reading.of.format, reading.manifest.layout or "json")
+        found = spell(
+            _current(document, reading.of.format),
+            reading.of.format,
+            reading.manifest.layout or "json",
+        )
     else:
         dumped = formats.dump(reading.grains(), format=reading.of.format, **options)
         found, losses = iter((dumped.data,)), dumped.losses
@@ -133,6 +137,15 @@ def kept_pieces(
             told["review"] = ",".join(sorted(reading.rules))[:256]
         store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
     return found, losses
+
+
+def _current(document: dict[str, Any], format: str) -> dict[str, Any]:
+    """A document whose own checksum is that of what is left of it."""
+    if format == "mif1":
+        from omsgrain.formats.mif1.checksum import current
+    else:
+        from omsgrain.formats.mif2.checksum import current
+    return current(document)
 
 
 class _Reading:
