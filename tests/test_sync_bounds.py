@@ -82,7 +82,7 @@ BAD = [
     replace(BATCH, tombstones=(Tombstone(KEY, 1, "x" * 257),)),
     replace(BATCH, states=(replace(STATE, address=b"k"),)),
     replace(BATCH, states=(replace(STATE, successors=(b"k",)),)),
-    replace(BATCH, states=(replace(STATE, successors=(KEY,) * 1_001),)),
+    replace(BATCH, states=(replace(STATE, successors=(KEY,) * 100_001),)),
     replace(BATCH, states=(replace(STATE, restricted=-1),)),
     replace(BATCH, states=(replace(STATE, valid_to=2**63),)),
     replace(BATCH, states=(replace(STATE, holds=(HoldTurn("x" * 1_025, 1),)),)),

@@ -21,10 +21,12 @@ from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, sync_record
 from omsgrain.sync import LocalPeer, SyncReport, bundle_file, sync
 from omsgrain.sync.bundle import take_bundle, write_bundle
 from omsgrain.sync.bundle_file import BundleFile, Head, Tail, _records, write_file
-from omsgrain.sync.peer import START, Batch, GrainState, Hello, Position
+from omsgrain.sync.peer import START, Batch, GrainState, Hello, Position, Right
 from shell import USAGE, Shell, exit_code
 from signing import ALICE
 from sync_stores import addresses, belief, memory, told
+
+ORDERS: tuple[Right, ...] = ("grains", "states", "holds", "restrictions", "erasures")
 
 Stores = tuple[og.GrainStore, og.GrainStore]
 
@@ -278,15 +280,15 @@ def test_erasures_and_holds(stores: Stores, tmp_path: Path) -> None:
     path, answer = tmp_path / "x.mg", tmp_path / "y.mg"
     gone, held = (robot.put(belief(what, user_id="somebody")) for what in ("gone", "held"))
     written(robot, path, share_keys=True)
-    taken(path, hub)
+    taken(path, hub, rights=ORDERS)
     hub.hold(held, authority="court", reason_code="case")
     written(hub, answer, answers=path, share_keys=True)
     robot.erase_subject(["somebody"], reason_code="asked")
     written(robot, path, answers=answer)
-    report = taken(path, hub)
+    report = taken(path, hub, rights=ORDERS)
     assert gone not in hub and held in hub and hub.state(held).restricted
     assert [(one.part, one.rule) for one in report.refused] == [("erasure", "hold")]
-    taken(answer, robot)
+    taken(answer, robot, rights=ORDERS)
     assert gone not in robot and held not in robot
     written(hub, answer, answers=path)
     assert written(robot, path, answers=answer).sent.tombstones == 0  # it has them now

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOKEN = "OMSGRAIN_TOKEN"
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+RIGHTS = ("all", "grains", "states", "holds", "releases", "restrictions", "erasures")
 SHOWN = 10  # refusals printed one by one; the rest are counted
 
 EXAMPLES = """
@@ -29,8 +30,12 @@ Two directories, both ways; then what the robot has, and nothing back:
 A hub that serves, from a robot that has a token of it:
     omsgrain sync robot.omsg https://hub.example:8080 --token-file token
 By a stick, where there is no network:
-    omsgrain sync robot.omsg robot.mg
-    omsgrain sync robot.mg hub.omsg
+    omsgrain sync robot.omsg out.mg
+    omsgrain sync out.mg hub.omsg
+The same, signed, so that it may also bring erasures, holds and restrictions:
+    omsgrain sync robot.omsg stick.mg
+    omsgrain sign stick.mg --key signer.pem
+    omsgrain sync stick.mg hub.omsg --trust signer.pub
 """
 _END = "A store's path or URL, the address of a server, or a file of .mg"
 
@@ -74,6 +79,41 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
     help="Put the keys of tombstones into the FILE, so that erasures are understood.",
 )
 @click.option(
+    "--rights",
+    multiple=True,
+    metavar="LIST",
+    help="What may be brought to stores of this machine: all, or some of grains, states, holds, "
+    "releases (the ends of holds), restrictions, erasures, with commas between. Default: all "
+    "from a server, and by a FILE with --trust; grains,states by any other FILE; all but "
+    "releases between two stores.",
+)
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="SOURCE",
+    help="A DID, or a file of public keys, that must have signed the FILE. Repeatable.",
+)
+@click.option(
+    "--trust-state-from",
+    multiple=True,
+    metavar="SOURCE",
+    help="The same: what it says was verified is believed if this key has signed the FILE.",
+)
+@click.option(
+    "--hold-authority",
+    "hold_authorities",
+    multiple=True,
+    metavar="DID",
+    help="Only what this DID has signed ends holds. Repeatable.",
+)
+@click.option(
+    "--erasure-authority",
+    "erasure_authorities",
+    multiple=True,
+    metavar="DID",
+    help="Only what this DID has signed erases. Repeatable.",
+)
+@click.option(
     "--token-file",
     type=_existing,
     help="The token for a server: the one line of this file; without it, OMSGRAIN_TOKEN.",
@@ -94,6 +134,11 @@ def sync(
     purpose: Any,
     answers: Path | None,
     share_keys: bool,
+    rights: tuple[str, ...],
+    trust: tuple[str, ...],
+    trust_state_from: tuple[str, ...],
+    hold_authorities: tuple[str, ...],
+    erasure_authorities: tuple[str, ...],
     token_file: Path | None,
     trusted: Path | None,
     policy: str | None,
@@ -135,6 +180,11 @@ def sync(
             trusted=trusted,
             answers=answers,
             share_keys=share_keys,
+            rights=_rights(rights, ends=bool(trust) or not is_bundle(source)),
+            trust=trust,
+            trust_state_from=trust_state_from,
+            hold_authorities=hold_authorities,
+            erasure_authorities=erasure_authorities,
             progress=_Advance(advance),
         )
     if as_json:
@@ -144,6 +194,19 @@ def sync(
     refused = report.refused
     # A server may be newer, and have codes of its own.
     return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
+
+
+def _rights(given: tuple[str, ...], *, ends: bool) -> Any:
+    """The rights that are named; None where none are. All are those that can be given."""
+    named = [word.strip() for one in given for word in one.split(",")]
+    if unknown := [word for word in named if word not in RIGHTS]:
+        found = f"{unknown[0][:40]!r} is no right"
+        raise click.UsageError(f"--rights: {found}. Use {', '.join(RIGHTS)}.")
+    if "all" in named:
+        named = [*RIGHTS[1:]]
+        if not ends:
+            named.remove("releases")
+    return tuple(dict.fromkeys(named)) or None
 
 
 def _token(file: Path | None) -> str | None:

@@ -48,6 +48,7 @@ def open(
     actor: str | None = None,
     policy: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     hold_authorities: Iterable[str] = (),
+    erasure_authorities: Iterable[str] = (),
     delegation: bool = False,
     count_access: bool = True,
     require_signatures: bool | Mapping[str, Iterable[str]] = False,
@@ -75,7 +76,10 @@ def open(
         policy: rules for what is put, deleted and exported: ``gdpr``, ``hipaa``, ``ccpa``,
             ``sox``, the path of a file with rules, or several of them.
         hold_authorities: DIDs whose signature makes a hold inside a grain binding; without any,
-            every such hold binds.
+            every such hold binds. Where there are some, a sync ends a hold only if what it brings
+            is signed by one of them.
+        erasure_authorities: DIDs whose signature makes an order to erase count that comes by a
+            sync; without any, every store that may erase here can bring one.
         delegation: check what the goals that delegate allow.
         count_access: count the reads of each grain.
         require_signatures: take only grains whose signature was verified: True, or those that
@@ -102,8 +106,12 @@ def open(
     if type(plain) is not bool or (plain and keys is not None):
         raise SchemaError("plain is for a store without keys", field="/plain", expected="a bool")
     is_durable(durability)
-    if isinstance(hold_authorities, str):
-        raise SchemaError("a list of DIDs", field="/hold_authorities", found="one text")
+    for name, dids in (
+        ("hold_authorities", hold_authorities),
+        ("erasure_authorities", erasure_authorities),
+    ):
+        if isinstance(dids, str):
+            raise SchemaError("a list of DIDs", field=f"/{name}", found="one text")
     if actor is not None and not isinstance(actor, str):
         raise SchemaError("the actor is a name", field="/actor", expected="a string")
     preset = None
@@ -120,6 +128,7 @@ def open(
         actor=actor,
         preset=preset,
         hold_authorities=frozenset(hold_authorities),
+        erasure_authorities=frozenset(erasure_authorities),
         delegation=delegation,
         count_access=count_access,
         keys=keys,

@@ -39,7 +39,9 @@ class Settings:
         actor: who acts, for the audit trail: a DID, a user, a service.
         preset: rules for what is put, deleted and exported.
         hold_authorities: DIDs whose signature makes a hold inside a grain binding; if there are
-            none, every such hold binds.
+            none, every such hold binds. Where there are some, they alone end holds from outside.
+        erasure_authorities: DIDs whose signature makes an order to erase that comes from outside
+            count; if there are none, whoever syncs may bring one.
         delegation: whether what a delegating goal allows is checked.
         count_access: whether reads are counted.
         audit: whether writes are noted in the audit trail.
@@ -54,6 +56,7 @@ class Settings:
     actor: str | None = None
     preset: Preset | None = None
     hold_authorities: frozenset[str] = frozenset()
+    erasure_authorities: frozenset[str] = frozenset()
     delegation: bool = False
     count_access: bool = True
     audit: bool = True

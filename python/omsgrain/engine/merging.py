@@ -101,6 +101,7 @@ def merge(
     note: Note,
     *,
     allow_erased: bool = False,
+    trusted: bool = False,
 ) -> Merged:
     """Take over those claims whose grains are here and whose policies allow it.
 
@@ -111,6 +112,7 @@ def merge(
         arrivals: the grains that it brings along.
         note: adds to the audit trail.
         allow_erased: take in grains, too, that were erased before.
+        trusted: believe that a grain was verified, if nothing here says otherwise.
     """
     taken, before = 0, writer.count()
     refused: list[tuple[str, OmsError]] = []
@@ -119,7 +121,7 @@ def merge(
     for claim in claims:
         try:
             new = _new(writer, settings, claim, arrivals, allow_erased)
-            done, late = _merge(writer, settings, claim, new, note)
+            done, late = _merge(writer, settings, claim, new, note, trusted)
         except StoreError:
             raise
         except OmsError as error:
@@ -155,7 +157,12 @@ def _new(
 
 
 def _merge(
-    writer: Writer, settings: Settings, claim: Claim, new: Incoming | None, note: Note
+    writer: Writer,
+    settings: Settings,
+    claim: Claim,
+    new: Incoming | None,
+    note: Note,
+    trusted: bool,
 ) -> tuple[bool | None, OmsError | None]:
     """Take a claim over.
 
@@ -176,9 +183,10 @@ def _merge(
             note("supersede", [digest, after])
             changed = True
     status = claim.verification_status
-    if status in ("contested", "retracted"):
-        now = acts.state(writer, seq).verification_status
-        if _RANK[status] > _RANK[now]:
+    now = acts.state(writer, seq).verification_status
+    rises = trusted and (now, status) == ("unverified", "verified")
+    if rises or status in ("contested", "retracted"):
+        if rises or _RANK[status] > _RANK[now]:
             operation = acts.set_verification(writer, settings, digest, status, None)
             if operation is not None:
                 note(operation, [digest])

@@ -25,7 +25,7 @@ __all__ = ["Listening", "Stores", "check_producer", "is_loopback", "open_one", "
 _RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
     "sync:read": ("give",),
     "sync:write": ("grains", "states"),
-    "sync:admin": ("holds", "restrictions", "erasures"),
+    "sync:admin": ("holds", "releases", "restrictions", "erasures"),
 }
 """What a token lets another store do."""
 

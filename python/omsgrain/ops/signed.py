@@ -29,7 +29,6 @@ __all__ = [
     "ENVELOPE",
     "SIGNATURE",
     "SignedBy",
-    "beside",
     "detached",
     "envelopes",
     "is_detached",
@@ -215,25 +214,6 @@ def _signed_data(file: Path) -> Iterator[bytes | memoryview]:
         yield data
 
 
-def beside(file: Path) -> bytes | None:
-    """The signature in FILE.sig, or the beginning of what is too large for one; None without one.
-
-    Raises:
-        SignatureError: what lies there is no file.
-        OSError: it cannot be read.
-    """
-    from omsgrain.crypto.cose import MAX_OVERHEAD
-    from omsgrain.crypto.files import signature_path
-
-    path = signature_path(file)
-    if not os.path.lexists(path):
-        return None
-    if path.exists() and not path.is_file():  # a pipe has no end
-        raise SignatureError("not a signature", rule="signature_invalid", expected="a file")
-    with path.open("rb") as stream:
-        return stream.read(MAX_OVERHEAD + 1)
-
-
 def _signer(signature: bytes, file: Path, trust: Trust | None) -> SignedBy:
     from omsgrain.crypto.trust import check
 
@@ -259,6 +239,7 @@ def verify_beside(file: Path, trust: Trust | None, *, required: bool) -> SignedB
         DocumentError: a bundle breaks a rule of its format.
         OSError: a file cannot be read.
     """
+    from omsgrain.crypto.files import beside
     from omsgrain.crypto.trust import missing
 
     signature = beside(file)
@@ -296,6 +277,7 @@ def look_beside(
         KeyMissingError, DidError: there is no public key where one should be.
         OSError: a file cannot be read.
     """
+    from omsgrain.crypto.files import beside
     from omsgrain.crypto.trust import Trust, look
 
     known, resolver = load_trust(trust) or Trust(), resolver_in_use()

@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import omsgrain as og
 from omsgrain.errors import UnsupportedError
-from omsgrain.ops.opening import open_store
+from omsgrain.ops.opening import open_store, resolver_in_use
 from omsgrain.store.home import home_of
 from omsgrain.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from omsgrain.privacy import Purpose
     from omsgrain.sync.local import Notes
-    from omsgrain.sync.peer import Peer
+    from omsgrain.sync.peer import Peer, Right
     from omsgrain.sync.report import Direction, OnProgress, SyncReport
 
 __all__ = ["open_peer", "sync"]
@@ -31,6 +31,8 @@ class _Given(TypedDict):
     token: str | None
     trusted: Path | None
     notes: Notes
+    hold_authorities: Sequence[str]
+    erasure_authorities: Sequence[str]
 
 
 def open_peer(
@@ -44,6 +46,9 @@ def open_peer(
     token: str | None = None,
     trusted: Path | None = None,
     notes: Notes = "tried",
+    rights: Iterable[Right] | None = None,
+    hold_authorities: Sequence[str] = (),
+    erasure_authorities: Sequence[str] = (),
 ) -> Peer:
     """Open one side of a sync.
 
@@ -58,12 +63,16 @@ def open_peer(
             is for stores of this machine.
         trusted: certificates to trust instead of the usual ones, of a server.
         notes: whether the audit trail of a store of this machine tells what it gave.
+        rights: what the other side may do to a store of this machine; everything by default.
+        hold_authorities: as of ``omsgrain.open``.
+        erasure_authorities: as of ``omsgrain.open``.
 
     Raises:
         UnsupportedError: nothing that can be synced.
         StoreError: no store, and ``create`` was not given.
     """
     from omsgrain.sync import LocalPeer
+    from omsgrain.sync.peer import EVERYTHING
     from omsgrain.sync.urls import is_url
 
     if is_url(text):
@@ -74,8 +83,16 @@ def open_peer(
     if not create:
         home.must_exist()
     readonly = not takes and not home.is_writable()
-    store = open_store(text, readonly=readonly, actor=actor, policy=policy)
-    return LocalPeer(store, purpose=purpose, notes=notes, owned=True)
+    store = open_store(
+        text,
+        readonly=readonly,
+        actor=actor,
+        policy=policy,
+        hold_authorities=hold_authorities,
+        erasure_authorities=erasure_authorities,
+    )
+    may = EVERYTHING if rights is None else ("give", *rights)
+    return LocalPeer(store, rights=may, purpose=purpose, notes=notes, owned=True)
 
 
 def sync(
@@ -93,6 +110,11 @@ def sync(
     trusted: Path | None = None,
     answers: Path | None = None,
     share_keys: bool = False,
+    rights: Iterable[Right] | None = None,
+    trust: Sequence[str] = (),
+    trust_state_from: Sequence[str] = (),
+    hold_authorities: Sequence[str] = (),
+    erasure_authorities: Sequence[str] = (),
     progress: OnProgress | None = None,
 ) -> SyncReport:
     """Bring two stores together; the target is made if it is not there.
@@ -111,6 +133,14 @@ def sync(
         trusted: certificates to trust instead of the usual ones, of a server.
         answers: when a file is written: one that came from the store that it is for.
         share_keys: when a file is written: put the keys of tombstones in.
+        rights: what may be done to the stores of this machine. Without it: by a file what
+            ``take_bundle`` says; by a server everything; by another store of this machine
+            everything but the end of holds.
+        trust: of a file that is taken in: DIDs, or files of public keys, one of which must have
+            signed it.
+        trust_state_from: the same: by whose signature it is believed what was verified.
+        hold_authorities: as of ``omsgrain.open``, for the stores of this machine.
+        erasure_authorities: as of ``omsgrain.open``, for the stores of this machine.
         progress: called after each batch.
 
     Raises:
@@ -118,6 +148,8 @@ def sync(
     """
     from omsgrain import sync as syncing
     from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
+    from omsgrain.sync.peer import EVERYTHING
+    from omsgrain.sync.urls import is_url
 
     given: _Given = {
         "purpose": purpose,
@@ -126,11 +158,18 @@ def sync(
         "token": token,
         "trusted": trusted,
         "notes": "never" if dry_run else "tried",
+        "hold_authorities": hold_authorities,
+        "erasure_authorities": erasure_authorities,
     }
     reads, writes = is_bundle(source), is_bundle(target)
     _check_files(reads, writes, direction, namespaces is not None or full)
     if not writes and (answers is not None or share_keys):
         raise UnsupportedError("only a file answers another one, or holds keys")
+    if not reads and (trust or trust_state_from):
+        raise UnsupportedError("only a file that is taken in is signed", expected="FILE STORE")
+    may = None if rights is None else tuple(rights)
+    if may is None and not reads and not is_url(source) and not is_url(target):
+        may = tuple(right for right in EVERYTHING if right != "releases")
     with ExitStack() as opened:
         if writes:
             left = opened.enter_context(closing(open_peer(source, takes=False, **given)))
@@ -146,18 +185,29 @@ def sync(
             )
         if not reads:
             left = opened.enter_context(
-                closing(open_peer(source, takes=direction != "push", **given))
+                closing(open_peer(source, takes=direction != "push", rights=may, **given))
             )
         right: Peer
         if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
             right = syncing.LocalPeer(og.GrainStore(MemoryStore()))  # all would be new to it
         else:
             takes = direction != "pull"
-            right = opened.enter_context(
-                closing(open_peer(target, takes=takes, create=takes and not dry_run, **given))
+            lets = None if reads else may
+            peer = open_peer(
+                target, takes=takes, create=takes and not dry_run, rights=lets, **given
             )
+            right = opened.enter_context(closing(peer))
         if reads:
-            return take_bundle(source, right, dry_run=dry_run, progress=progress)
+            return take_bundle(
+                source,
+                right,
+                rights=may,
+                trust=trust,
+                trust_state_from=trust_state_from,
+                resolver=resolver_in_use(),
+                dry_run=dry_run,
+                progress=progress,
+            )
         return syncing.sync(
             left,
             right,

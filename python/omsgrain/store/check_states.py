@@ -116,13 +116,9 @@ def _about_grains(reader: Examined, table: Table) -> Iterator[Problem]:
 
 
 def _toggles(reader: Examined) -> Iterator[Problem]:
-    for key, _ in reader.rows(TOGGLES):
+    for key, row in reader.rows(TOGGLES):
         seq, what = _number(key[: SEQUENCE.size]), key[SEQUENCE.size :]
-        try:
-            sound = seq is not None and bool(what) and toggles.turn(reader, seq, what, False) > 1
-        except IntegrityError:
-            sound = False
-        if not sound or seq is None:
+        if seq is None or not what or not toggles.is_sound(row):
             yield _problem(TOGGLES, seq, _DAMAGED)
         elif not reader.has_blob(seq):
             yield _problem(TOGGLES, seq, _GONE)

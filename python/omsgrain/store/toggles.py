@@ -6,6 +6,9 @@
 
 The turn is odd while it is on, and even when it is off again: the higher of two turns is the later
 one, whatever the clocks say. What was begun once and never ended has no row, and is at turn 1.
+
+A number that nobody can have counted to comes from an attacker. None is taken over, none is
+written, and one that an earlier version took over is read as the beginning of a new count.
 """
 
 from __future__ import annotations
@@ -22,9 +25,25 @@ from omsgrain.store.tables import SEQUENCE, TOGGLES
 if TYPE_CHECKING:
     from omsgrain.store.base import Reader, Writer
 
-__all__ = ["RESTRICTION", "flip", "hold_of", "named", "put", "turn"]
+__all__ = [
+    "JUMP",
+    "MOST",
+    "RESTRICTION",
+    "counted",
+    "flip",
+    "hold_of",
+    "is_sound",
+    "named",
+    "put",
+    "taken",
+    "turn",
+]
 
 RESTRICTION: Final = b"r"
+MOST: Final = 1 << 32
+"""The highest number that is written: nobody holds and releases so often."""
+JUMP: Final = 1 << 16
+"""How much higher than one's own a number from another store can be."""
 _HOLD = b"h"
 _NAME = 16
 
@@ -52,7 +71,36 @@ def turn(reader: Reader, seq: int, what: bytes, on: bool) -> int:
 
 def flip(writer: Writer, seq: int, what: bytes, on: bool, name: str = "") -> None:
     """Count that something was begun, or ended, just now."""
-    put(writer, seq, what, turn(writer, seq, what, not on) + 1, name)
+    at = turn(writer, seq, what, not on) + 1
+    put(writer, seq, what, at if at <= MOST else at - 2, name)
+
+
+def taken(mine: int, told: int) -> int:
+    """Return the turn to go on with, when another store tells one.
+
+    What is on there is on here as well, also if its number cannot be; that it ended is believed
+    with a number that can be only.
+
+    Args:
+        mine: the turn here.
+        told: the turn there, of any size.
+    """
+    if told <= min(mine + JUMP, MOST):
+        return max(mine, told)
+    return mine + 1 if told % 2 and not mine % 2 else mine
+
+
+def counted(number: int) -> int:
+    """Return a stored number; one that nobody can have counted to is where a count begins."""
+    return number if number <= MOST else 2 - number % 2
+
+
+def is_sound(row: bytes) -> bool:
+    """Whether a row is one that this or an earlier version wrote."""
+    try:
+        return _parsed(row)[0] > 1
+    except IntegrityError:
+        return False
 
 
 def put(writer: Writer, seq: int, what: bytes, at: int, name: str = "") -> None:
@@ -81,6 +129,11 @@ def named(reader: Reader, seq: int) -> Iterator[tuple[str, int]]:
 
 
 def _read(row: bytes) -> tuple[int, str]:
+    at, name = _parsed(row)
+    return counted(at), name
+
+
+def _parsed(row: bytes) -> tuple[int, str]:
     try:
         at, name = msgpack.unpackb(row)
     except (ValueError, TypeError, msgpack.UnpackException):

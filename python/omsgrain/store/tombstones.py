@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgpack
 
 from omsgrain.errors import IntegrityError, RangeError, SchemaError, StoreError
+from omsgrain.store import toggles
 from omsgrain.store.tables import META, TOMBSTONES
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def add(
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
     """Remember that something was erased, and how often: who has the count knows of the next."""
     row = mark(key(writer), what, value)
-    count = times(writer, what, value) + 1
+    count = min(times(writer, what, value) + 1, toggles.MOST)
     more = {"n": count} if count > 1 else {}
     writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
 
@@ -268,7 +269,8 @@ def times(reader: Reader, what: What, value: bytes | str) -> int:
     marks = (mark(shared, what, value) for shared in keys(reader))
     rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
     try:
-        return max((int(msgpack.unpackb(row).get("n", 1)) for row in rows), default=0)
+        counts = (int(msgpack.unpackb(row).get("n", 1)) for row in rows)
+        return max(map(toggles.counted, counts), default=0)
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
         raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "erased_successors", "pass_on"]
 
+_ACTS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -124,7 +126,7 @@ def pass_on(
     if claim.superseded_by is None:
         _set(writer, seq, before, replace(before, verification_status=claim.verification_status))
         writer.event(VERIFIED, seq, state.address)
-        note("retract" if claim.verification_status == "retracted" else "contest", [state.address])
+        note(_ACTS[claim.verification_status], [state.address])
     else:
         new = bytes.fromhex(claim.superseded_by)
         _add_successors(writer, seq, before, {new}, state.valid_to)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from omsgrain.container.check import blob_of
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.store.base import Reader
+from omsgrain.sync.parts import digests
 from omsgrain.sync.peer import (
     HAS,
     LACKS,
@@ -110,15 +110,11 @@ class BoundPeer:
         self._within(Hello(batch.store, batch.namespaces))
         if batch.tombstones:
             raise UnsupportedError("who may see some namespaces erases nothing")
-        grains = [(grain, blob_of(grain)) for grain in batch.grains]
         with self._store._store.read() as reader:
-            within = [self._takes(reader, blob) for _, blob in grains]
+            within = [self._takes(reader, grain) for grain in batch.grains]
         code = UnsupportedError.code
-        refused = [
-            Refusal("grain", sha256(blob).digest(), code, _RULE)
-            for (_, blob), good in zip(grains, within, strict=True)
-            if not good
-        ]
+        outside = compress(digests(batch.grains), (not good for good in within))
+        refused = [Refusal("grain", digest, code, _RULE) for digest in outside]
         taken = self._inner.take(
             replace(
                 batch,
@@ -142,9 +138,10 @@ class BoundPeer:
             if state.address not in hidden
         )
 
-    def _takes(self, reader: Reader, blob: bytes) -> bool:
-        """Whether a blob that comes is of an open namespace."""
+    def _takes(self, reader: Reader, grain: bytes) -> bool:
+        """Whether a grain that comes is of an open namespace."""
         try:
+            blob = blob_of(grain)
             return len(blob) > 1 and self._scope.takes(reader, 0, blob)
         except StoreError:
             raise

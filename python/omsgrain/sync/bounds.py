@@ -98,6 +98,12 @@ def _number(number: int | None, least: int = 0) -> None:
         raise RangeError("a number is out of range", expected=f"{least} to {_LAST}")
 
 
+def _turn(number: int) -> None:
+    """One that is too high is refused alone, and not all that came with it."""
+    if not 0 <= number < 1 << 64:
+        raise RangeError("a number is out of range", expected="0 to 2^64 - 1")
+
+
 def _at_most(data: bytes, size: int) -> None:
     if len(data) > size:
         raise SchemaError("too many bytes", expected=f"at most {size}", found=str(len(data)))
@@ -145,16 +151,16 @@ def _item(value: Item) -> None:
 def _hold(value: HoldTurn) -> None:
     _text(value.authority, LONGEST)
     _text(value.reason_code)
-    _number(value.turn)
+    _turn(value.turn)
     _number(value.since)
 
 
 def _state(value: GrainState) -> None:
     _all([value.address, *value.successors], _KEY)
-    check_count(value.successors)
-    check_count(value.holds)
+    check_count(value.successors, _LISTED)
+    check_count(value.holds, _LISTED)
     _number(value.valid_to, -_LAST)
-    _number(value.restricted)
+    _turn(value.restricted)
     for hold in value.holds:
         _hold(hold)
 

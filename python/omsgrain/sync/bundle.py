@@ -15,34 +15,46 @@ store: what it leaves out would be missing there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from omsgrain.engine.base import now
-from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.errors import SchemaError, SignatureError, UnsupportedError
 from omsgrain.sync import bundle_file, parts
 from omsgrain.sync.asking import by_keys, onward
 from omsgrain.sync.bundle_file import BundleFile, Head, write_file
+from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import (
+    EVERYTHING,
     ITEMS,
     LACKS,
     START,
     VERSION,
     Batch,
+    GrainState,
     Greeting,
     Hello,
     Item,
     Peer,
     Position,
+    Refusal,
+    Right,
     Space,
     Taken,
+    Terms,
 )
 from omsgrain.sync.report import Count, OnProgress, Passed, Step, SyncReport
 from omsgrain.sync.scope import Scope
 
-__all__ = ["is_bundle", "take_bundle", "write_bundle"]
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
+
+__all__ = ["UNSIGNED", "is_bundle", "take_bundle", "write_bundle"]
+
+UNSIGNED: Final[tuple[Right, ...]] = ("grains", "states")
+"""What a file may bring that nobody who is trusted has signed."""
 
 _SUFFIX = ".mg"
 _LISTED: Final = 50 * ITEMS
@@ -135,6 +147,10 @@ def take_bundle(
     path: str | os.PathLike[str],
     peer: Peer,
     *,
+    rights: Iterable[Right] | None = None,
+    trust: Iterable[str | Path] = (),
+    trust_state_from: Iterable[str | Path] = (),
+    resolver: Resolver | None = None,
     dry_run: bool = False,
     progress: OnProgress | None = None,
 ) -> SyncReport:
@@ -145,21 +161,34 @@ def take_bundle(
     Args:
         path: the file, or the name that its parts have in common.
         peer: the store.
+        rights: what the file may bring. Without it a file that somebody who is trusted has signed
+            may bring everything, and any other grains and states. Holds are ended by signed files
+            alone.
+        trust: DIDs, or files of public keys, one of which must have signed the file, as
+            ``FILE.sig``.
+        trust_state_from: DIDs, or files of public keys: that a grain was verified is believed if
+            one of them has signed the file.
+        resolver: finds the key of a DID that is no did:key.
         dry_run: change nothing, and tell how many grains would be new.
         progress: called after each batch.
 
     Raises:
+        SignatureError: nobody who is trusted has signed it, or a signature does not hold.
         SchemaError: the file came from this store, is for another one, or goes on from what was
-            not taken yet.
+            not taken yet; or an unsigned one is to end holds.
         OmsError: it is torn, changed, or no file of a sync; nothing was taken.
         StoreError: the store is read-only, full or broken; what was taken by then stays.
     """
     with BundleFile(path) as file:
+        terms = _terms(file, rights, list(trust), list(trust_state_from), resolver)
+        if isinstance(peer, LocalPeer):
+            peer = peer.narrowed(terms)
         head = file.head
         greeting = peer.greet(Hello(head.store, head.namespaces))
-        _check(greeting, "grains")
+        _check(greeting, None)
         _check_file(head, greeting)
-        if head.keys and not dry_run:
+        lets = terms.rights.intersection(greeting.rights)
+        if head.keys and not dry_run and "erasures" in lets:
             peer.share(head.keys)
         count = Count("sent", progress)
         for batch in file.batches():
@@ -167,19 +196,86 @@ def take_bundle(
             if fresh is None:
                 continue
             step: Step = "erasures" if batch.tombstones else "grains"
+            fresh = _let(fresh, peer, terms.rights, lets, count)
             taken = _tried(peer, fresh) if dry_run else peer.take(fresh)
             count.add(step, taken, sum(map(len, fresh.grains)))
         return SyncReport(count.passed(), Passed(), dry_run)
 
 
-def _check(greeting: Greeting, right: str) -> None:
+def _terms(
+    file: BundleFile,
+    rights: Iterable[Right] | None,
+    trust: Sequence[str | Path],
+    trust_state_from: Sequence[str | Path],
+    resolver: Resolver | None,
+) -> Terms:
+    """On which terms a file is taken; errors as of ``take_bundle``."""
+    from omsgrain.crypto.trust import Trust
+
+    trusted, states = Trust.load(trust, resolver).keys, Trust.load(trust_state_from, resolver).keys
+    signer = file.signer(Trust((*trusted, *states)), resolver)
+    if trusted and signer not in {one.did for one in trusted}:
+        raise SignatureError(
+            "nobody who is trusted has signed the file",
+            rule="signature_missing" if signer is None else "signature_untrusted",
+        )
+    may = frozenset((EVERYTHING if trusted else UNSIGNED) if rights is None else rights)
+    if not may <= set(EVERYTHING):
+        raise SchemaError("no such right", field="/rights", expected=", ".join(EVERYTHING))
+    if "releases" in may and not trusted:
+        raise SchemaError(
+            "an unsigned file ends no hold",
+            field="/rights",
+            expected="one of those who are trusted",
+        )
+    return Terms(may, signer, signer is not None and signer in {one.did for one in states})
+
+
+def _let(
+    batch: Batch, peer: Peer, rights: frozenset[Right], lets: frozenset[Right], count: Count
+) -> Batch:
+    """What of a batch its file may bring; what it may not is counted, once of each kind."""
+    over: list[Refusal] = []
+    if batch.tombstones and "erasures" not in lets:
+        over.append(Refusal("erasure", b"", UnsupportedError.code, "rights"))
+        batch = replace(batch, tombstones=(), followed=b"")
+    if batch.grains and "grains" not in lets:
+        over.append(Refusal("grain", b"", UnsupportedError.code, "rights"))
+        batch = replace(batch, grains=())
+    if "holds" not in rights and any(state.holds for state in batch.states):
+        over.append(Refusal("hold", b"", UnsupportedError.code, "rights"))
+    count.refuse(tuple(over))
+    if isinstance(peer, LocalPeer):
+        return batch  # it looks at the rest itself
+    named = [state.address for state in batch.states if state.restricted]
+    lacks = peer.lacking("grains", [Item(one) for one in named[:ITEMS]]) if named else b""
+    new = {one for one, answer in zip(named, lacks, strict=False) if answer == LACKS}
+    return replace(batch, states=tuple(_let_state(one, rights, new) for one in batch.states))
+
+
+def _let_state(told: GrainState, rights: frozenset[Right], new: Collection[bytes]) -> GrainState:
+    """What of a state may be brought to a store that cannot know who brings it."""
+    if "states" not in rights:
+        told = replace(told, successors=(), valid_to=None, status="")
+    if "restrictions" not in rights:
+        told = replace(told, restricted=told.restricted % 2 if told.address in new else 0)
+    holds = told.holds if "holds" in rights else ()
+    if "releases" not in rights:
+        holds = tuple(one for one in holds if one.turn % 2)
+    return replace(told, holds=holds)
+
+
+def _check(greeting: Greeting, right: Right | None) -> None:
+    """See that a store has the same rules, and gives, or takes something at all."""
     if greeting.version != VERSION:
         raise UnsupportedError(
             "another version of the rules of sync",
             expected=str(VERSION),
             found=str(greeting.version),
         )
-    if right not in greeting.rights:
+    if right is None and not {*greeting.rights} - {"give"}:
+        raise UnsupportedError("the store does not allow this", expected="grains")
+    if right is not None and right not in greeting.rights:
         raise UnsupportedError("the store does not allow this", expected=right)
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from omsgrain import _core, container
 from omsgrain.container.write import Written
@@ -32,6 +32,10 @@ from omsgrain.grain import encode
 from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import bounds, wire
 from omsgrain.sync.peer import Batch, Position
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.trust import Trust
 
 __all__ = ["VERSION", "BundleFile", "Head", "Tail", "write_file"]
 
@@ -170,6 +174,12 @@ class BundleFile:
         except BaseException:
             self.close()
             raise
+
+    def signer(self, trust: Trust | None = None, resolver: Resolver | None = None) -> str | None:
+        """Return who has signed every byte of it; arguments and errors as of ``signer_of``."""
+        from omsgrain.crypto.files import signer_of
+
+        return signer_of(((one.path, one.inside.data) for one in self._files), trust, resolver)
 
     def batches(self) -> Iterator[Batch]:
         """Walk its batches.

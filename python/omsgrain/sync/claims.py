@@ -8,12 +8,22 @@ cannot be looked into here is for ``blind.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from omsgrain.engine import acts, holding, merging
 from omsgrain.engine.holding import Hold
-from omsgrain.errors import KeyMissingError, OmsError
+from omsgrain.engine.reasons import check_reason
+from omsgrain.errors import (
+    IntegrityError,
+    InvalidationDeniedError,
+    KeyMissingError,
+    OmsError,
+    RangeError,
+    SchemaError,
+    StoreError,
+)
 from omsgrain.exchange import Claim
 from omsgrain.store import toggles
 from omsgrain.store.base import Reader, Writer
@@ -21,51 +31,105 @@ from omsgrain.store.state import State, unpack
 from omsgrain.store.tables import RELEASED, RESTRICTED, SEQUENCE, STATES
 from omsgrain.sync import blind
 from omsgrain.sync.blind import Outcome
-from omsgrain.sync.peer import GrainState, HoldTurn, Refusal, Right
+from omsgrain.sync.peer import GrainState, HoldTurn, Refusal, Terms
 
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
 __all__ = ["holds_first", "take_states"]
 
-_RANK = {"": 0, "contested": 1, "retracted": 2}
+_RANK = {"verified": 0, "unverified": 0, "contested": 1, "retracted": 2}
 
 
 def holds_first(
-    writer: Writer, told: Iterable[GrainState], rights: frozenset[Right], note: merging.Note
+    writer: Writer,
+    settings: Settings,
+    told: Iterable[GrainState],
+    terms: Terms,
+    note: merging.Note,
+    refused: dict[Refusal, None],
 ) -> set[bytes]:
-    """Take over holds and their ends; returns the addresses of the grains that changed."""
+    """Take over holds and their ends.
+
+    Args:
+        writer: the transaction.
+        settings: of the handle.
+        told: the states; those of grains that are not here are passed over.
+        terms: on which they come.
+        note: adds to the audit trail.
+        refused: gets what is not taken over.
+
+    Returns:
+        The addresses of the grains that changed.
+    """
     changed = set()
-    for state in told if "holds" in rights else ():
+    ends = "releases" in terms.rights and (
+        not settings.hold_authorities or terms.signer in settings.hold_authorities
+    )
+    for state in told if "holds" in terms.rights else ():
         seq = writer.find([state.address])[0]
         if seq is None:
             continue
         for one in state.holds:
-            if _hold(writer, seq, state.address, one):
-                note("hold" if one.turn % 2 else "release", [state.address])
+            try:
+                done, late = _hold(writer, seq, state.address, one, ends)
+            except StoreError:
+                raise
+            except OmsError as error:
+                done, late = None, error
+            if late is not None:
+                refused[Refusal("hold", state.address, late.code, late.rule)] = None
+            if done is not None:
+                note(done, [state.address])
                 changed.add(state.address)
     return changed
 
 
-def _hold(writer: Writer, seq: int, address: bytes, told: HoldTurn) -> bool:
+def _hold(
+    writer: Writer, seq: int, address: bytes, told: HoldTurn, ends: bool
+) -> tuple[Literal["hold", "release"] | None, OmsError | None]:
+    """Take over a hold, or its end.
+
+    Returns:
+        What was done; and that the number is none that can be. A hold is taken over nevertheless,
+        with a number that can.
+
+    Raises:
+        InvalidationDeniedError: whoever brings it may not end a hold.
+        SchemaError: no authority of this store could have given it, nor end it.
+        IntegrityError: a row of the grain is damaged.
+    """
     what = toggles.hold_of(told.authority)
     held = {one.authority: one for one in holding.holds(writer, seq)}
     mine = held.get(told.authority)
     turn = toggles.turn(writer, seq, what, mine is not None)
     wanted = Hold(told.authority, told.reason_code, told.since)
     if told.turn < turn or told.turn < 1:
-        return False
+        return None, None
     if told.turn == turn:
         if mine is None or told.turn % 2 == 0 or _later(mine) >= _later(wanted):
-            return False
+            return None, None
+    at = toggles.taken(turn, told.turn)
+    late = None if at == told.turn else RangeError("nobody holds a grain so often")
     if told.turn % 2:
+        if not told.authority.strip():
+            raise SchemaError("a hold names who asks for it", field="/authority")
+        check_reason(told.reason_code)
+        if late is not None and mine is not None:
+            return None, late
         holding.hold(writer, address, wanted)
+    elif not ends:
+        if mine is None:
+            return None, None  # nothing ends here, and no number bars a hold to come
+        raise InvalidationDeniedError("its authority ends a hold, nobody else", rule="release")
+    elif late is not None:
+        return None, late
     elif mine is not None:
         holding.release(writer, address, wanted)
     else:
         writer.event(RELEASED, seq, address)
-    toggles.put(writer, seq, what, told.turn, told.authority)
-    return True
+    toggles.put(writer, seq, what, at, told.authority)
+    return "hold" if told.turn % 2 else "release", late
 
 
 def _later(hold: Hold) -> tuple[int, str]:
@@ -78,8 +142,9 @@ def take_states(
     told: Sequence[GrainState],
     apart: Mapping[str, tuple[bytes, ...]],
     arrivals: merging.Arrivals,
-    rights: frozenset[Right],
+    terms: Terms,
     note: merging.Note,
+    fresh: Collection[bytes],
 ) -> Outcome:
     """Take over what others tell of grains, as far as the rules allow.
 
@@ -89,14 +154,28 @@ def take_states(
         told: the states.
         apart: superseding grains that are not stored yet, by address: as they stand in the batch.
         arrivals: the same, verified.
-        rights: what the other side may bring.
+        terms: on which they come.
         note: adds to the audit trail.
+        fresh: the grains that were not here before this batch. One of them that is restricted
+            there is so here: whoever may bring a grain may not bring it into use again.
     """
     done = Outcome()
-    if "states" in rights:
-        _supersede(writer, settings, told, apart, arrivals, note, done)
-    for state in told if "restrictions" in rights else ():
-        if _restrict(writer, state):
+    if "states" in terms.rights:
+        _supersede(writer, settings, told, apart, arrivals, terms.trusted, note, done)
+    for state in told:
+        if "restrictions" not in terms.rights:
+            if state.address not in fresh or state.restricted % 2 == 0:
+                continue
+            state = replace(state, restricted=1)
+        try:
+            changed, late = _restrict(writer, state)
+        except StoreError:
+            raise
+        except OmsError as refusal:
+            changed, late = False, refusal
+        if late is not None:
+            done.refused.append(Refusal("restriction", state.address, late.code, late.rule))
+        if changed:
             note("restrict", [state.address])
             done.changed.add(state.address)
     return done
@@ -108,17 +187,26 @@ def _supersede(
     told: Sequence[GrainState],
     apart: Mapping[str, tuple[bytes, ...]],
     arrivals: merging.Arrivals,
+    trusted: bool,
     note: merging.Note,
     done: Outcome,
 ) -> None:
     """Offer the claims until none of those that wait can be taken over any more."""
-    offered = [(state, claim) for state in told for claim in _claims(writer, state, apart)]
+    offered: list[tuple[GrainState, Claim]] = []
+    sound: list[GrainState] = []
+    for state in told:
+        try:
+            offered += [(state, claim) for claim in _claims(writer, state, apart, trusted)]
+        except IntegrityError as damage:
+            done.refused.append(Refusal("state", state.address, damage.code, damage.rule))
+        else:
+            sound.append(state)
     refused: list[tuple[GrainState, Claim, OmsError]] = []
     came: set[str] = set()
     while offered:
         waiting = []
         for state, claim in offered:
-            merged = merging.merge(writer, settings, [claim], arrivals, note)
+            merged = merging.merge(writer, settings, [claim], arrivals, note, trusted=trusted)
             done.stored += merged.stored
             done.unproven += merged.unproven
             if merged.taken:
@@ -144,38 +232,50 @@ def _supersede(
             done.refused.append(Refusal("grain", bytes.fromhex(new), error.code, error.rule))
         else:
             done.refused.append(Refusal("state", state.address, error.code, error.rule))
-    for state in told:
+    for state in sound:
         blind.erased_successors(writer, settings, state, note, done)
     named = {claim.superseded_by for _, claim in waiting} - came
     done.waiting = {bytes.fromhex(new) for new in named if new in apart and new is not None}
 
 
 def _claims(
-    reader: Reader, state: GrainState, apart: Mapping[str, tuple[bytes, ...]]
+    reader: Reader, state: GrainState, apart: Mapping[str, tuple[bytes, ...]], trusted: bool
 ) -> Iterator[Claim]:
     """What a state says that is not so here, one thing a claim; the grain may be still to come."""
     seq = reader.find([state.address])[0]
     mine = State() if seq is None else unpack(reader.row(STATES, SEQUENCE.pack(seq)))
     address = state.address.hex()
-    if _RANK[state.status] > _RANK.get(mine.verification_status, 0):
-        yield Claim(address, None, state.status)  # type: ignore[arg-type]  # not the empty one
-    for successor in state.successors:
-        new = successor.hex()
-        if new in apart or (
-            new not in mine.successors and reader.find([successor])[0] is not None
-        ):
+    if state.status == "verified":
+        if trusted and mine.verification_status == "unverified":
+            yield Claim(address, None, "verified")
+    elif state.status and _RANK[state.status] > _RANK[mine.verification_status]:
+        yield Claim(address, None, state.status)
+    known = frozenset(mine.successors)
+    named = [successor.hex() for successor in state.successors]
+    here = reader.find(state.successors) if state.successors else ()
+    for new, there in zip(named, here, strict=True):
+        if new in apart or (new not in known and there is not None):
             yield Claim(address, new, "unverified", apart.get(new, ()))
 
 
-def _restrict(writer: Writer, told: GrainState) -> bool:
+def _restrict(writer: Writer, told: GrainState) -> tuple[bool, OmsError | None]:
+    """Take over a restriction, or its end: whether anything changed, and why its number cannot be.
+
+    Raises:
+        IntegrityError: a row of the grain is damaged.
+    """
     seq = writer.find([told.address])[0]
     if seq is None:
-        return False
+        return False, None
     on = unpack(writer.row(STATES, SEQUENCE.pack(seq))).restricted
     turn = toggles.turn(writer, seq, toggles.RESTRICTION, on)
     if told.restricted <= turn:
-        return False
-    if acts.restrict(writer, seq, bool(told.restricted % 2)) is None:
+        return False, None
+    at = toggles.taken(turn, told.restricted)
+    late = None if at == told.restricted else RangeError("nobody restricts a grain so often")
+    if at == turn:
+        return False, late
+    if acts.restrict(writer, seq, bool(at % 2)) is None:
         writer.event(RESTRICTED, seq, told.address)  # it is so already, and was not in between
-    toggles.put(writer, seq, toggles.RESTRICTION, told.restricted)
-    return True
+    toggles.put(writer, seq, toggles.RESTRICTION, at)
+    return True, late

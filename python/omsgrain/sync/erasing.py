@@ -4,7 +4,7 @@
 A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace where
 that is known. So all grains are looked at when some have come: of those that it may be the marks
 are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted, and
-goes with ``run_due_erasures`` when that ends.
+goes with ``run_due_erasures`` when that ends. What a lock keeps that is of nobody stays in use.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
@@ -12,6 +12,7 @@ What nobody can read any more, since its key was destroyed, is erased: a sync ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import islice
@@ -23,7 +24,7 @@ from omsgrain.engine.rights import keeping, removal
 from omsgrain.engine.rights.orders import RELEASE, SCRUB, Order
 from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.store import due, sealing, tombstones
+from omsgrain.store import due, sealing, toggles, tombstones
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import DUE, HOLDS, KEYED, MARK, SEQUENCE, TOMBSTONES
 from omsgrain.sync import records, states
@@ -54,10 +55,12 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
         row = writer.row(TOMBSTONES, stone.mark)
         if row is None:
             fresh.append(stone.mark)
+            stone = replace(stone, times=min(stone.times, toggles.JUMP))
         else:
             mine = states.tombstone_of(stone.mark, row)
             first = min(mine, stone, key=lambda one: (one.at, one.reason_code))
-            times = max(mine.times, stone.times)
+            most = min(mine.times + toggles.JUMP, toggles.MOST)
+            times = min(max(mine.times, stone.times), most)
             hint = min(filter(None, (mine.hint, stone.hint)), default=b"")
             stone = Tombstone(stone.mark, first.at, first.reason_code, times, hint)
         made = states.tombstone_row(stone)
@@ -195,17 +198,22 @@ def _erase(
     gone: dict[int, bytes] = {}
     plain: set[bytes] = set()
     kept: dict[int, Refusal] = {}
+    stays: list[Refusal] = []
     for seq in seqs:
         names = removal.names_of(writer, seq)
         if names is None:
             continue
-        rule = _refusal(writer, store, seq, now)
+        rule, locked = _refusal(writer, store, seq, now)
         if rule is None:
             gone[seq] = names.stored
             if names.plain is not None:
                 plain.add(names.plain)
             continue
-        kept[seq] = Refusal("erasure", names.stored, InvalidationDeniedError.code, rule)
+        refused = Refusal("erasure", names.stored, InvalidationDeniedError.code, rule)
+        if locked:
+            stays.append(refused)  # and stays in use: nobody's rights speak against it
+            continue
+        kept[seq] = refused
         if acts.restrict(writer, seq, True) is not None:
             store._note(writer, "restrict", [names.stored], reason_code=_REASON)
     removal.remove_grains(writer, store._settings, gone, reason_code=_REASON, marked=False)
@@ -216,7 +224,7 @@ def _erase(
     if kept:
         waiting = Order((), (), 0, _REASON, seqs=tuple(kept))
         due.add(writer, now, waiting.what(RELEASE))
-    return len(gone), plain, list(kept.values())
+    return len(gone), plain, [*kept.values(), *stays]
 
 
 def _is_blind_and_free(reader: Reader, seq: int) -> bool:
@@ -225,12 +233,20 @@ def _is_blind_and_free(reader: Reader, seq: int) -> bool:
     return grain is not None and grain.sealed and not held
 
 
-def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> str | None:
-    """The rule that keeps a grain; of one that cannot be read only a hold is known."""
-    grain = keeping.readable(reader, seq)
+def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str | None, bool]:
+    """The rule that keeps a grain, and whether it is a lock of a grain of nobody.
+
+    Of a grain that cannot be read only a hold is known.
+    """
+    grain, settings = keeping.readable(reader, seq), store._settings
     if grain is None or grain.sealed:
-        return "hold" if reader.row(HOLDS, SEQUENCE.pack(seq)) is not None else None
-    return keeping.refusal(reader, store._settings, grain, now)
+        held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
+        return ("hold" if held else None), False
+    kept = keeping.refusal(reader, settings, grain, now)
+    if kept is not None:
+        return kept, False
+    locked = keeping.lock(reader, settings, grain, now)
+    return locked, locked is not None
 
 
 def sweep_destroyed(store: GrainStore) -> int:

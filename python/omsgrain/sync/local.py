@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -16,7 +17,7 @@ import blake3
 from omsgrain.errors import RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
-from omsgrain.sync import erasing, giving, parts, records
+from omsgrain.sync import bounds, erasing, giving, parts, records
 from omsgrain.sync.peer import (
     EVERYTHING,
     HAS,
@@ -34,6 +35,7 @@ from omsgrain.sync.peer import (
     Right,
     Space,
     Taken,
+    Terms,
 )
 from omsgrain.sync.scope import Scope
 from omsgrain.sync.taking import take
@@ -71,6 +73,10 @@ class LocalPeer:
         purpose: why grains leave: ``move`` to another store of the same house, with restricted
             ones; ``transfer`` to somebody else.
         shares: whether the keys of tombstones are shared.
+        signer: the DID that is proved to have signed what comes, where somebody has. Ends of holds
+            count from ``hold_authorities`` of the store alone, and erasures from its
+            ``erasure_authorities``, where these are set.
+        trusted: whether it is believed that a grain was verified on the other side.
         notes: whether the audit trail tells of grains before they are given, as of an export.
             ``tried``: where it can be written; the grains on a full disk can still be brought
             away. ``must``: or they are not given. ``never``: they are only counted.
@@ -87,20 +93,31 @@ class LocalPeer:
         rights: Iterable[Right] = EVERYTHING,
         purpose: Purpose = "move",
         shares: bool = True,
+        signer: str | None = None,
+        trusted: bool = False,
         notes: Notes = "tried",
         owned: bool = False,
     ) -> None:
         self._store = store
-        self._rights = frozenset(rights)
-        if not self._rights <= set(EVERYTHING):
+        given = frozenset(rights)
+        if not given <= set(EVERYTHING):
             raise SchemaError("no such right", field="/rights", expected=", ".join(EVERYTHING))
-        if store._store.readonly:
-            self._rights &= {"give"}
+        self._given = given
+        self._rights = _lets(store, given, signer)
+        self._terms = Terms(self._rights, signer, trusted)
         self._purpose: Purpose = purpose
         self._shares = shares
         self._notes: Notes = notes
         self._owned = owned
         self._views: dict[tuple[Space, tuple[str, ...] | None], View] = {}
+
+    def narrowed(self, terms: Terms) -> LocalPeer:
+        """Return the same store for what somebody brings on terms of their own."""
+        made = copy(self)
+        made._rights = _lets(self._store, self._given & terms.rights, terms.signer)
+        made._terms = replace(terms, rights=made._rights)
+        made._views, made._owned = {}, False
+        return made
 
     def greet(self, hello: Hello) -> Greeting:
         """Say who is here, after finishing what was cut off."""
@@ -117,7 +134,7 @@ class LocalPeer:
                 Position(last, records.mark_at(reader, last)),
                 reader.count(),
                 records.seen(reader, hello.store, hello.namespaces) if hello.store else None,
-                tuple(right for right in EVERYTHING if right in self._rights),
+                tuple(one for one in EVERYTHING if one in self._rights and one != "releases"),
                 blake3.blake3(b"".join(keys)).digest(_DIGEST) if keys else b"",
                 _digest(view(reader, "tombstones", scope)),
                 _digest(view(reader, "holds", scope)),
@@ -236,13 +253,19 @@ class LocalPeer:
         return batch
 
     def take(self, batch: Batch) -> Taken:
-        """Take a batch."""
+        """Take a batch.
+
+        Raises:
+            SchemaError, RangeError: something in it cannot be; nothing of it was taken.
+        """
+        bounds.check(batch)
+        bounds.check_count(batch.grains, bounds.GRAINS)
         if batch.grains:
             self._refuse("grains")
         if batch.tombstones:
             self._refuse("erasures")
         self._views.clear()
-        taken = take(self._store, batch, self._rights)
+        taken = take(self._store, batch, self._terms)
         if batch.tombstones and not batch.more:
             erased, kept = erasing.erase_marked(self._store)
             taken = replace(taken, erased=erased, refused=(*taken.refused, *kept))
@@ -272,6 +295,14 @@ class LocalPeer:
             found = view(reader, space, scope)
         _keep(self._views, (space, scope.namespaces), found)
         return found
+
+
+def _lets(store: GrainStore, rights: frozenset[Right], signer: str | None) -> frozenset[Right]:
+    """What of some rights a store can give to who is proved to be somebody, or nobody."""
+    orders = store._settings.erasure_authorities
+    if orders and signer not in orders:
+        rights -= {"erasures"}
+    return rights & {"give"} if store._store.readonly else rights
 
 
 def _keep(views: dict[K, View], key: K, latest: View) -> None:

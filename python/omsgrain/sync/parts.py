@@ -13,6 +13,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from omsgrain.container.check import blob_of
+from omsgrain.errors import OmsError
 from omsgrain.sync.peer import Batch, GrainState, Taken
 
 __all__ = ["added", "cut", "digests", "put_off", "together"]
@@ -22,8 +23,15 @@ _LENGTH = 4
 
 
 def digests(grains: Sequence[bytes]) -> list[bytes]:
-    """The addresses of blobs and envelopes, 32 bytes each."""
-    return [sha256(blob_of(grain)).digest() for grain in grains]
+    """The addresses of blobs and envelopes, 32 bytes each; of a broken envelope its own hash."""
+    return [sha256(_blob_of(grain)).digest() for grain in grains]
+
+
+def _blob_of(grain: bytes) -> bytes:
+    try:
+        return blob_of(grain)
+    except OmsError:  # who takes it refuses it, and not all that came with it
+        return grain
 
 
 def cut(batch: Batch, size: int) -> tuple[Batch, Batch | None]:

@@ -43,6 +43,7 @@ __all__ = [
     "Right",
     "Space",
     "Taken",
+    "Terms",
     "Tombstone",
 ]
 
@@ -59,15 +60,18 @@ Space: TypeAlias = Literal["grains", "signatures", "states", "holds", "tombstone
 """What is compared by ranges: grains by their addresses, signatures, states and holds by the
 addresses of the grains that have them, tombstones by their marks."""
 
-Right: TypeAlias = Literal["give", "grains", "states", "holds", "restrictions", "erasures"]
+Right: TypeAlias = Literal[
+    "give", "grains", "states", "holds", "releases", "restrictions", "erasures"
+]
 """What a peer lets the other do: be given what it has; bring grains, states (superseded by what,
-contested, retracted), holds, restrictions, erasures."""
+contested, retracted), holds, the ends of holds, restrictions and their ends, erasures."""
 
 EVERYTHING: Final[tuple[Right, ...]] = (
     "give",
     "grains",
     "states",
     "holds",
+    "releases",
     "restrictions",
     "erasures",
 )
@@ -191,8 +195,8 @@ class GrainState:
         successors: what superseded it, sorted; of what was erased, its mark.
         valid_to: ``system_valid_to``, ms since 1970. It follows from the successors, and counts
             only where these cannot be read.
-        status: ``contested``, ``retracted``, or nothing: that a grain was verified is the
-            judgement of one store, and is not told.
+        status: ``verified``, ``contested``, ``retracted``, or nothing. That a grain was verified
+            is the judgement of one store: others believe only whom they were told to trust.
         restricted: odd: it is restricted; even: it is not, any more. The higher of two is the
             later.
         holds: who holds it, and who did, sorted.
@@ -201,7 +205,7 @@ class GrainState:
     address: bytes
     successors: tuple[bytes, ...] = ()
     valid_to: int | None = None
-    status: Literal["", "contested", "retracted"] = ""
+    status: Literal["", "verified", "contested", "retracted"] = ""
     restricted: int = 0
     holds: tuple[HoldTurn, ...] = ()
 
@@ -243,6 +247,21 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """On which terms a store takes what comes.
+
+    Attributes:
+        rights: what the other side may bring; the rest of a state is passed over.
+        signer: the DID that is proved to have signed what comes; None: nobody is.
+        trusted: that a grain was verified there is believed.
+    """
+
+    rights: frozenset[Right] = frozenset(EVERYTHING)
+    signer: str | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Something to take: one commit.
 
@@ -256,7 +275,8 @@ class Batch:
         until: how far the feed is taken with this; None: the taker remembers nothing.
         taken: how far the giver has taken the feed of the taker.
         withheld: grains that a rule keeps in the store that gives.
-        rest: keys that were asked for, and did not fit.
+        rest: keys that were asked for, and did not fit; of a batch of the feed, the grains of
+            whose states there is more to ask for.
         more: there is more to come.
         followed: with this batch all tombstones of the giver are taken: their digest.
         known: the position that was asked from stands in the feed. If not, the batch is empty, and

@@ -33,6 +33,7 @@ from omsgrain.sync.wire import pack
 __all__ = [
     "VERSION",
     "holds_told",
+    "is_compared",
     "numbers",
     "predecessors",
     "signed",
@@ -45,7 +46,7 @@ __all__ = [
 
 VERSION: Final = 8
 """Bytes of the version of a state, holds or a tombstone."""
-_TOLD = {"contested": "contested", "retracted": "retracted"}
+_TOLD = {one: one for one in ("verified", "contested", "retracted")}
 _ABOUT: dict[Space, tuple[Table, ...]] = {
     "states": (STATES, HOLDS, TOGGLES),
     "holds": (HOLDS, TOGGLES),
@@ -143,8 +144,18 @@ def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
 def version(told: GrainState | Tombstone | tuple[HoldTurn, ...]) -> bytes:
     """Return a short digest of what is told."""
     if isinstance(told, GrainState):
-        told = replace(told, valid_to=None)  # it follows from the rest
+        # The first follows from the rest; the second is the judgement of one store.
+        status = "" if told.status == "verified" else told.status
+        told = replace(told, valid_to=None, status=status)
     return blake3.blake3(pack(told)).digest(VERSION)
+
+
+def is_compared(told: GrainState) -> bool:
+    """Whether two stores that differ in a state have something to tell each other."""
+    return replace(told, status="") != GrainState(told.address) or told.status not in (
+        "",
+        "verified",
+    )
 
 
 def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
@@ -155,7 +166,7 @@ def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
     """
     try:
         read = msgpack.unpackb(row)
-        times, hint = int(read.get("n", 1)), bytes(read.get("h", b""))
+        times, hint = toggles.counted(int(read.get("n", 1))), bytes(read.get("h", b""))
         return Tombstone(mark, int(read["t"]), str(read["r"]), times, hint)
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
         raise IntegrityError("a tombstone cannot be read: its row is damaged") from None

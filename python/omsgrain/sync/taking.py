@@ -27,7 +27,7 @@ from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import EVENTS, SEQUENCE, SIGNED, event_of
 from omsgrain.sync import claims, erasing, records, states
-from omsgrain.sync.peer import Batch, GrainState, Refusal, Right, Taken
+from omsgrain.sync.peer import Batch, GrainState, Refusal, Taken, Terms
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -54,17 +54,16 @@ class _Sorted:
     apart: dict[str, tuple[bytes, ...]]
 
 
-def take(store: GrainStore, batch: Batch, rights: frozenset[Right]) -> Taken:
+def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
     """Take a batch into a store.
 
     Args:
         store: where to.
         batch: what.
-        rights: what the other side may bring; the rest of a state is passed over.
+        terms: on which.
 
     Raises:
         StoreError: read-only, full or broken; nothing of it was taken.
-        CorruptError: an envelope in it is broken.
     """
     with store._store.read() as reader:
         told = [state for state in batch.states if not _was_erased(reader, state.address)]
@@ -78,7 +77,7 @@ def take(store: GrainStore, batch: Batch, rights: frozenset[Right]) -> Taken:
     coming = merging.arriving(new, store._settings.resolver)
 
     def work(writer: Writer, incoming: Incoming) -> Taken:
-        return _Turn(store, writer, batch, given, rights).run(told, incoming, coming)
+        return _Turn(store, writer, batch, given, terms).run(told, incoming, coming)
 
     if not batch.grains:
         return store._store.write(lambda writer: work(writer, Incoming([])))
@@ -87,12 +86,12 @@ def take(store: GrainStore, batch: Batch, rights: frozenset[Right]) -> Taken:
 
 def _sort(store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState]) -> _Sorted:
     """Verify grains, and set those apart that are said to supersede others."""
-    blobs = [blob_of(grain) for grain in grains]
+    found = _Sorted(Intake([], [], []), [], [], {})
+    grains, blobs = _blobs(grains, found.refused)
     digests = [sha256(blob).digest() for blob in blobs]
     named = {successor for state in told for successor in state.successors}
     marked = superseding(blobs)
     resolver = store._settings.resolver
-    found = _Sorted(Intake([], [], []), [], [], {})
     plain = [i for i in range(len(grains)) if i not in marked]
     parts = list(intakes([grains[i] for i in plain], max(len(plain), 1), resolver))
     for part in parts:
@@ -113,6 +112,19 @@ def _sort(store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState]
     return found
 
 
+def _blobs(grains: Sequence[bytes], refused: list[Refusal]) -> tuple[list[bytes], list[bytes]]:
+    """Grains with their blobs; of a broken envelope only its own hash can be told."""
+    kept, blobs = list[bytes](), list[bytes]()
+    for grain in grains:
+        try:
+            blobs.append(blob_of(grain))
+        except OmsError as error:
+            refused.append(_refusal(sha256(grain).digest(), error))
+        else:
+            kept.append(grain)
+    return kept, blobs
+
+
 class _Turn:
     """One transaction."""
 
@@ -122,27 +134,30 @@ class _Turn:
         writer: Writer,
         batch: Batch,
         given: _Sorted,
-        rights: frozenset[Right],
+        terms: Terms,
     ) -> None:
         self._store, self._writer = store, writer
-        self._batch, self._given, self._rights = batch, given, rights
+        self._batch, self._given, self._terms = batch, given, terms
         self._refused = list(given.refused)
 
     def run(
         self, told: Sequence[GrainState], incoming: Incoming, coming: merging.Arriving
     ) -> Taken:
-        writer, batch, rights = self._writer, self._batch, self._rights
+        writer, batch, terms = self._writer, self._batch, self._terms
         settings, first = self._store._settings, writer.last_seq() + 1
+        unheld: dict[Refusal, None] = {}
         stones = erasing.take_tombstones(writer, batch.tombstones) if batch.tombstones else 0
-        changed = claims.holds_first(writer, told, rights, self._note)
+        fresh = self._absent()
+        changed = claims.holds_first(writer, settings, told, terms, self._note, unheld)
         put = len(self._given.digests)
         stored, duplicates = self._put(incoming.only(range(put)))
         middle = writer.last_seq()
         arrivals = coming.split(incoming.only(range(put, len(incoming.pairs))))
         done = claims.take_states(
-            writer, settings, told, self._given.apart, arrivals, rights, self._note
+            writer, settings, told, self._given.apart, arrivals, terms, self._note, fresh
         )
-        changed |= done.changed | claims.holds_first(writer, told, rights, self._note)
+        changed |= done.changed
+        changed |= claims.holds_first(writer, settings, told, terms, self._note, unheld)
         changed |= self._signed(first)
         last = writer.last_seq()
         spans = [(first, last)]
@@ -164,10 +179,16 @@ class _Turn:
             len(changed),
             stones,
             0,
-            (*self._refused, *done.refused),
+            tuple(dict.fromkeys((*self._refused, *done.refused, *unheld))),
             tuple(sorted(done.waiting)),
             done.unproven + sum(not one.proven for one in incoming.signatures.values()),
         )
+
+    def _absent(self) -> frozenset[bytes]:
+        """The grains of the batch that are not here yet."""
+        digests = [*self._given.digests, *map(bytes.fromhex, self._given.apart)]
+        found = self._writer.find(digests) if digests else ()
+        return frozenset(one for one, seq in zip(digests, found, strict=True) if seq is None)
 
     def _put(self, given: Incoming) -> tuple[int, int]:
         """Put grains: how many are new, and how many were there."""

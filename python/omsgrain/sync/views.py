@@ -154,7 +154,9 @@ def _told(reader: Reader, space: Space, scope: Scope) -> View:
         if space == "holds":
             if held := states.holds_told(reader, seq):
                 found.add(address, states.version(held), seq)
-        elif (told := states.state_told(reader, seq, address)) is not None:
+            continue
+        told = states.state_told(reader, seq, address)
+        if told is not None and states.is_compared(told):
             found.add(address, states.version(told), seq)
     return found
 

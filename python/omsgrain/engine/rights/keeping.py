@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an erasure must leave: grains under a hold, and those that must be kept for some time yet.
 
-Locks do not keep a grain from the person it is about; only these two do.
+Locks do not keep a grain from the person it is about; only these two do. A grain of nobody is kept
+by its locks from erasures that come from other stores.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from omsgrain.engine.rights.selector import is_of_somebody
 from omsgrain.engine.world import StoreWorld
 from omsgrain.errors import (
     InvalidationDeniedError,
@@ -27,7 +29,7 @@ from omsgrain.store.tables import GUARDS, HOLDS, SEQUENCE
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
-__all__ = ["keeps_key", "readable", "refusal"]
+__all__ = ["keeps_key", "lock", "readable", "refusal"]
 
 
 def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
@@ -52,6 +54,30 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
         return error.rule or error.code
     except KeyMissingError:
         return "key"  # a grain that this one derives from may hold it, and cannot be read
+    return None
+
+
+def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
+    """Return the rule of a policy that keeps a grain of nobody from an erasure from outside.
+
+    Locks do not keep a grain from the person it is about. Of one that is of nobody a tombstone is
+    the order of somebody elsewhere to delete it, and its policy is asked as for that.
+
+    Args:
+        reader: a snapshot or a transaction.
+        settings: of the handle.
+        grain: the grain, opened if it is sealed.
+        now: ms since 1970.
+    """
+    if grain.sealed or is_of_somebody(grain):
+        return None
+    act = policy.Act("delete", grain.address, justification="erased elsewhere", now=now)
+    try:
+        policy.check(StoreWorld(reader), act, hold_authorities=settings.hold_authorities)
+    except InvalidationDeniedError as error:
+        return error.rule or error.code
+    except KeyMissingError:
+        return "key"
     return None
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "Selection",
     "by_pages",
     "fields_of",
+    "is_of_somebody",
     "select",
     "unopened",
 ]
@@ -223,6 +224,11 @@ def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
         for name in FIELDS
         if name in fields and any(text in identities for text in _texts(fields[name]))
     )
+
+
+def is_of_somebody(grain: Grain) -> bool:
+    """Whether a grain says of which person it is; names that others may bear do not count."""
+    return not OWN.isdisjoint(grain.fields)
 
 
 def unopened(reader: Reader) -> bool:
