@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -16,7 +15,6 @@ from omsgrain.errors import (
     KeyMissingError,
     NotFoundError,
     OmsError,
-    SignatureError,
     UnsupportedError,
 )
 from omsgrain.formats.sniff import sniff_file
