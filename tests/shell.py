@@ -43,6 +43,12 @@ class Shell:
         assert self(*args, "--json", stdin=stdin) == 0, self.err
         return json.loads(self.out)
 
+    def refused(self, *args: object, stdin: bytes = b"") -> tuple[int, Any]:
+        """The exit code of a command that did a part, and what it prints with --json."""
+        code = self(*args, "--json", stdin=stdin)
+        assert code != 0, self.out
+        return code, json.loads(self.out)
+
     def error(self, *args: object, stdin: bytes = b"") -> tuple[int, dict[str, Any]]:
         """The exit code and the error that a command prints with --json."""
         code = self(*args, "--json", stdin=stdin)

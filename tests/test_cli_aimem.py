@@ -19,6 +19,7 @@ from signing import ALICE
 SECRET = "the door code is 4711"
 REFUSED = exit_code("ERR_FORMAT")
 UNSIGNED = exit_code("ERR_SIGNATURE")
+DENIED = exit_code("ERR_INVALIDATION_DENIED")
 
 
 # -- import ---------------------------------------------------------------------------------------
@@ -83,17 +84,17 @@ def test_a_dry_run(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     assert not Path("m.omsg").exists()
     assert shell("import", "m.omsg", bundle_file) == 0
     bundle_file.write_bytes(made(chunk(1, "Ada likes coffee"), chunk(3)))
-    said = shell.json("import", "m.omsg", bundle_file, "--dry-run")
-    assert (said["chunks_inserted"], len(said["conflicts"])) == (1, 1)
+    code, said = shell.refused("import", "m.omsg", bundle_file, "--dry-run")
+    assert (code, said["chunks_inserted"], len(said["conflicts"])) == (DENIED, 1, 1)
     assert count(tmp_path / "m.omsg") == 2
 
 
 def test_conflicts_are_listed(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     assert shell("import", "m.omsg", bundle_file) == 0
     bundle_file.write_bytes(made(*(chunk(n, "Otherwise") for n in (1, 2))))
-    said = shell.json("import", "m.omsg", bundle_file)
+    code, said = shell.refused("import", "m.omsg", bundle_file)
     assert [one["reason"] for one in said["conflicts"]] == ["created_at_conflict"] * 2
-    assert shell("import", "m.omsg", bundle_file) == 0
+    assert shell("import", "m.omsg", bundle_file) == code == DENIED
     assert b"urn:aimem:robots:1: created_at_conflict" in shell.err
 
 
@@ -102,8 +103,8 @@ def test_dna_updates(shell: Shell, bundle_file: Path) -> None:
     assert shell("import", "m.omsg", bundle_file) == 0
     newer = chunk(1, "coffee", memory_type="preference", created_at="2026-05-01T00:00:00Z")
     bundle_file.write_bytes(made(newer))
-    said = shell.json("import", "m.omsg", bundle_file)
-    assert [one["reason"] for one in said["conflicts"]] == ["dna_conflict"]
+    code, said = shell.refused("import", "m.omsg", bundle_file)
+    assert (code, [one["reason"] for one in said["conflicts"]]) == (DENIED, ["dna_conflict"])
     assert (
         shell.json("import", "m.omsg", bundle_file, "--allow-dna-updates")["chunks_updated"] == 1
     )
@@ -255,7 +256,8 @@ def test_erase_a_tenant(shell: Shell, tmp_path: Path, bundle_file: Path) -> None
     assert TENANT.encode() not in shell.out + shell.err
     assert shell.json("query", "m.omsg", "--user", TENANT)["results"] == []
     assert len(shell.json("query", "m.omsg", "--user", other)["results"]) == 2
-    said = shell.json("import", "m.omsg", bundle_file)
+    code, said = shell.refused("import", "m.omsg", bundle_file)
+    assert code == exit_code("ERR_ERASED")
     assert [one["reason"] for one in said["conflicts"]] == ["erased", "erased"]
     assert shell.json("import", "m.omsg", bundle_file, "--allow-erased")["chunks_inserted"] == 2
     token = ("token", "add", "m.omsg", "--tenant", TENANT, "--scope", "export")

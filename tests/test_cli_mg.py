@@ -14,7 +14,7 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.container.layout import ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
-from shell import USAGE, Shell, belief, count
+from shell import USAGE, Shell, belief, count, exit_code
 
 GRAINS = 12
 CODECS = ["none", "zstd", "lz4"]
@@ -323,3 +323,17 @@ def test_upkeep_of_what_is_no_store(shell: Shell, tmp_path: Path) -> None:
         assert (code, error["code"]) == (60, "ERR_STORE")
         assert shell(args[0], tmp_path / "nowhere", *args[2:]) == USAGE
     assert list(empty.iterdir()) == []
+
+
+def test_import_of_a_state_that_a_policy_refuses(shell: Shell, tmp_path: Path) -> None:
+    """The grains are stored, but what the file says of one of them is not so here."""
+    locked = og.encode(belief(1, invalidation_policy={"mode": "locked"}))
+    newer = og.encode(belief(2))
+    lie = {"superseded_by": og.address(newer), "verification_status": "retracted"}
+    states = {og.address(locked): lie}
+    container.write(tmp_path / "x.mg", [locked, newer], manifest=states)
+    code, said = shell.refused("import", "m.omsg", "x.mg")
+    assert (said["stored"], [one["code"] for one in said["refused"]]) == (
+        2, ["ERR_INVALIDATION_DENIED"],
+    )  # fmt: skip
+    assert code == exit_code("ERR_INVALIDATION_DENIED")

@@ -88,6 +88,20 @@ def test_a_checksum_of_others_is_no_error(shell: Shell, tmp_path: Path, maker: M
         assert shell("import", "m.omsg", file, "--user", "ada") == 0
 
 
+@makers
+def test_an_import_that_refuses_a_record_ends_with_its_code(
+    shell: Shell, tmp_path: Path, maker: Maker
+) -> None:
+    one = written(tmp_path / "x.mif.json", maker.document(maker.memory(1, "tea")))
+    assert shell("import", "m.omsg", one, "--user", "ada") == 0
+    assert shell("erase", "m.omsg", "ada", "--reason", "gdpr17") == 0
+    two = maker.document(maker.memory(1, "tea"), maker.memory(2, "milk"))
+    both = written(tmp_path / "y.mif.json", two)
+    assert shell("import", "m.omsg", both, "--user", "ada") == exit_code("ERR_ERASED")
+    assert b"1 imported" in shell.out
+    assert shell("import", "m.omsg", both, "--user", "ada", "--allow-erased") == 0
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"\x1f\x8b\x08\0", b"{}", b"\xff\xfe{\0"])
 def test_what_is_no_document_is_called_so(shell: Shell, tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "x.mif.json"
@@ -190,8 +204,10 @@ def test_bad_records_are_told_and_the_others_taken(shell: Shell, tmp_path: Path)
     two = MAKERS[0]
     memories = [two.memory(1, "tea"), {"id": two.id(2), "content": 7, "created_at": "2026-01-01"}]
     file = written(tmp_path / "x.mif.json", two.document(*memories))
-    assert shell("import", "m.omsg", file) == 0
+    assert shell("import", "m.omsg", file) == BAD
     assert b"/memories/1" in shell.err
+    assert b"1 imported" in shell.out
+    assert shell("import", "p.omsg", file, "--dry-run") == BAD
     assert shell("import", "n.omsg", file, "--atomic") == BAD
     assert b"nothing was stored" in shell.out
     broken = tmp_path / "broken.mif.json"

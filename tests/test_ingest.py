@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors
 from omsgrain.ops import source
+from processes import COMMAND
 from shell import USAGE, Shell, belief, count, exit_code, lines
 
 
@@ -238,3 +241,20 @@ def test_interrupted(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert shell("ingest", target, "--json", stdin=Typist(data)) == 130
     assert json.loads(shell.err)["error"]["code"] == "INTERRUPTED"
     assert json.loads(shell.out)["stored"] == count(target) > 0
+
+
+@pytest.mark.parametrize("arguments", [["ingest", "m.omsg", "-"], ["ingest", "m.omsg"],
+                                       ["disclose", "-", "--hide", "object"]])  # fmt: skip
+def test_a_closed_stdin_is_an_error(tmp_path: Path, arguments: list[str]) -> None:
+    """It is not the end of the input, as that of an empty file is."""
+    shell = 'exec "$@" <&-'
+    command = [sys.executable, "-c", COMMAND, *arguments, "--json"]
+    done = subprocess.run(
+        ["sh", "-c", shell, "sh", *command], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (done.returncode, json.loads(done.stderr)["error"]["code"]) == (1, "EBADF")
+    empty = subprocess.run(
+        [*command[:3], "ingest", "m.omsg", "-"], cwd=tmp_path, input=b"", check=False,
+        capture_output=True,
+    )  # fmt: skip
+    assert empty.returncode == 0

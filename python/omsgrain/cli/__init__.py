@@ -7,11 +7,13 @@ stdout, everything said about them to stderr; with ``--json`` both are JSON.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import BufferedWriter, RawIOBase, TextIOWrapper
+from io import BufferedReader, BufferedWriter, FileIO, RawIOBase, TextIOWrapper
+from typing import Any
 
 import click
 
@@ -162,11 +164,23 @@ def run(args: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+class _ClosedStdin(FileIO):
+    """A stdin that the caller closed: reading it is an error, not the end of the input."""
+
+    def readinto(self, buffer: Any) -> int:
+        raise OSError(errno.EBADF, "stdin is closed")
+
+    def readall(self) -> bytes:
+        raise OSError(errno.EBADF, "stdin is closed")
+
+
 def main() -> None:
     """The console script."""
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller, as in `omsgrain ... >&-`
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+    if sys.stdin is None:  # closed by the caller, as in `omsgrain ... <&-`
+        sys.stdin = TextIOWrapper(BufferedReader(_ClosedStdin(os.devnull)))
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
     if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
         # PYTHONUNBUFFERED: half a write would be no error.
         whole = BufferedWriter(sys.stdout.buffer)

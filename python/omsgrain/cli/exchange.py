@@ -223,8 +223,9 @@ def import_mg(
 
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
-    Grains that are there already stay as they are, so an import can be run again. With --errors
-    collect, the exit code is that of the first grain refused.
+    Grains that are there already stay as they are, so an import can be run again.
+
+    If the import refused a grain, a record or a state, the exit code is that of the first refusal.
     """
     from omsgrain import ops
     from omsgrain.ops.bundles import is_bundle, sniffed
@@ -303,4 +304,5 @@ def import_mg(
             f"{report.stored} stored, {report.duplicates} duplicates, "
             f"{len(report.errors)} rejected"
         )
-    return report.errors[0].error.exit_code if report.errors else 0
+    refused = [one.error for one in report.errors[:1]] or [error for _, error in report.refused]
+    return refused[0].exit_code if refused else 0

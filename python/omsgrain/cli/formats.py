@@ -140,9 +140,11 @@ def import_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> int:
             _tell_problems(error)
         raise
     told = summary.to_dict()
+    first = summary.conflicts[0] if summary.conflicts else None
+    code = 0 if first is None else output.exit_of(first.code, first.decision.reason)
     if as_json:
         output.emit(told)
-        return 0
+        return code
     conflicts = told["conflicts"]
     for one in conflicts[:SHOWN]:
         click.echo(output.safe(f"conflict: {one['id']}: {one['reason']}"), err=True)
@@ -158,7 +160,7 @@ def import_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> int:
         f"{summary.total_conflicts} in conflict"
         + (" (nothing was stored)" if given["dry_run"] else "")
     )
-    return 0
+    return code
 
 
 def _tell_problems(error: DocumentError) -> None:

@@ -119,10 +119,12 @@ def import_document(store: Where, file: Path, as_json: bool, **given: Any) -> in
 
 
 def _code(report: MifReport) -> int:
-    """Of an import that is all or nothing, and was nothing: that of an invalid document."""
+    """The code of the first record that was refused, or of an invalid document."""
     from omsgrain.errors import FormatError
 
-    return FormatError.exit_code if report.failed else 0
+    if report.failed:
+        return FormatError.exit_code
+    return output.exit_of(report.errors[0].code, report.errors[0].reason) if report.errors else 0
 
 
 def _tell(report: MifReport) -> None:

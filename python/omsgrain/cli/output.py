@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from omsgrain.errors import HashLengthError, OmsError
+from omsgrain.errors import (
+    BY_CODE,
+    ErasedError,
+    FormatError,
+    HashLengthError,
+    InvalidationDeniedError,
+    OmsError,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,6 +154,19 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     else:
         click.echo(f"Error: {safe(told(text))}", err=True)
     return code
+
+
+def exit_of(code: str | None, reason: str | None = None) -> int:
+    """The exit code of an import that refused a record.
+
+    Args:
+        code: of the error, where the store refused the record.
+        reason: why the import refused it otherwise.
+    """
+    if code in BY_CODE:
+        return BY_CODE[code].exit_code
+    known: dict[str | None, type[OmsError]] = {"erased": ErasedError, "invalid": FormatError}
+    return known.get(reason, InvalidationDeniedError).exit_code
 
 
 def close_stdout() -> int:
