@@ -17,6 +17,24 @@ ALICE = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 BOB = ES256Signer(derive_private_key(int.from_bytes(bytes(range(1, 33)), "big"), SECP256R1()))
 CAROL = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 
+#: Points of Ed25519 of small order, the last six in other spellings: a sign of zero, y beyond p.
+SMALL = [
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "00" * 32,
+    "00" * 31 + "80",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    "01" + "00" * 30 + "80",
+    "ec" + "ff" * 31,
+    "ed" + "ff" * 30 + "7f",
+    "ed" + "ff" * 31,
+    "ee" + "ff" * 30 + "7f",
+    "ee" + "ff" * 31,
+]
+
 IAT = 1768471200
 MSGPACK, CBOR = "application/vnd.mg+msgpack", "application/vnd.mg+cbor"
 FIELDS = {**VECTORS[0].fields, "type": "belief", "author_did": ALICE.did}

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from omsgrain.crypto import KeySigner, PublicKey, did
 from omsgrain.errors import DidError, SignatureError
-from signing import ALICE, BOB
+from signing import ALICE, BOB, SMALL
 from vectors import DID
 
 P256_X = "7f235830dd3defa722ef1aa249d6a0ddbba4f990b0817538933f573640653542"
@@ -121,17 +121,23 @@ def test_bad_keys(name: str) -> None:
         did.resolve(f"did:key:{BAD_KEYS[name]}")
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",  # small order
-        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",  # not canonical
-        "01" + "00" * 31,  # the identity
-    ],
-)
-def test_odd_points_are_points(key: str) -> None:
-    """What their signatures are worth is for OpenSSL to say: tests/test_sign.py."""
-    assert did.resolve("did:key:" + multikey(b"\xed\x01" + bytes.fromhex(key))) == ed25519(key)
+@pytest.mark.parametrize("key", SMALL)
+def test_keys_of_small_order_are_refused(key: str) -> None:
+    """Anybody can sign under them: the equation holds for the signature (R, 0) of nobody."""
+    name = "did:key:" + multikey(b"\xed\x01" + bytes.fromhex(key))
+    with pytest.raises(DidError):
+        did.resolve(name)
+    for found in (name, ed25519(key)):
+        with pytest.raises(DidError):
+            did.resolve("did:web:example.com", {"did:web:example.com": found}.__getitem__)
+
+
+def test_a_key_has_one_spelling() -> None:
+    """OpenSSL takes y modulo p, so that one key would have two names."""
+    spelled = (2**255 - 19 + 3).to_bytes(32, "little")
+    assert did.resolve("did:key:" + multikey(b"\xed\x01\x03" + bytes(31)))
+    with pytest.raises(DidError):
+        did.resolve("did:key:" + multikey(b"\xed\x01" + spelled))
 
 
 def test_parts() -> None:

@@ -35,12 +35,15 @@ from omsgrain.crypto import (
     Ed25519Signer,
     ES256Signer,
     KeySigner,
+    disk,
     keyfile,
     load_signer,
+    publicfile,
     verify_file,
     verify_signed,
 )
 from omsgrain.crypto.keys import SIGNERS, algorithm, verify
+from omsgrain.crypto.master import load_master
 from omsgrain.errors import DidError, KeyMissingError, SignatureError, UnsupportedError
 from shell import USAGE, Shell
 from signing import ALICE, BOB, CAROL, GRAIN
@@ -117,6 +120,43 @@ def test_a_pipe_is_a_key_file() -> None:
         assert load_signer(f"/dev/fd/{end}").did == ALICE.did
     finally:
         os.close(end)
+
+
+def test_what_is_no_key_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    for read in (load_signer, load_master, publicfile.load):
+        for path, found in ((tmp_path, "a directory"), (pipe, "a pipe without a writer")):
+            with pytest.raises(KeyMissingError) as refused:
+                read(path)
+            assert refused.value.found == found
+
+
+def test_a_pipe_whose_writer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, into = os.pipe()
+    data = keyfile.dumps(ALICE._key)
+    waited = iter((data[:9], data[9:]))
+
+    def select(*_: object) -> tuple[list[int], list[int], list[int]]:
+        piece = next(waited, None)
+        if piece is None:
+            os.close(into)
+        else:
+            os.write(into, piece)
+        return [end], [], []
+
+    monkeypatch.setattr("select.select", select)
+    assert load_signer(f"/dev/fd/{end}").did == ALICE.did
+    os.close(end)
+
+
+def test_a_pipe_whose_writer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, into = os.pipe()
+    monkeypatch.setattr(disk, "_PATIENCE", 0.01)
+    with pytest.raises(KeyMissingError):
+        load_signer(f"/dev/fd/{end}")
+    os.close(end)
+    os.close(into)
 
 
 def test_no_file(tmp_path: Path) -> None:

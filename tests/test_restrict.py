@@ -91,6 +91,44 @@ def test_a_grain_that_is_not_there_is_not_restricted(store: og.GrainStore) -> No
         store.restrict("ab" * 32, reason_code="disputed")
 
 
+LOCKS: list[tuple[dict[str, Any], str | None]] = [
+    ({"mode": "locked"}, "locked"),
+    ({"mode": "quorum", "threshold": 1, "authorized": [ANN]}, "quorum"),
+    ({"mode": "soft_locked"}, None),
+    ({"mode": "consent_cascade"}, None),
+]
+
+
+@pytest.mark.parametrize(("policy", "rule"), LOCKS)
+def test_a_rule_about_nobody_stays_in_use(
+    store: og.GrainStore, policy: dict[str, Any], rule: str | None
+) -> None:
+    """Restriction is a person's right, and no way round the policy of a safety rule."""
+    safety = store.put(belief("never above 2 m/s", invalidation_policy=policy, author_did=ANN))
+    if rule is None:
+        store.restrict(safety, reason_code="disputed")
+        assert store.state(safety).restricted
+        assert len(list(store.reviews())) == (policy["mode"] == "soft_locked")
+    else:
+        with pytest.raises(err.InvalidationDeniedError) as denied:
+            store.restrict(safety, reason_code="disputed")
+        assert denied.value.rule == rule
+        assert current(store, subject="lamp") == [safety]
+    for about in (USER, {"subject_did": ANN}):
+        hers = store.put(belief("slow", invalidation_policy=policy, **about))
+        store.restrict(hers, reason_code="disputed")
+        assert store.state(hers).restricted
+
+
+def test_a_rule_does_not_leave_use_by_superseding(store: og.GrainStore) -> None:
+    """It was here before, and takes the place of something that is restricted."""
+    safety = store.put(belief("never above 2 m/s", invalidation_policy={"mode": "locked"}))
+    bait = store.put(belief("bait", **USER))
+    store.restrict(bait, reason_code="disputed")
+    store.supersede(bait, store.get(safety))
+    assert current(store, subject="lamp") == [safety]
+
+
 def test_all_grains_of_a_person_are_restricted(store: og.GrainStore) -> None:
     own = [store.put(belief("on", **USER)), store.put(belief("off", subject_did=ANN))]
     named = store.put(belief("dim", subject="ann-17"))

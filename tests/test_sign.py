@@ -44,7 +44,7 @@ from omsgrain.errors import (
     VersionError,
 )
 from omsgrain.grain import Encoding
-from signing import ALICE, BOB, CAROL, CBOR, FIELDS, GRAIN, IAT, by_hand, headers
+from signing import ALICE, BOB, CAROL, CBOR, FIELDS, GRAIN, IAT, SMALL, by_hand, headers
 from test_did import multikey
 from vectors import VECTORS
 
@@ -399,8 +399,12 @@ EDGES = json.loads(Path(__file__).with_name("data").joinpath("ed25519_edges.json
 
 @pytest.mark.parametrize("case", EDGES["cases"], ids=lambda case: case["name"])
 def test_edges_of_ed25519(case: dict[str, Any]) -> None:
-    """One by one and without cofactor: the verdict is OpenSSL's."""
+    """One by one and without cofactor: the verdict is OpenSSL's, but for keys of small order."""
     key, message, signature = (bytes.fromhex(case[n]) for n in ("key", "message", "signature"))
+    if key.hex() in SMALL:  # whatever the equation says: anybody can make it hold
+        with pytest.raises(DidError):
+            from_multibase(multikey(b"\xed\x01" + key))
+        return
     public = from_multibase(multikey(b"\xed\x01" + key))
     try:
         verify(public, -8, signature, message)

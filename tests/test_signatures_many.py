@@ -34,7 +34,19 @@ from omsgrain.errors import (
     SchemaError,
     SignatureError,
 )
-from signing import ALICE, BOB, CAROL, CBOR, FIELDS, GRAIN, IAT, MSGPACK, by_hand, headers
+from signing import (
+    ALICE,
+    BOB,
+    CAROL,
+    CBOR,
+    FIELDS,
+    GRAIN,
+    IAT,
+    MSGPACK,
+    SMALL,
+    by_hand,
+    headers,
+)
 from test_did import multikey
 from test_sign import ACCEPTED, REFUSED
 
@@ -99,6 +111,10 @@ class Fixed:
 
     def envelope(self, blob: bytes = BLOB) -> bytes:
         return by_hand(headers(self), blob, self)  # type: ignore[arg-type]
+
+    def detached(self, data: bytes, aad: bytes) -> bytes:
+        head = headers(self, content_type=None)  # type: ignore[arg-type]
+        return by_hand(head, None, self, detached=data, aad=aad)  # type: ignore[arg-type]
 
 
 class Twisted:
@@ -175,27 +191,8 @@ def test_swapped_parts() -> None:
     assert set(verdicts(swapped)) == {"holds", "fails", "unknown"}
 
 
-SMALL = [
-    "01" + "00" * 31,
-    "ec" + "ff" * 30 + "7f",
-    "00" * 32,
-    "00" * 31 + "80",
-    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
-    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-    # in other spellings: a sign of zero, y beyond p
-    "01" + "00" * 30 + "80",
-    "ec" + "ff" * 31,
-    "ed" + "ff" * 30 + "7f",
-    "ed" + "ff" * 31,
-    "ee" + "ff" * 30 + "7f",
-    "ee" + "ff" * 31,
-]
-
-
-def test_points_of_small_order_and_other_spellings() -> None:
-    """Who names such a key has signed a great deal; both say of the same bytes that he has."""
+def test_keys_of_small_order_sign_nothing() -> None:
+    """OpenSSL would say that many of these hold, which anybody can make."""
     points = [bytes.fromhex(point) for point in SMALL]
     forged = [
         Fixed(-8, key, point + bytes(32)).envelope(blob)
@@ -203,9 +200,7 @@ def test_points_of_small_order_and_other_spellings() -> None:
         for point in points
         for blob in BLOBS[:4]
     ]
-    found = verdicts(forged)
-    assert set(found) == {"holds", "fails"}
-    assert found.count("holds") > 50
+    assert set(left_to_the_reference(forged)) == {DidError.code}
 
 
 def test_keys_that_are_no_points() -> None:

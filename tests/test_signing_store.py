@@ -26,7 +26,8 @@ from signed_stores import (
     signed,
     signed_by,
 )
-from signing import ALICE, BOB, CAROL, FIELDS, GRAIN, IAT
+from signing import ALICE, BOB, CAROL, FIELDS, GRAIN, IAT, SMALL
+from test_signatures_many import Fixed
 
 LATER = FIELDS["created_at"] + 1000
 COURT = frozenset({CAROL.did})
@@ -264,6 +265,21 @@ def test_another_statement_of_the_delegate_lifts_nothing(
     for n, about in enumerate(named):
         new = store.supersede(old, signed_by(BOB, belief(f"{n}", created_at=LATER, **about)))
         assert new in store.state(old).successors
+
+
+def test_a_policy_counts_no_key_of_small_order(store: SigningStore) -> None:
+    """Anybody can sign under such a key, whoever put its DID into the policy."""
+    weak = Fixed(-8, bytes.fromhex(SMALL[0]), bytes.fromhex(SMALL[0]) + bytes(32))
+    for mode in ({"mode": "delegated"}, {"mode": "quorum", "threshold": 1}):
+        rule = {"invalidation_policy": {**mode, "authorized": [weak.did]}}
+        old = store.put(belief("dark mode", **rule))
+        fields = new_fields(derived_from=[old])
+        made = og.Grain(og.encode(fields))
+        entry = weak.detached(policy.claim(made), bytes.fromhex(old))
+        with pytest.raises(err.DidError):
+            store.supersede(old, weak.envelope(with_signed_bit(made).blob))
+        with pytest.raises(err.InvalidationDeniedError):
+            store.supersede(old, {**fields, "supersession_auth": [entry]})
 
 
 def test_a_delegate_may_agree_apart_from_the_grain(store: SigningStore) -> None:

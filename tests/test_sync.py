@@ -227,6 +227,23 @@ def test_a_replayed_statement_of_a_delegate_lifts_nothing(
     assert hub.state(old).superseded_by is None
 
 
+def test_a_rule_about_nobody_is_not_restricted_from_outside(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot, hub = pair
+    rule = belief("rule", invalidation_policy={"mode": "locked"})
+    safety, hers = robot.put(rule), robot.put(belief("on", user_id="ann-17"))
+    with monkeypatch.context() as patched:
+        patched.setattr("omsgrain.index.policy.check", lambda *_, **__: Verdict())
+        for address in (safety, hers):
+            robot.restrict(address, reason_code="dispute")
+    report = together(robot, hub)
+    assert [(one.part, one.address.hex(), one.rule) for one in report.sent.refused] == [
+        ("restriction", safety, "locked")
+    ]
+    assert [hub.state(address).restricted for address in (safety, hers)] == [False, True]
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_what_supersedes_comes_with_what_it_superseded(full: bool) -> None:
     robot, hub = memory(), memory()

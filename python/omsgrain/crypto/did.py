@@ -89,10 +89,12 @@ def from_key(key: PublicKey) -> str:
         key: of Ed25519 or P-256.
 
     Raises:
-        DidError: it is of another kind.
+        DidError: it is of another kind, or belongs to nobody.
     """
     if isinstance(key, Ed25519PublicKey):
-        return "did:key:z" + _base58(_ED25519 + key.public_bytes_raw())
+        raw = key.public_bytes_raw()
+        _refuse_weak(raw)
+        return "did:key:z" + _base58(_ED25519 + raw)
     if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
         point = key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
         return "did:key:z" + _base58(_P256 + point)
@@ -137,15 +139,15 @@ def from_multibase(text: str) -> PublicKey:
     """The public key in the text after ``did:key:``, which is also a Multikey.
 
     Raises:
-        DidError: another alphabet, another kind of key, or no point of the curve.
+        DidError: another alphabet, another kind of key, no point of the curve, or one of small
+            order.
     """
     if text[:1] != "z" or len(text) > _MAX_KEY:
         raise DidError("not a key in base58btc", expected=f"z and up to {_MAX_KEY - 1} characters")
     data = _unbase58(text[1:])
     code, key = data[:2], data[2:]
     if code == _ED25519 and len(key) == 32:
-        if not _on_curve(key):
-            raise DidError("not a point of Ed25519")
+        _refuse_weak(key)
         return Ed25519PublicKey.from_public_bytes(key)
     if code == _P256 and len(key) == 33:
         try:
@@ -155,15 +157,24 @@ def from_multibase(text: str) -> PublicKey:
     raise DidError("a key of another kind", expected="ed01 and 32 bytes, or 8024 and 33")
 
 
-def _on_curve(key: bytes) -> bool:
-    """Whether OpenSSL could read the point: it takes y modulo p, and any sign.
+def _refuse_weak(key: bytes) -> None:
+    """Refuse what is no point of Ed25519, or one under which anybody can sign.
 
-    It would say so only by refusing every signature. Points of small order are points: whoever
-    chose such a name has signed everything, in his own name.
+    OpenSSL takes y modulo p, and any sign. But two spellings of a key would be two names of it,
+    and under a point of small order anybody makes signatures, without a private key.
+
+    Raises:
+        DidError: it is no point, is spelled in another way, or has small order.
     """
-    y2 = pow(int.from_bytes(key, "little") & (1 << 255) - 1, 2, _P)
+    y = int.from_bytes(key, "little") & (1 << 255) - 1
+    y2 = y * y % _P
     # x² = (y² - 1) / (d y² + 1) has a root; a product is a square exactly when the quotient is.
-    return pow((y2 - 1) * (_D * y2 + 1), (_P - 1) // 2, _P) != _P - 1
+    root = pow((y2 - 1) * (_D * y2 + 1), (_P - 1) // 2, _P) != _P - 1
+    if y >= _P or not root:
+        raise DidError("not a point of Ed25519")
+    # Order 1 and 2: y = ±1. Order 4: y = 0. Order 8: doubling gives y = 0, so d y⁴ + 2 y² = 1.
+    if y2 in (0, 1) or (_D * y2 * y2 + 2 * y2 - 1) % _P == 0:
+        raise DidError("a key of small order, under which anybody can sign")
 
 
 def _base58(data: bytes) -> str:

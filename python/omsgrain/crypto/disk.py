@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
+import select
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +31,7 @@ __all__ = [
     "new_file",
     "open_private",
     "read_at",
+    "read_key",
     "refuse_others",
     "remove",
     "sync",
@@ -44,6 +47,9 @@ _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _PIECE = 1 << 20
 #: By it a file is reached that has no name.
 _OPEN_FILES = Path("/proc/self/fd")
+#: Seconds that the writer of a pipe has for each piece of a key.
+_PATIENCE = 30.0
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _NAMELESS = getattr(os, "O_TMPFILE", 0) if _OPEN_FILES.is_dir() else 0
 
 
@@ -135,6 +141,50 @@ def open_private(path: Path) -> tuple[int, bool]:
         os.close(handle)
         raise
     return handle, readonly
+
+
+def read_key(path: str | Path, limit: int, *, private: bool = True) -> bytes:
+    """Read a file with a key: a file, or a pipe that somebody writes to.
+
+    Args:
+        path: of the file.
+        limit: the most bytes that a key takes.
+        private: refuse a file that others may use.
+
+    Raises:
+        KeyMissingError: it is a directory, a pipe without a writer, too large, or others may use
+            it (Windows is not asked).
+        OSError: it cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | _FLAGS | _AT_ONCE)
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise KeyMissingError("not a key file", expected="a file", found="a directory")
+        if private:
+            refuse_others(handle)
+        data = b"".join(_pieces(handle, limit + 1))
+    finally:
+        os.close(handle)
+    if len(data) > limit:
+        raise KeyMissingError("not a key file", expected=f"at most {limit} bytes")
+    if not data and stat.S_ISFIFO(mode):
+        raise KeyMissingError("not a key file", expected="a key", found="a pipe without a writer")
+    return data
+
+
+def _pieces(handle: int, size: int) -> Iterator[bytes]:
+    while size > 0:
+        try:
+            piece = os.read(handle, size)
+        except BlockingIOError:  # a pipe whose writer has not written yet
+            if not select.select([handle], [], [], _PATIENCE)[0]:
+                raise KeyMissingError("nothing came through the pipe with the key") from None
+            continue
+        if not piece:
+            return
+        size -= len(piece)
+        yield piece
 
 
 def refuse_others(handle: int) -> None:

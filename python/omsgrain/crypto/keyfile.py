@@ -64,16 +64,11 @@ def load(path: str | Path) -> PrivateKey:
         path: a file that only its owner may read. A pipe will do.
 
     Raises:
-        KeyMissingError: no private key that we know is in it, or others may read it (Windows is
-            not asked).
+        KeyMissingError: no private key that we know is in it, it is a directory or a pipe without
+            a writer, or others may read it (Windows is not asked).
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
-        disk.refuse_others(file.fileno())
-        data = file.read(_LIMIT + 1)
-    if len(data) > _LIMIT:
-        raise KeyMissingError("not a key file", expected=f"at most {_LIMIT} bytes")
-    return loads(data)
+    return loads(disk.read_key(path, _LIMIT))
 
 
 def loads(data: bytes) -> PrivateKey:

@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol, TypeAlias, runtime_checkable
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from omsgrain.crypto.disk import refuse_others
+from omsgrain.crypto.disk import read_key
 from omsgrain.errors import KeyMissingError, OmsError
 
 __all__ = ["LocalMaster", "Master", "MasterKey", "load_master", "unwrap", "wrap"]
@@ -114,9 +114,7 @@ def load_master(master: MasterKey) -> Master:
 
 def _read(path: Path) -> bytes:
     try:
-        with open(path, "rb") as file:
-            refuse_others(file.fileno())
-            data = file.read(_LIMIT + 1)
+        data = read_key(path, _LIMIT)
     except FileNotFoundError:
         data = None
     if data is None:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from omsgrain.crypto import keyfile
+from omsgrain.crypto import disk, keyfile
 from omsgrain.crypto.did import PublicKey, Resolver, from_key, resolve
 from omsgrain.errors import KeyMissingError, OmsError, SchemaError
 
@@ -63,11 +63,7 @@ def load(path: str | Path, resolver: Resolver | None = None) -> list[NamedKey]:
         DidError: no key was found for one of its DIDs.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
-        data = file.read(_LIMIT + 1)
-    if len(data) > _LIMIT:
-        raise KeyMissingError("not a key file", expected=f"at most {_LIMIT} bytes")
-    return loads(data, resolver)
+    return loads(disk.read_key(path, _LIMIT, private=False), resolver)
 
 
 def loads(data: bytes, resolver: Resolver | None = None) -> list[NamedKey]:

@@ -43,6 +43,21 @@ _HOST = re.compile(
 )
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")  # the rest is local, mapped or translated
+#: The blocks of IANA's special-purpose address registries, whatever Python's tables say: those
+#: differ from version to version. Blocks that can be reached from anywhere are here too: no host
+#: with a name lives in a protocol's anycast block.
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
+            "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+            "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+            "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
 
 
 class WebResolver:
@@ -280,11 +295,6 @@ def public_addresses(host: str, port: int) -> list[Address]:
 
 def is_public(address: Address) -> bool:
     """Whether an address is one of the public network, and of a single host."""
-    if not address.is_global or address.is_multicast or address.is_reserved:
+    if not address.is_global or any(address in block for block in _SPECIAL):
         return False
-    if isinstance(address, ipaddress.IPv4Address):
-        return True
-    inside = (
-        address.sixtofour or address.teredo
-    )  # they carry an IPv4 address, perhaps a private one
-    return address in _GLOBAL_V6 and not inside
+    return address.version == 4 or address in _GLOBAL_V6

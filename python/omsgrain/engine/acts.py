@@ -19,6 +19,7 @@ from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import known, place
 from omsgrain.engine.world import StoreWorld, address_of, seq_of
 from omsgrain.errors import (
+    InvalidationDeniedError,
     KeyMissingError,
     NotFoundError,
     RangeError,
@@ -48,7 +49,7 @@ from omsgrain.store.tables import (
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
-__all__ = ["delete", "restrict", "set_verification", "state", "supersede"]
+__all__ = ["delete", "restrict", "restrict_asked", "set_verification", "state", "supersede"]
 
 _WALK = 4_096  # grains of another lineage that are looked at for a circle
 
@@ -139,7 +140,8 @@ def supersede(
     writer.set_row(SUPERSEDES, SEQUENCE.pack(new_seq) + key, b"")
     lineage.join(writer, seq, new_seq)
     if before.restricted:  # or whoever may write could bring it back into use
-        restrict(writer, new_seq, True)
+        with suppress(InvalidationDeniedError):  # a locked rule about nobody stays in use
+            restrict_asked(writer, settings, new_seq, True, "it superseded a restricted grain")
     _review(writer, writer.event(SUPERSEDED, seq, bytes.fromhex(old)), act, rules)
     return new_digest, True
 
@@ -163,7 +165,42 @@ def set_verification(
 
 
 def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
-    """Restrict a grain, or end that; gives its address if anything changed."""
+    """Restrict a grain for a person's sake, or end that; gives its address if anything changed."""
+    done = _restrict(writer, seq, restricted)
+    return None if done is None else done[1]
+
+
+def restrict_asked(
+    writer: Writer, settings: Settings, seq: int, restricted: bool, reason: str | None
+) -> bytes | None:
+    """Restrict any grain, or end that; gives its address if anything changed.
+
+    What is about a person is restricted for that person's sake, and passes every lock. What is
+    about nobody obeys its policy.
+
+    Raises:
+        InvalidationDeniedError: its policy refuses.
+    """
+    grain = writer.grain(seq) if restricted else None
+    if grain is None or not _is_about_nobody(grain):
+        return restrict(writer, seq, restricted)
+    act = policy.Act("restrict", grain.address, justification=reason, now=settings.clock())
+    rules = _check(StoreWorld(writer), act, settings)
+    done = _restrict(writer, seq, restricted)
+    if done is None:
+        return None
+    _review(writer, done[0], act, rules)
+    return done[1]
+
+
+def _is_about_nobody(grain: Grain) -> bool:
+    from omsgrain.engine.rights.selector import is_about_nobody
+
+    return is_about_nobody(grain)
+
+
+def _restrict(writer: Writer, seq: int, restricted: bool) -> tuple[int, bytes] | None:
+    """Set the state; gives the number of the event and the address, if anything changed."""
     key = SEQUENCE.pack(seq)
     blob = writer.blob_at(seq)
     before = unpack(writer.row(STATES, key))
@@ -176,8 +213,7 @@ def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
     if past != bool(before.bits & PAST):
         writer.set_past(seq, past)
     digest = sha256(blob).digest()
-    writer.event(RESTRICTED, seq, digest)
-    return digest
+    return writer.event(RESTRICTED, seq, digest), digest
 
 
 def delete(

@@ -22,7 +22,7 @@ class Review:
 
     Attributes:
         number: its name for ``reviewed``.
-        operation: ``put``, ``supersede``, ``contest``, ``retract`` or ``delete``.
+        operation: ``put``, ``supersede``, ``contest``, ``retract``, ``restrict`` or ``delete``.
         address: the grain it was done to.
         by: the grain that superseded it, if one did.
         justification: the reason given.

@@ -168,7 +168,7 @@ def take_states(
                 continue
             state = replace(state, restricted=1)
         try:
-            changed, late = _restrict(writer, state)
+            changed, late = _restrict(writer, settings, state)
         except StoreError:
             raise
         except OmsError as refusal:
@@ -258,11 +258,14 @@ def _claims(
             yield Claim(address, new, "unverified", apart.get(new, ()))
 
 
-def _restrict(writer: Writer, told: GrainState) -> tuple[bool, OmsError | None]:
+def _restrict(
+    writer: Writer, settings: Settings, told: GrainState
+) -> tuple[bool, OmsError | None]:
     """Take over a restriction, or its end: whether anything changed, and why its number cannot be.
 
     Raises:
         IntegrityError: a row of the grain is damaged.
+        InvalidationDeniedError: it is about nobody, and its policy refuses.
     """
     seq = writer.find([told.address])[0]
     if seq is None:
@@ -275,7 +278,7 @@ def _restrict(writer: Writer, told: GrainState) -> tuple[bool, OmsError | None]:
     late = None if at == told.restricted else RangeError("nobody restricts a grain so often")
     if at == turn:
         return False, late
-    if acts.restrict(writer, seq, bool(at % 2)) is None:
+    if acts.restrict_asked(writer, settings, seq, bool(at % 2), None) is None:
         writer.event(RESTRICTED, seq, told.address)  # it is so already, and was not in between
     toggles.put(writer, seq, toggles.RESTRICTION, at)
     return True, late

@@ -2,9 +2,9 @@
 //! Signatures of signed grains, one by one, on all cores. Spec: OMS §9
 //!
 //! Ed25519 only; what has another key is left to the reference, `omsgrain.crypto.envelope.prove`.
-//! The verdict is that of the reference, which is OpenSSL's: without cofactor, S below the order,
-//! points in any spelling. Never an equation over a batch, whose verdict on crafted signatures is
-//! another.
+//! The verdict is that of the reference, which is OpenSSL's: without cofactor, S below the order.
+//! Keys of small order and in another spelling are left to the reference, which refuses them. Never
+//! an equation over a batch, whose verdict on crafted signatures is another.
 
 #[cfg(feature = "batch")]
 use std::collections::HashMap;
@@ -74,10 +74,19 @@ impl<'a> Claim<'a> {
     }
 }
 
+/// The key, unless it has small order or another spelling: the reference refuses those.
+fn strong(encoded: &Encoded) -> Option<VerifyingKey> {
+    let key = VerifyingKey::from_bytes(encoded).ok()?;
+    // y is below p: 2^255 - 19, little-endian, with the sign of x in the last bit.
+    let [first, middle @ .., last] = encoded;
+    let beyond = *first >= 0xed && middle.iter().all(|&byte| byte == 0xff) && last & 0x7f == 0x7f;
+    (!key.is_weak() && !beyond).then_some(key)
+}
+
 /// Verifies the signature of one envelope, and looks no further than the blob's header.
 pub fn prove(envelope: &[u8]) -> Verdict<'_> {
     let Some(claim) = Claim::read(envelope) else { return Verdict::Unknown };
-    VerifyingKey::from_bytes(&claim.key).map_or(Verdict::Unknown, |key| claim.verdict(&key))
+    strong(&claim.key).map_or(Verdict::Unknown, |key| claim.verdict(&key))
 }
 
 /// Verifies many, in their order. A key that several have signed with is read once.
@@ -92,7 +101,7 @@ pub fn prove_many<'a>(envelopes: &[&'a [u8]]) -> Vec<Verdict<'a>> {
     let mut named: Vec<Encoded> = claims.iter().flatten().map(|claim| claim.key).collect();
     named.sort_unstable();
     named.dedup();
-    let read = on_all_cores(named.len() * COST, named.len(), |i| VerifyingKey::from_bytes(&named[i]).ok());
+    let read = on_all_cores(named.len() * COST, named.len(), |i| strong(&named[i]));
     let keys: HashMap<Encoded, Option<VerifyingKey>> = named.into_iter().zip(read).collect();
     on_all_cores(claims.len() * COST, claims.len(), |i| {
         let known = claims[i].as_ref().and_then(|claim| Some((claim, keys.get(&claim.key)?.as_ref()?)));

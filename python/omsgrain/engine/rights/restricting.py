@@ -46,12 +46,16 @@ class Restricting(Base):
     def restrict(self, address: str, *, reason_code: str) -> None:
         """Leave a grain out of all results by default; it stays, and ``get`` gives it.
 
+        A grain about a person is restricted whatever its policy says. Of one that is about nobody
+        the policy decides.
+
         Args:
             address: the grain.
             reason_code: a word for the reason; it goes into the audit trail, so nothing personal.
 
         Raises:
             NotFoundError: it is not in the store.
+            InvalidationDeniedError: it is about nobody, and its policy refuses.
             SchemaError: the reason is no word.
             StoreError: read-only, full or broken; nothing was changed.
         """
@@ -67,7 +71,9 @@ class Restricting(Base):
 
         def work(writer: Writer) -> None:
             seq = seq_of(writer, digest)
-            if (changed := acts.restrict(writer, seq, restricted)) is not None:
+            settings = self._settings
+            changed = acts.restrict_asked(writer, settings, seq, restricted, reason_code)
+            if changed is not None:
                 told = None if restricted else {"ended": 1}
                 self._note(writer, "restrict", [changed], reason_code=reason_code, details=told)
 

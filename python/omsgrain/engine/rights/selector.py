@@ -33,6 +33,7 @@ __all__ = [
     "Selection",
     "by_pages",
     "fields_of",
+    "is_about_nobody",
     "is_of_somebody",
     "select",
     "unopened",
@@ -56,10 +57,18 @@ FIELDS = (
 OWN = frozenset(name for name in FIELDS if name == "user_id" or name.endswith(("_did", "_dids")))
 """Where it names nobody else: other people may bear the same name, and no other DID."""
 
+_ABOUT = OWN - {"author_did"}
+"""Where it says whom it is about; who wrote it is another question."""
+
 MOST = 1_000
 """Names of one person."""
 
 _OPAQUE = ENCRYPTED_BIT | COMPRESSED_BIT
+
+
+def is_about_nobody(grain: Grain) -> bool:
+    """Whether no field of a grain that can be read says whom it is about."""
+    return not grain.sealed and not any(grain.get(name) for name in _ABOUT)
 
 
 class Identities:

@@ -20,6 +20,7 @@ Operation = Literal[
     "retention",
     "consent",
     "compact",
+    "restrict",
 ]
 Scope = Literal["subtree", "lineage"]
 

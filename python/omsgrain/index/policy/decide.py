@@ -16,7 +16,7 @@ from omsgrain.index.policy.modes import Policy
 from omsgrain.index.policy.reach import Reach, goes_by, texts
 
 #: They take a grain from "current and trusted", and so obey its policy.
-_INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact"))
+_INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact", "restrict"))
 #: Nobody asks for them by name, so nobody can answer for them.
 _AUTOMATIC = frozenset(("retention", "consent", "compact"))
 _OPERATIONS = _INVALIDATING | _AUTOMATIC | {"verify", "erase"}
@@ -67,7 +67,8 @@ def check(
         raise NotFoundError("no grain with this address")
     own = _Guard(act.address, target, modes.read(target, act.now))
     guards = [own, *_around(reach, target, act)]
-    _holds(world, guards, hold_authorities, act)
+    if act.operation != "restrict":  # what is held may be out of use; its own mode is asked below
+        _holds(world, guards, hold_authorities, act)
     if act.operation in _AUTOMATIC:
         _kept(target)
     if act.operation not in _INVALIDATING:
