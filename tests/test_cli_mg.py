@@ -332,7 +332,7 @@ def test_import_of_a_state_that_a_policy_refuses(shell: Shell, tmp_path: Path) -
     lie = {"superseded_by": og.address(newer), "verification_status": "retracted"}
     states = {og.address(locked): lie}
     container.write(tmp_path / "x.mg", [locked, newer], manifest=states)
-    code, said = shell.refused("import", "m.omsg", "x.mg")
+    code, said = shell.refused("import", tmp_path / "m.omsg", tmp_path / "x.mg")
     assert (said["stored"], [one["code"] for one in said["refused"]]) == (
         2, ["ERR_INVALIDATION_DENIED"],
     )  # fmt: skip
