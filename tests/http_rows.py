@@ -325,4 +325,11 @@ SYNC = [
     ),
 ]
 
-ROWS = [*ACCESS, *PARAMETERS, *REQUESTS, *BUNDLES, *SYNC]
+FRAMES = [
+    Row("a length and chunks", "POST", IMPORT, 400, "invalid_request", None, b"{}",
+        {"content-length": "2", "transfer-encoding": "chunked"}),
+    Row("large headers", "GET", EXPORT, 431, "headers_too_large", None,
+        headers={"x-large": "x" * (64 << 10)}),
+]  # fmt: skip
+
+ROWS = [*FRAMES, *ACCESS, *PARAMETERS, *REQUESTS, *BUNDLES, *SYNC]

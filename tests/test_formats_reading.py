@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -12,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain import _core
+from omsgrain import _core, formats
 from omsgrain.formats import times
 from omsgrain.formats.aimem import times as aimem_times
+from omsgrain.formats.mif1 import limits as mif1
+from omsgrain.formats.mif2 import limits as mif2
+from omsgrain.formats.mif_ld import limits as mif_ld
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.reading import parse, parse_canonical
+from omsgrain.formats.sniff import sniff
 from omsgrain.formats.source import same
 
 SCALARS = st.one_of(
@@ -42,6 +47,53 @@ def refused(data: bytes, most: int = MOST, depth: int = DEPTH) -> tuple[str, str
         parse(data, most=most, depth=depth)
     assert len(found.value.problems) == 1
     return found.value.problems[0].rule, found.value.problems[0].pointer
+
+
+def values_of(tree: Any) -> int:
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return 1 + sum(map(values_of, inner))
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=20,
+), st.sampled_from([None, 1]))  # fmt: skip
+def test_values_are_counted_before_they_are_made(tree: Any, indent: int | None) -> None:
+    data = json.dumps(tree, indent=indent, ensure_ascii=False).encode("utf-8", "replace")
+    assert _core.json_values(data, 1 << 30) == values_of(tree)
+    # Of a short document nothing is counted: it has half as many values as bytes, at the most.
+    assert values_of(tree) <= (len(data) + 1) // 2
+
+
+@pytest.mark.parametrize("format", ["mif1", "mif1 by lines", "yaml", "mif2", "mif-ld", "ld lines"])
+def test_every_format_bounds_the_values_of_a_document(format: str) -> None:
+    """An array of zeros takes two bytes a value, and many times as much as objects of Python."""
+    from mif1_documents import MINIMAL as MIF1
+    from mif2_documents import MINIMAL as MIF2
+    from mif_ld_examples import MINIMAL as LD
+
+    name, _, lines = format.partition(" ")
+    zeros = {"x_zeros": [0] * 10_000}
+    if name == "mif2":
+        data = json.dumps({**MIF2, **zeros}).encode()
+    elif name in ("mif-ld", "ld"):
+        data = json.dumps({**LD, "extensions": zeros}).encode()
+        data = b"\n".join([data] * 2) if name == "ld" else data
+    else:
+        data = json.dumps({**MIF1, **zeros}).encode()
+    if lines == "by lines":
+        data = formats.dump(formats.load(data, format="mif1"), format="mif1", layout="jsonl").data
+    if name == "yaml":
+        data = formats.dump(formats.load(data, format="mif1"), format="mif1", layout="yaml").data
+    known = {"mif2": mif2.LIMITS, "mif-ld": mif_ld.LIMITS, "ld": mif_ld.LIMITS}
+    limits: Any = known.get(name, mif1.LIMITS)
+    called = {"yaml": "mif1", "ld": "mif-ld"}.get(name, name)
+    assert formats.load(data, format=called, limits=replace(limits, values=25_000)).grains
+    with pytest.raises(DocumentError) as caught:
+        formats.load(data, format=called, limits=replace(limits, values=5_000))
+    assert caught.value.rule == "too_large"
+    assert sniff(data) == called
 
 
 @given(TREES, st.booleans(), st.sampled_from([None, 2]))

@@ -7,7 +7,8 @@ import asyncio
 import errno
 import io
 import json
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,114 @@ def test_a_gate_keeps_its_count() -> None:
     assert asyncio.run(act()) == ["2", "3"]
 
 
+def test_nobody_has_more_than_half_of_the_places() -> None:
+    async def act() -> list[str]:
+        gate, told = Gate(4, 4, 1), []
+        held = asyncio.Event()
+
+        async def pass_through(who: str) -> None:
+            async with gate.inside(who):
+                told.append(who)
+                await held.wait()
+
+        tasks = [asyncio.ensure_future(pass_through("ada")) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert (told, gate.waiting) == (["ada", "ada"], 2)
+        with pytest.raises(Refusal) as caught:  # nor of the line
+            await pass_through("ada")
+        assert caught.value.rule == "too_many_requests"
+        tasks += [asyncio.ensure_future(pass_through("grace")) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert (told[2:], gate.waiting) == (["grace", "grace"], 3)
+        held.set()
+        await asyncio.gather(*tasks)
+        assert (gate._free, gate._inside) == (4, {})
+        return told
+
+    assert sorted(asyncio.run(act())) == ["ada"] * 4 + ["grace"] * 3
+
+
+@pytest.mark.parametrize("end", ["gone", "cut"])
+@pytest.mark.parametrize("media", [BUNDLE, LINES])
+def test_work_that_nobody_waits_for_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, media: str, end: str
+) -> None:
+    """The work of this test ends by nothing but being told to."""
+    begun = threading.Event()
+
+    def endless(*_: Any, alive: Callable[[], None], **__: Any) -> Any:
+        begun.set()
+        while True:
+            alive()
+
+    monkeypatch.setattr(bundles, "import_bundle", endless)
+    with site(tmp_path / "m.omsg") as served:
+        token, document = served.token(), bundle(chunk(1))
+        body = document if media == BUNDLE else by_lines(document)
+        sent: list[Any] = []
+        taken = False
+
+        async def receive() -> Any:
+            nonlocal taken
+            if not taken:
+                taken = True
+                return {"type": "http.request", "body": body, "more_body": False}
+            while not begun.is_set():
+                await asyncio.sleep(0.001)
+            if end == "gone":
+                return {"type": "http.disconnect"}
+            served.service.stop()
+            served.service.cut()
+            return await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        given = [(b"authorization", f"Bearer {token}".encode()), (b"content-type", media.encode())]
+        scope = {
+            "type": "http", "method": "POST", "path": IMPORT, "query_string": b"",
+            "headers": given, "http_version": "1.1", "scheme": "http", "server": ("x", 80),
+            "client": None, "root_path": "",
+        }  # fmt: skip
+        served.loop.run_until_complete(asyncio.wait_for(served.app(scope, receive, send), 10))
+        assert served.service.work._free == served.service.options.at_work
+        if end == "gone":
+            assert not sent
+        else:
+            assert (sent[0]["status"], json.loads(sent[1]["body"])["rule"]) == (503, "stopping")
+
+
+def test_values_are_bounded(tmp_path: Path) -> None:
+    with site(tmp_path / "m.omsg", Options(values=100)) as served:
+        token = served.token()
+        many = [lamp(str(n), context={"x": [0] * 200}) for n in range(2)]
+        for path, media, body in (
+            (IMPORT, BUNDLE, bundle(chunk(1), x=[0] * 400)),
+            ("/v1/verify", BUNDLE, bundle(chunk(1), x=[0] * 400)),
+            ("/v1/grains", "application/json", json.dumps(many).encode()),
+            ("/v1/grains", LINES, b"\n".join(json.dumps(one).encode() for one in many)),
+        ):
+            answer = served.ask("POST", path, content=body, headers=headers(token, media))
+            told = answer.json()
+            if path == "/v1/verify":
+                assert [one["rule"] for one in told["problems"]] == ["too_large"]
+            else:
+                assert (answer.status_code, told["rule"]) == (413, "too_large"), told
+        assert len(served.service.stores.main) == 0
+
+
+def test_a_refused_import_stands_in_the_audit_trail(served: Site) -> None:
+    token = served.token()
+    for body, media in ((b"{}", BUNDLE), (b"{}\n", LINES), (bundle(chunk(1)), BUNDLE)):
+        served.ask("POST", IMPORT, content=body, headers=headers(token, media))
+    with og.open(served.path, readonly=True) as store:
+        entries = [e for e in store.audit.entries() if e.operation == "import"]
+        assert store.audit.verify().ok
+    assert [(e.actor, e.reason_code) for e in entries] == [("token:ada", "aimem")] * 3
+    assert [e.details.get("refused") for e in entries] == ["bad_format", "bad_format", None]
+    assert entries[0].details["status"] == 422
+
+
 @pytest.mark.parametrize("slow", ["silent", "trickling"])
 def test_a_slow_body_is_given_up(tmp_path: Path, slow: str) -> None:
     options = Options(timeout=0.05, slowest=1 << 20)
@@ -129,6 +238,9 @@ def test_bytes_that_unpack_to_nothing_but_bytes(tmp_path: Path) -> None:
         bomb = gzip.compress(b" " * (8 << 20))
         packed = headers(served.token(), LINES) | {"content-encoding": "gzip"}
         answer = served.ask("POST", IMPORT, content=bomb, headers=packed)
+        assert (answer.status_code, answer.json()["rule"]) == (413, "body_too_large")
+        small = gzip.compress(b" " * 500_000)  # the first MiB counts too
+        answer = served.ask("POST", IMPORT, content=small, headers=packed)
         assert (answer.status_code, answer.json()["rule"]) == (413, "body_too_large")
 
 
@@ -312,13 +424,23 @@ def test_a_log_without_secrets(served: Site) -> None:
     assert all(e["bytes"] and e["ms"] >= 0 for e in served.lines())
 
 
+def test_the_log_can_name_tokens(tmp_path: Path) -> None:
+    with site(tmp_path / "m.omsg", Options(log_tokens=True)) as served:
+        token = served.token("laptop-7")
+        served.ask("GET", "/v1/grains", token)
+        served.ask("GET", "/v1/grains", "omg_" + "a" * 43)
+        served.ask("GET", "/healthz")
+        assert [line.get("token") for line in served.lines()] == ["laptop-7", None, None]
+        assert token not in served.log.getvalue()
+
+
 def test_closing_stops_what_is_at_work(tmp_path: Path) -> None:
     path = tmp_path / "m.omsg"
     og.open(path).close()
     service = Service(Stores(og.open(path)), Options())
 
     async def act() -> None:
-        async with service.working() as flag:
+        async with service.working("ada") as flag:
             service.stop()
             service.close()
             with pytest.raises(Exception):  # noqa: B017

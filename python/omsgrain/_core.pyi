@@ -2,7 +2,7 @@
 """The Rust core of omsgrain. Private: use `omsgrain`."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from mmap import mmap
 from typing import Any, Final, Literal, final
@@ -48,6 +48,7 @@ __all__ = [
     "is_long_frame",
     "json_member",
     "json_members",
+    "json_values",
     "mask_times",
     "measure_frame",
     "millis",
@@ -162,12 +163,17 @@ def place_blocks(places: bytes) -> bytes: ...
 def mask_times(places: bytes, stream: bytes) -> bytes: ...
 def user_ids(blobs: list[bytes]) -> list[str | None]: ...
 def parse_json(
-    text: bytes, depth: int = 128, canonical: bool = False, without: str | None = None
+    text: bytes,
+    depth: int = 128,
+    canonical: bool = False,
+    without: str | None = None,
+    alive: Callable[[], None] | None = None,
 ) -> tuple[Any, bytes | None]: ...
 def json_member(text: bytes, names: list[str]) -> tuple[str, str | None] | None: ...
 def json_members(
     text: bytes, names: list[str], until: list[str]
 ) -> list[tuple[str, str | None]]: ...
+def json_values(text: bytes, most: int) -> int: ...
 def spell_json(value: Any) -> bytes | None: ...
 def usual_seconds(text: str) -> int | None: ...
 def spell_time(millis: int) -> str | None: ...

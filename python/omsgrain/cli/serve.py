@@ -91,6 +91,14 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="The largest bundle by lines, unpacked.",
 )
 @click.option(
+    "--values-limit",
+    type=click.IntRange(1),
+    default=8_000_000,
+    metavar="N",
+    show_default=True,
+    help="The most values that one document may have, keys not counted.",
+)
+@click.option(
     "--timeout",
     type=Seconds(0.1, 3_600),
     default=30.0,
@@ -121,6 +129,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Of the access log, on stderr.",
 )
+@click.option("--log-tokens", is_flag=True, help="Tell the name of the token in the access log.")
 @actor_option
 @plain_option
 @trust_options
@@ -141,10 +150,12 @@ def serve(
     behind_proxy: bool,
     body_limit: int,
     lines_limit: int,
+    values_limit: int,
     timeout: float,
     grace: float,
     workers: int,
     log_format: Any,
+    log_tokens: bool,
     actor: str | None,
     as_json: bool,
 ) -> None:
@@ -185,7 +196,9 @@ def serve(
         require_signature=require_signature,
         document=body_limit,
         lines=lines_limit,
+        values=values_limit,
         timeout=timeout,
+        log_tokens=log_tokens,
     )
 
     def ready(url: str) -> None:

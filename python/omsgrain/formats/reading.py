@@ -7,7 +7,9 @@ surrogate without the other, anything that is not UTF-8. Spec: RFC 8259, RFC 749
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from omsgrain import _core
@@ -16,8 +18,10 @@ from omsgrain.formats.problems import DocumentError, Problem
 
 __all__ = [
     "RULES",
+    "VALUES",
     "bounded",
     "kind_of",
+    "looked_into",
     "parse",
     "parse_canonical",
     "refused",
@@ -32,6 +36,8 @@ RULES: Final[dict[str, str]] = {
 }
 """What a document can break before its format is asked."""
 
+VALUES: Final = 8_000_000
+"""Values of a document: each becomes an object of Python, many times as large as its text."""
 _BOM: Final = b"\xef\xbb\xbf"
 _PLAIN: Final = re.compile("@?" + PLAIN_NAME)  # JSON-LD has keywords
 _KINDS: Final[dict[type, str]] = {
@@ -45,21 +51,38 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-def parse(data: bytes, *, most: int, depth: int) -> Any:
+def parse(
+    data: bytes,
+    *,
+    most: int,
+    depth: int,
+    values: int = VALUES,
+    alive: Callable[[], None] | None = None,
+) -> Any:
     """Read one JSON document.
 
     Args:
         data: its bytes, in UTF-8 without a byte order mark.
         most: how many bytes it may have; looked at first.
         depth: how many objects and arrays may stand inside one another; at most 200 are read.
+        values: how many values it may have, keys not counted; looked at before one is made.
+        alive: called from time to time while a large one is read; what it raises ends it.
 
     Raises:
         DocumentError: with the rule ``too_large``, ``not_json`` or ``too_deep``.
     """
-    return _read(data, most, depth, None)[0]
+    return _read(data, most, depth, values, None, alive)[0]
 
 
-def parse_canonical(data: bytes, *, most: int, depth: int, without: str) -> tuple[Any, bytes]:
+def parse_canonical(
+    data: bytes,
+    *,
+    most: int,
+    depth: int,
+    without: str,
+    values: int = VALUES,
+    alive: Callable[[], None] | None = None,
+) -> tuple[Any, bytes]:
     """Read one JSON document, and write its canonical text without one of its keys.
 
     Args:
@@ -67,32 +90,61 @@ def parse_canonical(data: bytes, *, most: int, depth: int, without: str) -> tupl
         most: as for `parse`.
         depth: as for `parse`.
         without: the key, of the document itself, that the canonical text is without.
+        values: as for `parse`.
+        alive: as for `parse`.
 
     Raises:
         DocumentError: as for `parse`.
     """
-    document, text = _read(data, most, depth, without)
+    document, text = _read(data, most, depth, values, without, alive)
     return document, text or b""
 
 
-def _read(data: bytes, most: int, depth: int, without: str | None) -> tuple[Any, bytes | None]:
-    bounded(data, most)
+def _read(
+    data: bytes,
+    most: int,
+    depth: int,
+    values: int,
+    without: str | None,
+    alive: Callable[[], None] | None,
+) -> tuple[Any, bytes | None]:
+    bounded(data, most, values)
     if data.startswith(_BOM):
         raise _breach("not_json", "UTF-8 without a byte order mark", "a byte order mark")
     try:
-        return _core.parse_json(data, depth, without is not None, without)
+        return _core.parse_json(data, depth, without is not None, without, alive)
     except OmsError as error:
         raise DocumentError([refused(error)]) from None
 
 
-def bounded(data: bytes, most: int) -> None:
-    """Refuse a document that is larger than it may be, before it is looked at.
+def looked_into(data: bytes) -> Any:
+    """The value of a JSON text of which only the kind or a member is asked.
+
+    None if the text is not JSON, or has more values than a document may have.
+    """
+    try:
+        bounded(data, len(data), VALUES)
+        return json.loads(data)
+    except (DocumentError, ValueError, RecursionError):
+        return None
+
+
+def bounded(data: bytes, most: int, values: int | None = None) -> None:
+    """Refuse a document that is larger than it may be, before anything is made of it.
+
+    Args:
+        data: its bytes; JSON, or JSON by lines, if its values are counted.
+        most: how many bytes it may have.
+        values: how many values it may have, keys not counted.
 
     Raises:
         DocumentError: with the rule ``too_large``.
     """
     if len(data) > most:
         raise too_large(f"{most} bytes", f"{len(data)} bytes")
+    # A value has a byte at least, and another one behind it.
+    if values is not None and len(data) > 2 * values and _core.json_values(data, values) > values:
+        raise too_large(f"{values} values", "more")
 
 
 def too_large(most: str, found: str) -> DocumentError:

@@ -10,7 +10,6 @@ imported when there is a document.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
@@ -76,6 +75,7 @@ def sniff_file(path: Path) -> Sniffed:
     from omsgrain.formats.aimem.limits import LIMITS
     from omsgrain.formats.mif1.layouts import layout_of
     from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
+    from omsgrain.formats.reading import looked_into
 
     with path.open("rb") as file:
         if not file.seekable():
@@ -92,7 +92,7 @@ def sniff_file(path: Path) -> Sniffed:
             return Sniffed(told, told == "mif1" and layout_of(head) == "jsonl")
         file.seek(0)
         first = file.readline(LIMITS.line + 1)
-        document = _json(first)
+        document = looked_into(first)
         alone = not isinstance(document, dict) or _of(document.get("format"), None) is None
         return Sniffed(told, not alone and _by_lines(first, document, file))
 
@@ -120,6 +120,7 @@ def _told(data: bytes) -> str | None:
     from omsgrain.formats.mif1.fields import SCHEMA
     from omsgrain.formats.mif1.layouts import looks_like_yaml
     from omsgrain.formats.mif_ld.markdown.front import is_markdown
+    from omsgrain.formats.reading import looked_into
 
     if not _is_object(data[:_HEAD]):
         if is_markdown(data) or (_is_array(data[:_HEAD]) and _LD_SAID.search(data)):
@@ -134,7 +135,7 @@ def _told(data: bytes) -> str | None:
     if _VERSION in found:
         value: Any = found[_VERSION]
         if value is None:
-            document = _json(text)  # a number, say
+            document = looked_into(text)  # a number, say
             value = document.get(_VERSION) if isinstance(document, dict) else None
         if (told := _of(None, value)) is not None:
             return told
@@ -163,13 +164,6 @@ def _is_object(head: bytes) -> bool:
 
 def _is_array(head: bytes) -> bool:
     return head.lstrip().startswith(b"[")
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
 
 
 def read_once() -> UnsupportedError:

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.reading import RULES as READING
-from omsgrain.formats.reading import bounded, shown_key, too_large
+from omsgrain.formats.reading import VALUES, bounded, shown_key, too_large
 
 __all__ = ["RULES", "read"]
 
@@ -39,7 +39,15 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
-def read(data: bytes, *, most: int, depth: int, aliases: int = 10_000, before: int = 0) -> Any:
+def read(
+    data: bytes,
+    *,
+    most: int,
+    depth: int,
+    aliases: int = 10_000,
+    before: int = 0,
+    values: int = VALUES,
+) -> Any:
     """Read a document.
 
     Args:
@@ -49,6 +57,7 @@ def read(data: bytes, *, most: int, depth: int, aliases: int = 10_000, before: i
         aliases: how many values its aliases may stand for, all together; what they say again
             counts as if it were written again, so it is bounded by ``most`` too.
         before: how many lines of a file stand before it; errors name the line of the file.
+        values: how many values it may have, keys not counted.
 
     Raises:
         DocumentError: it is too large or too deep, no YAML, or more than JSON can say.
@@ -67,7 +76,7 @@ def read(data: bytes, *, most: int, depth: int, aliases: int = 10_000, before: i
         raise UnsupportedError("YAML needs PyYAML", expected="omsgrain[formats]") from None
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        reader = _Reader(depth, aliases, most - len(data), before)
+        reader = _Reader(depth, aliases, most - len(data), before, values)
         return reader.read(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -91,11 +100,12 @@ class _Place:
 class _Reader:
     """Makes a tree of the events of one document; they nest in a list, not in calls."""
 
-    def __init__(self, depth: int, aliases: int, room: int, before: int) -> None:
+    def __init__(self, depth: int, aliases: int, room: int, before: int, values: int) -> None:
         self._depth = depth
         self._aliases = aliases
         self._room = room  # characters that aliases may still say again
         self._before = before
+        self._values = self._left = values
         self._open: list[_Place] = []
         # What an anchor stands for, how many values that is, how deep, and how many characters.
         self._anchors: dict[str, tuple[Any, int, int, int]] = {}
@@ -185,6 +195,9 @@ class _Reader:
         place.length += len(key)
 
     def _put(self, value: Any, size: int, height: int, length: int) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise too_large(f"{self._values} values", "more")
         if not self._open:
             self._done.append(value)
             return

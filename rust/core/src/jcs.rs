@@ -19,67 +19,96 @@ use crate::{Code, Error, Result, json};
 /// an object or a number is too large for a double; `ERR_CORRUPT` if there are more than `depth`
 /// arrays and objects inside one another.
 pub fn canonical(text: &[u8], without: Option<&str>, depth: usize) -> Result<Vec<u8>> {
-    of_value(&json::parse(text)?, without, depth)
+    of_value(&json::parse(text)?, without, depth, &mut || Ok(()))
 }
 
-/// The same of a document that was parsed.
+/// Values that are written between two looks whether to go on.
+const STEP: usize = 1 << 16;
+
+/// The same of a document that was parsed. A large one asks `alive` from time to time, and ends with
+/// its error.
 ///
 /// # Errors
-/// Those of `canonical`, but for the text that is not JSON.
-pub fn of_value(value: &JsonValue<'_>, without: Option<&str>, depth: usize) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    write(value, without, depth, &mut out)?;
-    Ok(out)
+/// Those of `canonical`, but for the text that is not JSON; and that of `alive`.
+pub fn of_value(
+    value: &JsonValue<'_>,
+    without: Option<&str>,
+    depth: usize,
+    alive: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<u8>> {
+    let mut writer = Writer { out: Vec::new(), left: STEP, alive };
+    writer.write(value, without, depth)?;
+    Ok(writer.out)
 }
 
-fn write(value: &JsonValue<'_>, without: Option<&str>, depth: usize, out: &mut Vec<u8>) -> Result<()> {
-    let inside = || depth.checked_sub(1).ok_or_else(|| Error::new(Code::Corrupt, "nested too deep"));
-    match value {
-        JsonValue::Null => out.extend_from_slice(b"null"),
-        JsonValue::Bool(true) => out.extend_from_slice(b"true"),
-        JsonValue::Bool(false) => out.extend_from_slice(b"false"),
-        JsonValue::Int(whole) => integer(*whole, out)?,
-        JsonValue::BigInt(big) => number(double(big), out)?,
-        JsonValue::Float(float) => number(*float, out)?,
-        JsonValue::Str(text) => string(text, out),
-        JsonValue::Array(items) => {
-            let depth = inside()?;
-            out.push(b'[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write(item, None, depth, out).map_err(|e| e.in_index(i))?;
-            }
-            out.push(b']');
+struct Writer<'a> {
+    out: Vec<u8>,
+    left: usize,
+    alive: &'a mut dyn FnMut() -> Result<()>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, value: &JsonValue<'_>, without: Option<&str>, depth: usize) -> Result<()> {
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = STEP;
+            (self.alive)()?;
         }
-        JsonValue::Object(entries) => {
-            let depth = inside()?;
-            let mut sorted: Vec<_> = entries.iter().collect();
-            sorted.sort_by(|(a, _), (b, _)| order(a, b));
-            if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                return Err(Error::new(Code::Format, "a key stands twice in an object").in_key(&pair[0].0));
-            }
-            sorted.retain(|(key, _)| Some(key.as_ref()) != without);
-            out.push(b'{');
-            for (i, (key, value)) in sorted.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
+        let out = &mut self.out;
+        let inside = || depth.checked_sub(1).ok_or_else(|| Error::new(Code::Corrupt, "nested too deep"));
+        match value {
+            JsonValue::Null => out.extend_from_slice(b"null"),
+            JsonValue::Bool(true) => out.extend_from_slice(b"true"),
+            JsonValue::Bool(false) => out.extend_from_slice(b"false"),
+            JsonValue::Int(whole) => integer(*whole, out)?,
+            JsonValue::BigInt(big) => number(double(big), out)?,
+            JsonValue::Float(float) => number(*float, out)?,
+            JsonValue::Str(text) => string(text, out),
+            JsonValue::Array(items) => {
+                let depth = inside()?;
+                out.push(b'[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        self.out.push(b',');
+                    }
+                    self.write(item, None, depth).map_err(|e| e.in_index(i))?;
                 }
-                string(key, out);
-                out.push(b':');
-                write(value, None, depth, out).map_err(|e| e.in_key(key))?;
+                self.out.push(b']');
             }
-            out.push(b'}');
+            JsonValue::Object(entries) => {
+                let depth = inside()?;
+                let mut sorted: Vec<_> = entries.iter().collect();
+                if sorted.iter().all(|(key, _)| key.is_ascii()) {
+                    sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+                } else {
+                    sorted.sort_by(|(a, _), (b, _)| order(a, b));
+                }
+                if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                    return Err(
+                        Error::new(Code::Format, "a key stands twice in an object").in_key(&pair[0].0)
+                    );
+                }
+                sorted.retain(|(key, _)| Some(key.as_ref()) != without);
+                out.push(b'{');
+                for (i, (key, value)) in sorted.into_iter().enumerate() {
+                    if i > 0 {
+                        self.out.push(b',');
+                    }
+                    string(key, &mut self.out);
+                    self.out.push(b':');
+                    self.write(value, None, depth).map_err(|e| e.in_key(key))?;
+                }
+                self.out.push(b'}');
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The order of UTF-16 code units: that of the bytes, but for characters beyond the first plane,
 /// whose surrogates stand before U+E000 to U+FFFF.
 fn order(a: &str, b: &str) -> Ordering {
-    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
+    a.encode_utf16().cmp(b.encode_utf16())
 }
 
 /// The least integer that a double cannot hold: 2^53 + 1 becomes 2^53.

@@ -27,6 +27,44 @@ pub fn parse(text: &[u8]) -> Result<JsonValue<'_>> {
     })
 }
 
+/// Counts the values of a document, keys not counted, without making a tree of it. The count ends once
+/// it is beyond `most`. A text that is not JSON has some count too.
+pub fn values(text: &[u8], most: usize) -> usize {
+    let (mut count, mut at, mut opened) = (1, 0, false);
+    while let Some(&byte) = text.get(at) {
+        at += 1;
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => continue,
+            b']' | b'}' => opened = false,
+            b',' => count += 1,
+            _ => {
+                // Commas count all values of an array or object but the first.
+                count += usize::from(opened);
+                opened = matches!(byte, b'[' | b'{');
+                if byte == b'"' {
+                    at += after_string(&text[at..]);
+                }
+            }
+        }
+        if count > most {
+            break;
+        }
+    }
+    count
+}
+
+/// How many bytes a string has from behind its first quote on, with its last one.
+fn after_string(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(next) = text[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        if text[at + next] == b'"' {
+            return at + next + 1;
+        }
+        at = text.len().min(at + next + 2);
+    }
+    text.len()
+}
+
 /// The first member of an object that has one of some names: its name, and its value if that is a
 /// string. What stands behind it is not looked at; none if what stands before it is not JSON.
 pub fn member<'n>(text: &[u8], names: &[&'n str]) -> Option<(&'n str, Option<String>)> {
@@ -128,6 +166,25 @@ impl<'v> Node for &'v JsonValue<'_> {
 #[cfg(test)]
 mod tests {
     use super::{member, members};
+
+    #[test]
+    fn values_are_counted_as_they_are_made() {
+        let many: &[(&str, usize)] = &[
+            ("0", 1),
+            ("[]", 1),
+            ("{ }", 1),
+            ("[0]", 2),
+            ("[ [ ] , { } ]", 3),
+            (r#"{"a":[1,"x,[{\"",{}],"b":{"c":null}}"#, 7),
+            (r#"["\\",[[[0]]]]"#, 6),
+            (r#""a,b""#, 1),
+        ];
+        for (text, expected) in many {
+            assert_eq!(values(text.as_bytes(), usize::MAX), *expected, "{text}");
+        }
+        assert_eq!(values(b"[0,0,0,0,0,0]", 3), 4);
+        assert_eq!(values(b"[\"\\", 9), 2); // a string without its end
+    }
 
     #[test]
     fn the_members_of_some_names() {

@@ -9,38 +9,59 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 use crate::error::raise;
 
 /// One JSON document, and its canonical text if that is asked for, then without the key `without`
-/// of an object. What `canonical_json` refuses is refused.
+/// of an object. What `canonical_json` refuses is refused. A large one calls `alive` from time to time,
+/// lets other threads run, and ends with what `alive` raises.
 #[pyfunction]
-#[pyo3(signature = (text, depth = 128, canonical = false, without = None))]
+#[pyo3(signature = (text, depth = 128, canonical = false, without = None, alive = None))]
 pub fn parse_json<'py>(
     py: Python<'py>,
     text: &Bound<'py, PyBytes>,
     depth: usize,
     canonical: bool,
     without: Option<&str>,
+    alive: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>)> {
     let bytes = text.as_bytes();
+    let (alive, mut told) = (alive.as_ref(), None);
     let read = || -> omsgrain_core::Result<_> {
         let value = json::parse(bytes)?;
-        let written = canonical.then(|| jcs::of_value(&value, without, depth)).transpose()?;
+        let mut ask = || match alive {
+            Some(alive) => Python::attach(|py| alive.call0(py)).map(drop).map_err(|error| {
+                told = Some(error);
+                Error::new(Code::Format, "stopped")
+            }),
+            None => Ok(()),
+        };
+        ask()?;
+        let written = canonical.then(|| jcs::of_value(&value, without, depth, &mut ask)).transpose()?;
         Ok((value, written))
     };
-    let (value, written) = py.detach(read).map_err(|e| raise(py, &e))?;
+    let (value, written) = match py.detach(read) {
+        Ok(both) => both,
+        Err(error) => return Err(told.unwrap_or_else(|| raise(py, &error))),
+    };
     let built = {
         let _rest = if bytes.len() >= MANY { Rest::of_collector(py)? } else { None };
-        Builder::new(py).object(&value, depth)
+        Builder::new(py, alive).object(&value, depth)
     };
     let object = match built {
         Ok(object) => object,
         Err(Stop::Python(error)) => return Err(error),
         Err(Stop::Unclear) => {
             // It was only seen that something is wrong; what and where is told there.
-            let refused = jcs::of_value(&value, without, depth).err();
+            let refused = jcs::of_value(&value, without, depth, &mut || Ok(())).err();
             let error = refused.unwrap_or_else(|| Error::new(Code::Format, "not JSON of a certain meaning"));
             return Err(raise(py, &error));
         }
     };
     Ok((object, written.map(|text| PyBytes::new(py, &text))))
+}
+
+/// How many values a document has, keys not counted; more than `most` are not counted to their end.
+#[pyfunction]
+pub fn json_values(py: Python<'_>, text: &Bound<'_, PyBytes>, most: usize) -> usize {
+    let bytes = text.as_bytes();
+    py.detach(|| json::values(bytes, most))
 }
 
 /// The first member of an object that has one of the names: its name, and its value if that is a
@@ -65,7 +86,8 @@ pub fn json_members(text: &[u8], names: Vec<String>, until: Vec<String>) -> Vec<
 const MANY: usize = 64 << 10;
 
 /// The garbage collector at rest, as long as this is held. A tree of JSON has no cycles, and to look
-/// for some each time it has grown takes a third of the time of making it. Nobody else runs meanwhile.
+/// for some each time it has grown takes a third of the time of making it. Others that run meanwhile only
+/// do without it for so long.
 struct Rest<'py>(Bound<'py, PyModule>);
 
 impl<'py> Rest<'py> {
@@ -102,18 +124,31 @@ impl From<PyErr> for Stop {
 /// Places for keys that were seen; a document has few, again and again.
 const KEYS: usize = 256;
 
+/// Values that are built between two looks whether to go on; other threads run then.
+const STEP: usize = 1 << 15;
+
 struct Builder<'py, 'v> {
     py: Python<'py>,
+    left: usize,
+    alive: Option<&'v Py<PyAny>>,
     keys: Vec<Option<(&'v str, Bound<'py, PyString>)>>,
 }
 
 impl<'py, 'v> Builder<'py, 'v> {
-    fn new(py: Python<'py>) -> Self {
-        Self { py, keys: (0..KEYS).map(|_| None).collect() }
+    fn new(py: Python<'py>, alive: Option<&'v Py<PyAny>>) -> Self {
+        Self { py, left: STEP, alive, keys: (0..KEYS).map(|_| None).collect() }
     }
 
     fn object(&mut self, value: &'v JsonValue<'_>, depth: usize) -> Result<Bound<'py, PyAny>, Stop> {
         let py = self.py;
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = STEP;
+            py.detach(|| ());
+            if let Some(alive) = self.alive {
+                alive.call0(py)?;
+            }
+        }
         Ok(match value {
             JsonValue::Null => py.None().into_bound(py),
             JsonValue::Bool(truth) => PyBool::new(py, *truth).to_owned().into_any(),

@@ -59,7 +59,7 @@ mod _core {
     #[pymodule_export]
     use crate::jcs::canonical_json;
     #[pymodule_export]
-    use crate::json::{json_member, json_members, parse_json};
+    use crate::json::{json_member, json_members, json_values, parse_json};
     #[pymodule_export]
     use crate::marks::Marks;
     #[pymodule_export]

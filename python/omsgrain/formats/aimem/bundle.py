@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ class Verdict:
     Attributes:
         problems: the first thousand, envelope before checksum before records.
         warnings: what is taken, and told.
-        total: how many problems there are.
+        total: how many problems were found: the check ends at a thousand.
         document: what was read, if it was JSON.
     """
 
@@ -55,11 +55,23 @@ class Verdict:
     document: dict[str, Any] | None = None
 
 
-def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
-    """Say all that is wrong with a bundle; never raises for what the bytes are."""
+def _nothing() -> None:
+    """Nobody stops it."""
+
+
+def validate(
+    data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
+) -> Verdict:
+    """Say all that is wrong with a bundle; never raises for what the bytes are.
+
+    Args:
+        data: the bundle.
+        limits: how large it may be.
+        alive: called before each record; what it raises ends the check.
+    """
     found = Problems()
     try:
-        document, total = _parse(data, limits)
+        document, total = _parse(data, limits, alive)
     except DocumentError as error:
         return Verdict(error.problems, (), error.total)
     checker = Checker(limits)
@@ -77,18 +89,26 @@ def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
     # Edges and links last, when all that they can name was seen.
     for name, kind in sorted(ARRAYS.items(), key=lambda item: item[1] not in ("chunk", "entity")):
         for i, record in enumerate(arrays.get(kind, ())):
+            alive()
+            if checker.is_full:
+                break
             checker.record(kind, record, f"/{name}/{i}")
     found.extend(checker.problems)
     return Verdict(tuple(found.found), tuple(checker.warnings.found), found.total, document)
 
 
-def read(data: bytes, limits: Limits = LIMITS) -> Bundle:
+def read(data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing) -> Bundle:
     """Read a bundle.
+
+    Args:
+        data: the bundle.
+        limits: how large it may be.
+        alive: called before each record; what it raises ends the check.
 
     Raises:
         DocumentError: it breaks a rule; ``problems`` has all that is wrong.
     """
-    verdict = validate(data, limits)
+    verdict = validate(data, limits, alive=alive)
     if verdict.document is None or verdict.problems:
         raise DocumentError(list(verdict.problems), verdict.total)
     envelope = {name: value for name, value in verdict.document.items() if name not in ARRAYS}
@@ -130,14 +150,19 @@ def is_other(given: Any, total: str) -> bool:
     return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
 
 
-def _parse(data: bytes, limits: Limits) -> tuple[dict[str, Any], str]:
+def _parse(data: bytes, limits: Limits, alive: Callable[[], None]) -> tuple[dict[str, Any], str]:
     """The document and its checksum.
 
     Raises:
         DocumentError: it is none.
     """
     document, canonical = parse_canonical(
-        data, most=limits.document, depth=limits.depth, without=checksum.MEMBER
+        data,
+        most=limits.document,
+        depth=limits.depth,
+        without=checksum.MEMBER,
+        values=limits.values,
+        alive=alive,
     )
     if not isinstance(document, dict):
         raise DocumentError([problem("not_object", "", "an object", kind_of(document))])

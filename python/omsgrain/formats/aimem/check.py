@@ -87,6 +87,11 @@ class Checker(Values):
         kind: type[Hashed | Texts] = Hashed if many else Texts
         self._seen: dict[Kind, Names] = {"chunk": kind(), "entity": kind()}
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as many problems of records were found as are told; no more are looked for."""
+        return self.problems.total >= MOST
+
     # -- the envelope ---------------------------------------------------------------------------
 
     def envelope(self, envelope: dict[str, Any], line: int | None = None) -> None:
@@ -206,6 +211,8 @@ class Checker(Values):
         self._one_of(pointer, "zone", good, ZONES, "invalid_zone")
         created = self._time(pointer, "created_at", good)
         for i, tag in enumerate(good.get("tags", ())):
+            if self.is_full:
+                break
             if type(tag) is not str or not 1 <= len(tag) <= TAG:
                 found = f"{len(tag)} code points" if type(tag) is str else kind_of(tag)
                 self._wrong("invalid_tag", f"{pointer}/tags/{i}", "1 to 64 code points", found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omsgrain.formats.reading import VALUES
+
 __all__ = ["LIMITS", "LOCAL", "NAME", "PRODUCER", "TAG", "TEXT", "Limits"]
 
 PRODUCER = 63
@@ -25,6 +27,7 @@ class Limits:
 
     Attributes:
         document: bytes of a bundle in one JSON document; a larger one comes by lines.
+        values: values of such a document, keys not counted.
         line: bytes of a line of NDJSON.
         depth: objects and arrays inside one another.
         content: code points of a chunk's content. Spec: AIMEM §2.2
@@ -32,6 +35,7 @@ class Limits:
     """
 
     document: int = 64 << 20
+    values: int = VALUES
     line: int = 8 << 20
     depth: int = 64
     content: int = TEXT

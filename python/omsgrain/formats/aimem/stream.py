@@ -21,15 +21,15 @@ from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
 from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.exact import spell
-from omsgrain.formats.problems import DocumentError, Problem, Problems
+from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
 from omsgrain.formats.reading import kind_of, refused
 
 __all__ = ["TAG", "Scan", "records", "scan", "write"]
 
 TAG = "_kind"
 """The member of a line that says which kind of record it is; no part of the record."""
-_ENOUGH = 100_000
-"""Problems after which nobody wants to know more; blank lines that are passed over."""
+_BLANK = 100_000
+"""Blank lines that are passed over."""
 _KINDS: dict[str, Kind] = {kind: kind for kind in ARRAYS.values()}
 _NAMES = {kind: name for name, kind in ARRAYS.items()}
 
@@ -68,7 +68,7 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
     with Sum() as total:
         envelope = _first(source, limits, checker)
         for number, line in _lines(source, limits, unread):
-            if unread.total + checker.problems.total >= _ENOUGH:
+            if unread.total >= MOST or checker.is_full:
                 ended = True
                 break
             here = Problems()
@@ -162,8 +162,8 @@ def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple
             yield number, line
             continue
         blank += 1
-        if blank > _ENOUGH:
-            found.add(problem("too_large", "", f"at most {_ENOUGH} blank lines", line=number))
+        if blank > _BLANK:
+            found.add(problem("too_large", "", f"at most {_BLANK} blank lines", line=number))
             return
 
 
@@ -192,7 +192,7 @@ def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker)
     source.readline()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     for number, line in _lines(source, limits, Problems()):
-        if checker.problems.total >= _ENOUGH:
+        if checker.is_full:
             return
         read = _record(line, number, limits, Problems())
         if read is not None:

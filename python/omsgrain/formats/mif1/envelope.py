@@ -148,7 +148,7 @@ def open_document(
         UnsupportedError: there is no Argon2id here.
     """
     most = limits.document // 3 * 4 + _FRAME
-    envelope = reading.parse(data, most=most, depth=limits.depth)
+    envelope = reading.parse(data, most=most, depth=limits.depth, values=limits.values)
     found = envelope.get(MEMBER) if isinstance(envelope, dict) else None
     if not isinstance(found, dict):
         raise _refused("invalid_encryption", "", "an object", reading.kind_of(found))

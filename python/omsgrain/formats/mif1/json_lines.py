@@ -100,7 +100,7 @@ class Lines:
         if line is None:
             raise DocumentError([_problem("no_header", 1)])
         try:
-            first = reading.parse(line, most=limits.line, depth=limits.depth)
+            first = _value(line, limits)
         except DocumentError as error:
             raise DocumentError([replace(one, line=1) for one in error.problems]) from None
         if not is_header(first):
@@ -115,7 +115,7 @@ class Lines:
         """The records, in the order of their lines."""
         while (line := self._next()) is not None:
             try:
-                value = reading.parse(line, most=self._limits.line, depth=self._limits.depth)
+                value = _value(line, self._limits)
             except DocumentError as error:
                 self._bad(replace(error.problems[0], line=self._number), line)
                 continue
@@ -185,6 +185,10 @@ class Lines:
     def _warn(self, rule: str, pointer: str) -> None:
         says = WARNINGS[rule].says
         self.warnings.add(Problem(rule, pointer, says, line=self._number))
+
+
+def _value(line: bytes, limits: Limits) -> Any:
+    return reading.parse(line, most=limits.line, depth=limits.depth, values=limits.values)
 
 
 def is_header(value: Any) -> bool:

@@ -7,7 +7,6 @@ In JSON and in YAML a document is one tree; by lines it is the same tree, a reco
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -63,10 +62,7 @@ def layout_of(data: bytes) -> Layout:
     if not _HEADER.search(data, 0, _HEAD):
         return "json"
     end = data.find(b"\n")
-    try:
-        first = json.loads(data if end < 0 else data[:end])
-    except (ValueError, RecursionError):
-        return "json"
+    first = reading.looked_into(data if end < 0 else data[:end])
     if not json_lines.is_header(first):
         return "json"
     # One line alone with all its records in it is no document by lines that was cut short.
@@ -93,14 +89,18 @@ def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) ->
     """
     layout = layout or layout_of(data)
     if layout == "json":
-        tree = reading.parse(data, most=limits.document, depth=limits.depth)
+        tree = reading.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
         return Parsed(tree, layout)
     if layout == "yaml":
         tree = yaml_reader.read(
-            data, most=limits.document, depth=limits.depth, aliases=limits.aliases
+            data,
+            most=limits.document,
+            depth=limits.depth,
+            aliases=limits.aliases,
+            values=limits.values,
         )
         return Parsed(tree, layout)
-    reading.bounded(data, limits.document)
+    reading.bounded(data, limits.document, limits.values)
     return _by_lines(data, limits)
 
 

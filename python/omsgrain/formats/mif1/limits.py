@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omsgrain.formats.reading import VALUES
+
 __all__ = ["CONTENT", "LIMITS", "TASK", "Limits"]
 
 CONTENT = 100_000
@@ -19,6 +21,7 @@ class Limits:
 
     Attributes:
         document: bytes of a document. Spec: MIF 1.0, Security Considerations 5
+        values: values of it, keys not counted.
         line: bytes of a line of JSON lines.
         depth: objects and arrays inside one another; at most 128.
         aliases: values that the aliases of a YAML text stand for, all together.
@@ -28,6 +31,7 @@ class Limits:
     """
 
     document: int = 100 << 20
+    values: int = VALUES
     line: int = 16 << 20
     depth: int = 128
     aliases: int = 10_000

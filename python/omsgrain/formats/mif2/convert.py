@@ -41,7 +41,7 @@ def load(
     Raises:
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
-    read = reading.parse(data, most=limits.document, depth=limits.depth)
+    read = reading.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
     style = style_of(data, read) if exact else None
     found = documents.of_dict(read)
     del read  # or all of it would stay until the end

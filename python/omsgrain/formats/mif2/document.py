@@ -48,7 +48,7 @@ class Document:
 def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
     """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
-        document = reading.parse(data, most=limits.document, depth=limits.depth)
+        document = _parsed(data, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
     checker = Checker()
@@ -69,7 +69,11 @@ def read(data: bytes, limits: Limits = LIMITS) -> Document:
     Raises:
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
-    return of_dict(reading.parse(data, most=limits.document, depth=limits.depth))
+    return of_dict(_parsed(data, limits))
+
+
+def _parsed(data: bytes, limits: Limits) -> Any:
+    return reading.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
 def of_dict(document: Any) -> Document:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omsgrain.formats.reading import VALUES
+
 __all__ = ["LIMITS", "TEXT", "VECTOR", "Limits"]
 
 TEXT = 65_536
@@ -19,10 +21,12 @@ class Limits:
 
     Attributes:
         document: bytes of a document.
+        values: values of it, keys not counted.
         depth: objects and arrays inside one another.
     """
 
     document: int = 100 << 20
+    values: int = VALUES
     depth: int = 128
 
 

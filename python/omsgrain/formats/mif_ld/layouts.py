@@ -111,6 +111,10 @@ def read(
     return _lines(data, limits) if layout == "lines" else _json(data, limits)
 
 
+def _parsed(data: bytes, limits: Limits) -> Any:
+    return reading.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
+
+
 def _counted(count: int, limits: Limits) -> None:
     """Refuse too many documents, before anything is made of them."""
     if count > limits.documents:
@@ -118,7 +122,7 @@ def _counted(count: int, limits: Limits) -> None:
 
 
 def _json(data: bytes, limits: Limits) -> Sheet:
-    tree = reading.parse(data, most=limits.document, depth=limits.depth)
+    tree = _parsed(data, limits)
     if isinstance(tree, list):
         _counted(len(tree), limits)
         entry = {"layout": "array", "count": len(tree)}
@@ -267,10 +271,7 @@ def _is_lines(data: bytes) -> bool:
     if _LINE.search(data) is None:
         return False
     first, _, _ = data.lstrip().partition(b"\n")
-    try:
-        return isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
+    return isinstance(reading.looked_into(first), dict)
 
 
 def _said(text: str) -> list[str]:
@@ -278,7 +279,7 @@ def _said(text: str) -> list[str]:
 
 
 def _lines(data: bytes, limits: Limits) -> Sheet:
-    reading.bounded(data, limits.document)
+    reading.bounded(data, limits.document, limits.values)
     values: list[Any] = []
     places: list[tuple[str, int | None]] = []
     problems: list[Problem] = []
@@ -287,7 +288,7 @@ def _lines(data: bytes, limits: Limits) -> Sheet:
             continue
         _counted(len(values) + len(problems) + 1, limits)
         try:
-            value = reading.parse(line, most=limits.document, depth=limits.depth)
+            value = _parsed(line, limits)
         except DocumentError as error:
             problems.append(replace(error.problems[0], line=number))
             continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omsgrain.formats.reading import VALUES
+
 __all__ = ["LIMITS", "Limits"]
 
 
@@ -14,6 +16,7 @@ class Limits:
 
     Attributes:
         document: bytes of a file.
+        values: values of it, keys not counted.
         depth: objects and arrays inside one another.
         documents: memories in a file; each is judged, so they cost time and not only memory.
         files: files of a directory.
@@ -21,6 +24,7 @@ class Limits:
     """
 
     document: int = 100 << 20
+    values: int = VALUES
     depth: int = 128
     documents: int = 1_000_000
     files: int = 100_000

@@ -10,7 +10,7 @@ already is found, and the rest follows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -43,6 +43,10 @@ these a million chunks take 230 MB in all, and no more time."""
 _DONE: Final = Outcome()
 
 
+def _nothing() -> None:
+    """Nobody stops it."""
+
+
 def import_bundle(
     store: GrainStore,
     source: Bundle | IO[bytes],
@@ -55,6 +59,7 @@ def import_bundle(
     signature: str | None = None,
     dry_run: bool = False,
     batch_size: int = 1_000,
+    alive: Callable[[], None] = _nothing,
     actor: str | None = None,
     limits: Limits = LIMITS,
 ) -> ImportSummary:
@@ -78,6 +83,7 @@ def import_bundle(
         signature: what came of the check of the bundle's signature, for the audit trail.
         dry_run: decide, and change nothing.
         batch_size: records a transaction; fewer where they are large.
+        alive: called before each; what it raises ends the import there.
         actor: who imports, for the audit trail, if it is another than the handle's.
         limits: of lines.
 
@@ -109,6 +115,7 @@ def import_bundle(
     terms = Terms(owner, allow_erased, allow_dna_updates, dry_run, actor)
     work = _Import(store, terms, embeddings, document)
     for batch in _batches(every, batch_size):
+        alive()
         work.take(batch)
     more: list[Problem] = embeddings.warnings()
     if document is not None:

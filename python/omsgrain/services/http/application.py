@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
 
 from starlette.applications import Starlette
@@ -13,13 +14,14 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omsgrain.errors import OmsError
 from omsgrain.services.http import access, parameters
-from omsgrain.services.http.body import Gone, drain, media_of
+from omsgrain.services.http.body import Body, Gone, answer_early, media_of
 from omsgrain.services.http.call import Call
-from omsgrain.services.http.log import ROUTE, AccessLog
+from omsgrain.services.http.connection import HEAD, head_size
+from omsgrain.services.http.log import ROUTE, TOKEN, AccessLog
 from omsgrain.services.http.media import BUNDLE, VERSION
 from omsgrain.services.http.problems import Refusal, answer, refusal_of
 from omsgrain.services.http.routes import ROUTES, Route
@@ -27,6 +29,8 @@ from omsgrain.services.http.work import Service, Stopped
 from omsgrain.services.log import Log
 
 __all__ = ["application"]
+
+_REFUSED = 400  # a status from here on
 
 
 def application(service: Service, log: Log) -> Starlette:
@@ -43,7 +47,10 @@ def application(service: Service, log: Log) -> Starlette:
     ]
     app = Starlette(
         routes=paths,
-        middleware=[Middleware(AccessLog, log=log)],
+        middleware=[
+            Middleware(AccessLog, log=log),
+            Middleware(_Framed, timeout=service.options.timeout),
+        ],
         exception_handlers={HTTPException: _no_route},
     )
     app.router.redirect_slashes = False
@@ -52,6 +59,30 @@ def application(service: Service, log: Log) -> Starlette:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     return answer(Refusal("not_found", "no such resource"))
+
+
+class _Framed:
+    """Refuses requests whose end is not certain, and those with more headers than are taken.
+
+    uvicorn takes both: it goes by the chunks of a body that has a length too, and counts headers
+    only while some of them are missing.
+    """
+
+    def __init__(self, app: ASGIApp, timeout: float) -> None:
+        self._app = app
+        self._timeout = timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, close = Headers(scope=scope), {"connection": "close"}
+        if "content-length" in headers and "transfer-encoding" in headers:
+            detail = "a Content-Length and a Transfer-Encoding"
+            refusal = Refusal("invalid_request", detail, headers=close)
+        elif head_size(scope) > HEAD:
+            refusal = Refusal("headers_too_large", f"at most {HEAD} bytes", headers=close)
+        else:
+            await self._app(scope, receive, send)
+            return
+        await answer_early(answer(refusal), scope, Body(receive), send, self._timeout)
 
 
 class _Resource:
@@ -66,25 +97,32 @@ class _Resource:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ROUTE] = self._path
-        head, body = scope["method"] == "HEAD", _Body(receive)
+        service, body = self._service, Body(receive)
+        if scope["method"] == "HEAD":
+            send = _without_body(send)
         try:
-            route = self._routes.get("GET" if head else scope["method"])
-            if route is None:
-                response = self._other(scope["method"])
-            else:
-                response = await route.handler(await self._call(route, scope, body, head))
+            response = await service.until_cut(self._answer(scope, body))
         except Refusal as refusal:
             response = answer(refusal)
         except OmsError as error:
-            response = answer(refusal_of(error, self._service.options.retry_after))
+            response = answer(refusal_of(error, service.options.retry_after))
         except OSError:  # no room for a body, say
-            retry = {"retry-after": str(self._service.options.retry_after)}
+            retry = {"retry-after": str(service.options.retry_after)}
             response = answer(Refusal("store_unavailable", headers=retry))
         except (Gone, Stopped):
             return  # nobody is there to be told
-        if response.status_code >= 400 and not body.over:
-            await self._drain(scope, body)
-        await response(scope, receive, _without_body(send) if head else send)
+        if response.status_code >= _REFUSED:
+            await answer_early(response, scope, body, send, service.options.timeout)
+            return
+        with suppress(Refusal):  # it was cut in its middle
+            await service.until_cut(_send(response, scope, body, send))
+
+    async def _answer(self, scope: Scope, body: Body) -> Response:
+        head = scope["method"] == "HEAD"
+        route = self._routes.get("GET" if head else scope["method"])
+        if route is None:
+            return self._other(scope["method"])
+        return await route.handler(await self._call(route, scope, body, head))
 
     def _other(self, method: str) -> Response:
         if method == "OPTIONS":
@@ -101,30 +139,15 @@ class _Resource:
             token = await service.quick(
                 lambda: access.token_of(service.tokens, secret, route.scopes)
             )
+            if service.options.log_tokens:
+                scope[TOKEN] = token.name
         given = parameters.read(scope["query_string"], route.parameters)
         media = _media(route, headers) if route.bodies else ""
         return Call(service, headers, receive, head, scope["path_params"], given, media, token)
 
-    async def _drain(self, scope: Scope, receive: Receive) -> None:
-        headers = Headers(scope=scope)
-        if "content-length" in headers or "transfer-encoding" in headers:
-            await drain(receive, self._service.options.timeout)
 
-
-class _Body:
-    """What gives the pieces of a body, and knows when it is over."""
-
-    __slots__ = ("_receive", "over")
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self.over = False
-
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        if message["type"] != "http.request" or not message.get("more_body", False):
-            self.over = True
-        return message
+async def _send(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    await response(scope, receive, send)
 
 
 def _media(route: Route, headers: Headers) -> str:

@@ -10,20 +10,22 @@ from collections.abc import Awaitable, Callable
 from typing import IO, Final
 
 from starlette.datastructures import Headers
-from starlette.types import Receive
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from omsgrain.crypto.spool import spool
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.problems import Refusal
 
-__all__ = ["Gone", "Media", "drain", "media_of", "receive_body"]
+__all__ = ["Body", "Gone", "Media", "answer_early", "check_length", "media_of", "receive_body"]
 
 _IN_MEMORY = 1 << 20  # bytes of a body that needs no file
 _PIECE = 256 << 10  # bytes that are gathered for one step of a thread
 _UNPACKED = 1 << 20  # bytes that one step unpacks at the most
 _BIT = 4 << 10  # bytes that are handed to the unpacker at a time
-_FREE = 1 << 20  # bytes that any packed body may become
+_BUFFERED = 1 << 20  # bytes to which a packed body may grow before it is measured
 _DRAINED = 64 << 20  # bytes that are read and thrown away, so that a client hears the refusal
+_SHORT = 64 << 10  # bytes of a body that is read before its refusal, which keeps the connection
 
 _TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PARAMETER = re.compile(
@@ -39,6 +41,23 @@ Step = Callable[[Callable[[], None]], Awaitable[None]]
 
 class Gone(Exception):
     """The client went away."""
+
+
+class Body:
+    """What gives the pieces of a body, and knows when it is over."""
+
+    __slots__ = ("_receive", "over")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.over = False
+
+    async def __call__(self) -> Message:
+        """The next message."""
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self.over = True
+        return message
 
 
 class Media:
@@ -74,6 +93,25 @@ def media_of(headers: Headers) -> Media:
     return Media(found[0].lower(), parameters)
 
 
+def check_length(headers: Headers, limit: int) -> None:
+    """Refuse a body that says it is too large, before any of it is received.
+
+    Raises:
+        Refusal: it does.
+    """
+    length = _length(headers)
+    if length is not None and length > limit:
+        raise _too_large(limit)
+
+
+def _length(headers: Headers) -> int | None:
+    """The length that a body says it has; of one without an end a length that is none."""
+    given = headers.get("content-length", "")
+    if not _LENGTH.fullmatch(given):
+        return None
+    return int(given) if len(given) <= _DIGITS else 10**_DIGITS
+
+
 async def receive_body(
     receive: Receive, headers: Headers, limit: int, options: Options, step: Step
 ) -> IO[bytes]:
@@ -94,9 +132,7 @@ async def receive_body(
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise Refusal("unsupported_encoding", "identity and gzip are taken")
-    length = headers.get("content-length", "")
-    if _LENGTH.fullmatch(length) and (len(length) > _DIGITS or int(length) > limit):
-        raise _too_large(limit)
+    check_length(headers, limit)
     sink = _Sink(limit, options.ratio, packed=encoding != "identity")
     loop = asyncio.get_running_loop()
     deadline = loop.time() + options.timeout
@@ -125,18 +161,49 @@ async def receive_body(
         raise
 
 
-async def drain(receive: Receive, timeout: float) -> None:
-    """Read what is left of a body, up to a bound, so that the client hears why it is refused."""
+async def answer_early(
+    response: Response, scope: Scope, body: Body, send: Send, timeout: float
+) -> None:
+    """Refuse a request of which the body was not read.
+
+    The answer goes out at once and ends the connection; what the client has already sent is read
+    for a while, or it would not hear the answer. A short body is read first, and the connection
+    kept. A client that waits to be told to send its body is told the answer instead.
+    """
+    headers = Headers(scope=scope)
+    if body.over or not ("content-length" in headers or "transfer-encoding" in headers):
+        await response(scope, body, send)
+        return
+    waits = headers.get("expect", "").strip().lower() == "100-continue"
+    closing = response.headers.get("connection") == "close"
+    length = _length(headers)
+    short = length is not None and length <= _SHORT
+    if short and not waits and not closing and await _drain(body, timeout):
+        await response(scope, body, send)
+        return
+    response.headers["connection"] = "close"
+
+    async def unfinished(message: Message) -> None:
+        more = {"more_body": True} if message["type"] == "http.response.body" else {}
+        await send({**message, **more})
+
+    await response(scope, body, unfinished)
+    if not waits:
+        await _drain(body, timeout)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _drain(body: Body, timeout: float) -> bool:
+    """Read what is left of a body, up to a bound; whether that was all of it."""
     loop = asyncio.get_running_loop()
     end, size = loop.time() + timeout, 0
-    while size < _DRAINED and (left := end - loop.time()) > 0:
+    while not body.over and size < _DRAINED and (left := end - loop.time()) > 0:
         try:
-            message = await asyncio.wait_for(receive(), left)
+            message = await asyncio.wait_for(body(), left)
         except (asyncio.TimeoutError, TimeoutError):
-            return
+            return False
         size += len(message.get("body", b""))
-        if message["type"] == "http.disconnect" or not message.get("more_body", False):
-            return
+    return body.over
 
 
 class _Sink:
@@ -181,6 +248,7 @@ class _Sink:
                 if not rest:
                     raise Refusal("invalid_encoding", "the gzip was cut short")
                 self._put(rest)
+        self._measure()
         self.file.seek(0)
         return self.file
 
@@ -188,9 +256,14 @@ class _Sink:
         self._size += len(data)
         if self._size > self._limit:
             raise _too_large(self._limit)
-        if self.packed and self._size > max(_FREE, self._came * self._ratio):
-            raise Refusal("body_too_large", "it unpacks to more than such a body can hold")
+        if self._size > _BUFFERED:
+            self._measure()
         self.file.write(data)
+
+    def _measure(self) -> None:
+        """Refuse what unpacks to more than anything does that is worth sending."""
+        if self.packed and self._size > self._came * self._ratio:
+            raise Refusal("body_too_large", "it unpacks to more than such a body can hold")
 
 
 def _too_large(limit: int) -> Refusal:

@@ -12,29 +12,32 @@ from typing import IO, Any
 from starlette.responses import Response
 
 from omsgrain.crypto.trust import Checked
+from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import bundle as bundles
 from omsgrain.formats.aimem import signature, stream
 from omsgrain.formats.aimem.limits import Limits
+from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.gateways.aimem import import_bundle
 from omsgrain.gateways.aimem.erasing import erase_tenant
 from omsgrain.services.http import exporting, signing
-from omsgrain.services.http.call import Call, as_json
+from omsgrain.services.http.call import Call, as_json, is_gone
 from omsgrain.services.http.exporting import Wanted
 from omsgrain.services.http.media import BUNDLE, LINES
-from omsgrain.services.http.problems import Refusal
-from omsgrain.services.http.streaming import PIECE, Stream, gathered, is_gone
+from omsgrain.services.http.problems import Refusal, refusal_of
+from omsgrain.services.http.streaming import PIECE, Stream, gathered
 from omsgrain.services.http.work import Flag, Stopped
 
 __all__ = ["erase", "export", "export_lines", "import_"]
 
 _REASON = "tenant_request"
+_OURS = 500  # a status from here on is no fault of the bundle
 
 
 async def export(call: Call) -> Response:
     """The tenant's memory as one bundle."""
     asked = exporting.wanted(call.given)
     if call.head:
-        return Response(media_type=BUNDLE)
+        return _head(BUNDLE)
     service, check = call.service, await _unerased(call)
     async with AsyncExitStack() as held:
         async with call.working() as flag, _stopping(call, flag):
@@ -48,7 +51,7 @@ async def export_lines(call: Call) -> Response:
     """The same by lines, of any length in bounded memory."""
     asked = exporting.wanted(call.given)
     if call.head:
-        return Response(media_type=LINES)
+        return _head(LINES)
     service, options, check = call.service, call.service.options, await _unerased(call)
     async with AsyncExitStack() as held:
         async with AsyncExitStack() as work:
@@ -67,6 +70,13 @@ async def export_lines(call: Call) -> Response:
                 return await _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
         headers |= await _signed(call, size, partial(_text_of_lines, file))
         return await _stream(call, LINES, headers, held, check, _pieces(call, file))
+
+
+def _head(media: str) -> Response:
+    """The answer to HEAD: nothing is made, so nobody knows how long it would be."""
+    response = Response(media_type=media)
+    del response.headers["content-length"]
+    return response
 
 
 def _lines(
@@ -177,15 +187,28 @@ async def import_(call: Call) -> Response:
         size = file.seek(0, 2)
         file.seek(0)
         work = partial(_import_lines if lines else _import_document, call, file, size)
-        return await call.do(work, size=0 if lines else size)
+        return await call.do(partial(_audited, call, work), size=0 if lines else size)
+
+
+def _audited(call: Call, work: Callable[[Flag], Response], flag: Flag) -> Response:
+    """Take a bundle in; that it was refused stands in the audit trail too, with the rule."""
+    try:
+        return work(flag)
+    except (Refusal, OmsError) as error:
+        refusal = error if isinstance(error, Refusal) else refusal_of(error)
+        if refusal.status < _OURS:  # else the store could not tell it either
+            told: dict[str, int | str] = {"refused": refusal.rule, "status": refusal.status}
+            call.service.stores.main.note_import(FORMAT, told, actor=call.actor)
+        raise
 
 
 def _import_document(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:
     data = file.read()
-    bundle = bundles.read(data, Limits(document=call.service.options.document))
+    options = call.service.options
+    limits = Limits(document=options.document, values=options.values)
+    bundle = bundles.read(data, limits, alive=flag.check)
     done = _checked(call, partial(signature.canonical, data), size)
-    flag.check()
-    return _taken(call, bundle, done)
+    return _taken(call, bundle, done, flag)
 
 
 def _import_lines(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:
@@ -195,7 +218,7 @@ def _import_lines(call: Call, file: IO[bytes], size: int, flag: Flag) -> Respons
         source.seek(0)
     done = _checked(call, partial(signature.canonical_of_lines, source), size)
     source.seek(0)
-    return _taken(call, source, done)
+    return _taken(call, source, done, flag)
 
 
 def _checked(call: Call, text: Callable[[], bytes], size: int) -> Checked:
@@ -203,9 +226,14 @@ def _checked(call: Call, text: Callable[[], bytes], size: int) -> Checked:
     return signing.checked(call.headers, text, size, call.service.options)
 
 
-def _taken(call: Call, source: Any, done: Checked) -> Response:
+def _taken(call: Call, source: Any, done: Checked, flag: Flag) -> Response:
     summary = import_bundle(
-        call.service.stores.main, source, tenant=call.tenant, signature=done, actor=call.actor
+        call.service.stores.main,
+        source,
+        tenant=call.tenant,
+        signature=done,
+        actor=call.actor,
+        alive=flag.check,
     )
     return as_json(summary.to_dict())
 

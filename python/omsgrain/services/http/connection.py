@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections on which nothing happens, and their end.
+"""Connections on which nothing happens, and their end; what is no HTTP.
 
 uvicorn would wait for ever for the headers of a request, and for a client to take the end of its
 answer. While a request is answered, `body` and `streaming` have an eye on the time.
@@ -8,11 +8,27 @@ answer. While a request is answered, `body` and `streaming` have an eye on the t
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+import sys
+from typing import Any, ClassVar, Final
 
+import h11
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Connection", "patient"]
+from omsgrain.services.http.problems import Refusal, answer
+
+__all__ = ["HEAD", "Connection", "head_size", "patient"]
+
+HEAD: Final = 64 << 10
+"""Bytes that the request line and the headers of a request may have."""
+_TOO_LARGE: Final = 431
+
+
+def head_size(scope: Scope) -> int:
+    """How many bytes the request line and the headers had, but for spaces that mean nothing."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    line = len(scope["method"]) + len(path) + len(scope["query_string"]) + len("  HTTP/1.1")
+    return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
 class Connection(H11Protocol):
@@ -36,6 +52,17 @@ class Connection(H11Protocol):
         if self._look is not None:
             self._look.cancel()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP as everything else is refused, and end the connection."""
+        hint = getattr(sys.exc_info()[1], "error_status_hint", None)
+        rule = "headers_too_large" if hint == _TOO_LARGE else "invalid_request"
+        told = answer(Refusal(rule, headers={"connection": "close"}))
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # else it is answered already
+            head = h11.Response(status_code=told.status_code, headers=told.raw_headers)
+            for event in (head, h11.Data(data=bytes(told.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def look(self) -> None:
         """Close it if no request came since the last look, and nothing of the answer was taken."""

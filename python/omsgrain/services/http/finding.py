@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from omsgrain import _core
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.formats.aimem.bundle import validate
 from omsgrain.formats.aimem.limits import Limits
+from omsgrain.formats.reading import parse
 from omsgrain.index.hits import Page
 from omsgrain.ops.query import envelope
 from omsgrain.services.http.call import Call, as_json
@@ -26,6 +26,7 @@ __all__ = ["changes", "query", "search", "verify"]
 
 _CURRENT = {"true": True, "false": False, "all": None}
 _BYTES: Final = 8 << 20  # of the grains of a page, after which it ends: each can have 1 MiB
+_QUESTION: Final = 4 << 10  # bytes of one that has an address in it
 _TOGETHER: Final = 100  # grains that are read before these are counted
 
 
@@ -106,9 +107,10 @@ async def verify(call: Call) -> Response:
     """Say what is wrong with a blob, a bundle, or a stored grain."""
     options, store, tenant = call.service.options, call.service.stores.main, call.tenant
 
-    def work(data: bytes) -> Response:
+    def work(data: bytes, flag: Flag) -> Response:
         if call.media == BUNDLE:
-            verdict = validate(data, Limits(document=options.document))
+            limits = Limits(document=options.document, values=options.values)
+            verdict = validate(data, limits, alive=flag.check)
             problems = [one.to_dict() for one in verdict.problems]
             warned = [one.to_dict() for one in verdict.warnings]
             good = not verdict.total
@@ -134,16 +136,12 @@ async def verify(call: Call) -> Response:
     with await call.body(options.document) as file:
         size = file.seek(0, 2)
         file.seek(0)
-        return await call.do(lambda _: work(file.read()), size=size)
+        return await call.do(lambda flag: work(file.read(), flag), size=size)
 
 
 def _asked(data: bytes) -> str:
     """The address in a body."""
-    try:
-        _core.canonical_json(data, None, 8)
-        value = json.loads(data)
-    except OmsError as error:
-        raise Refusal("not_json", status=422, code=error.code) from None
+    value = parse(data, most=_QUESTION, depth=8)
     if not isinstance(value, dict) or value.keys() != {"address"}:
         raise Refusal("invalid_type", 'expected {"address": ...}', status=422)
     address = value["address"]

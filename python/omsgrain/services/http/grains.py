@@ -7,10 +7,10 @@ only grains of the tenant as what it derives from or withdraws: others could no 
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from io import BytesIO
 from typing import IO, Any
 
 from starlette.datastructures import Headers
@@ -19,6 +19,8 @@ from starlette.responses import Response
 import omsgrain as og
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError, NotFoundError, OmsError, TrustError
+from omsgrain.formats.problems import DocumentError
+from omsgrain.formats.reading import bounded, parse
 from omsgrain.grain import make
 from omsgrain.ops import removing
 from omsgrain.ops.plain import plain, revive
@@ -91,7 +93,7 @@ async def put(call: Call) -> Response:
         file.seek(0)
 
         def work(flag: Flag) -> Response:
-            items, made = _items(file, call.media, tenant)
+            items, made = _items(file, call, flag)
             flag.check()
             _check_references(store, made, tenant)
             with warnings.catch_warnings():
@@ -109,10 +111,11 @@ async def put(call: Call) -> Response:
 
 
 def _items(
-    file: IO[bytes], media: str, tenant: str
+    file: IO[bytes], call: Call, flag: Flag
 ) -> tuple[Sequence[bytes | og.Grain], list[og.Grain]]:
     """What is to be put, and the same as grains that can be looked into."""
-    if media == BLOB:
+    tenant = call.tenant
+    if call.media == BLOB:
         data = file.read()
         try:
             grain = og.decode(_core.envelope_blob(data) if data[:1] == _ENVELOPE else data)
@@ -126,7 +129,8 @@ def _items(
         return [data], [grain]
     found: list[og.Grain] = []
     bad: list[tuple[int, OmsError]] = []
-    for i, fields in enumerate(_dicts(file, media)):
+    for i, fields in enumerate(_dicts(file, call, flag)):
+        flag.check()
         try:
             found.append(_made(fields, tenant, i))
         except OmsError as error:
@@ -138,22 +142,34 @@ def _items(
     return found, found
 
 
-def _dicts(file: IO[bytes], media: str) -> Iterable[Any]:
+def _dicts(file: IO[bytes], call: Call, flag: Flag) -> Iterable[Any]:
     """The dicts of a JSON document, or of lines."""
-    if media == JSON:
-        value = _json(file.read(), "")
+    data, options = file.read(), call.service.options
+    known: dict[str, Any] = {
+        "most": len(data),
+        "depth": _DEPTH,
+        "values": options.values,
+        "alive": flag.check,
+    }
+    if call.media == JSON:
+        value = parse(data, **known)
         return value if isinstance(value, list) else [value]
-    lines = (line for line in file if line.strip())
-    return [_json(line, f"/{i}") for i, line in enumerate(lines)]
+    bounded(data, len(data), options.values)
+    return _by_lines(data, known)
 
 
-def _json(data: bytes, pointer: str) -> Any:
-    try:
-        _core.canonical_json(data, None, _DEPTH)
-    except OmsError as error:
-        detail = f"not JSON, or not certain what it means: {error.message}"
-        raise Refusal("not_json", detail, pointer=pointer, status=422, code=error.code) from None
-    return json.loads(data)
+def _by_lines(data: bytes, known: dict[str, Any]) -> Iterator[Any]:
+    lines = (line for line in BytesIO(data) if line.strip())
+    for i, line in enumerate(lines):
+        try:
+            yield parse(line, **known)
+        except DocumentError as error:
+            found = refusal_of(error)
+            detail, code = found.detail, found.code
+            pointer = f"/{i}{found.pointer or ''}"
+            raise Refusal(
+                found.rule, detail, pointer=pointer, status=found.status, code=code
+            ) from None
 
 
 def _made(fields: Any, tenant: str, i: int) -> og.Grain:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The access log: a line a request, without content, tokens, tenants or query strings.
 
+If it is to have the name of a token, that is what it is called here and in the audit trail.
+
 A path is told as its template, since addresses and whatever a client wrongly puts there are
 somebody's.
 """
@@ -17,10 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from omsgrain.services.http.problems import Refusal, answer
 from omsgrain.services.log import Log
 
-__all__ = ["CODE", "ROUTE", "AccessLog"]
+__all__ = ["CODE", "ROUTE", "TOKEN", "AccessLog"]
 
 ROUTE = "omsgrain.route"
 """Where in the scope of a request the template of its path stands."""
+TOKEN = "omsgrain.token"
+"""Where the name of the token stands, if it is to be told."""
 CODE = "omsgrain.code"
 """Where the code of the error stands that ended an answer in its middle."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -88,7 +92,8 @@ class AccessLog:
             if told.status is None:
                 await answer(Refusal("internal"))(scope, receive, tell)
         finally:
-            cut = {"code": scope[CODE]} if CODE in scope else {}
+            names = {"token": TOKEN, "code": CODE}
+            known = {name: scope[key] for name, key in names.items() if key in scope}
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
             self._log.write(
                 "request",
@@ -96,7 +101,7 @@ class AccessLog:
                 method=method,
                 route=scope.get(ROUTE, "-"),
                 status=told.status if told.whole else f"{told.status or '-'} {_ABORTED}",
-                **cut,
+                **known,
                 bytes=told.size,
                 ms=round((self._clock() - began) * 1000, 1),
             )

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omsgrain.formats.reading import VALUES
+
 if TYPE_CHECKING:
     from omsgrain.crypto import Signer
     from omsgrain.crypto.trust import Trust
@@ -28,7 +30,8 @@ class Options:
         lines: bytes of a bundle by lines, unpacked.
         signed: bytes of a bundle that is signed, or checked: a signature is over one piece.
         large: a body of more bytes than this counts as large: parsed, it takes ten times as much.
-        ratio: how many times larger a packed body may get, beyond its first MiB.
+        values: values of one JSON document, keys not counted.
+        ratio: how many times larger a packed body may get.
         timeout: seconds without a byte, after which a client is given up.
         slowest: bytes a second of a body, over all of it, below which a client is given up.
         at_work: requests that work at once.
@@ -37,6 +40,7 @@ class Options:
         waiting: requests that may wait for each of these; more are told to come back.
         retry_after: seconds after which they should.
         scanned: changes that one request for changes looks at.
+        log_tokens: whether the access log has the names of tokens.
     """
 
     producer: str = "omsgrain"
@@ -47,6 +51,7 @@ class Options:
     document: int = 64 << 20
     lines: int = 8 << 30
     signed: int = 64 << 20
+    values: int = VALUES
     large: int = 4 << 20
     ratio: int = 250
     timeout: float = 30.0
@@ -57,3 +62,4 @@ class Options:
     waiting: int = 1_000
     retry_after: int = 2
     scanned: int = 2_000
+    log_tokens: bool = False

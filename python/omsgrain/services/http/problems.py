@@ -40,6 +40,7 @@ class Rule(NamedTuple):
 
 
 RULES: Final[dict[str, Rule]] = {
+    "invalid_request": Rule(400, "not a request of HTTP whose end is certain"),
     "missing_token": Rule(401, "a token is needed"),
     "malformed_token": Rule(401, "not a bearer token"),
     "invalid_token": Rule(401, "the token does not hold"),
@@ -55,6 +56,7 @@ RULES: Final[dict[str, Rule]] = {
     "unsupported_media_type": Rule(415, "not a media type that is taken here"),
     "unsupported_encoding": Rule(415, "not an encoding that is taken"),
     "unsupported_media_version": Rule(415, "not a version of the media type that is known"),
+    "headers_too_large": Rule(431, "the request line and headers are larger than is taken"),
     "invalid_encoding": Rule(422, "the body is not what its encoding says"),
     "unknown_parameter": Rule(422, "not a parameter of this resource"),
     "invalid_parameter": Rule(422, "not a value of this parameter"),

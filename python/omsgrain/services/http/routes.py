@@ -198,7 +198,9 @@ ROUTES: Final[tuple[Route, ...]] = (
 )  # fmt: skip
 """Every route."""
 
-_ALL = ("unknown_parameter", "internal", "store_unavailable")
+_ALL = (
+    "unknown_parameter", "internal", "store_unavailable", "invalid_request", "headers_too_large",
+)  # fmt: skip
 _TOKEN = ("missing_token", "missing_scope", "too_many_requests")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -18,7 +19,7 @@ from omsgrain.errors import StoreError
 from omsgrain.ops.serving import Listening, Stores
 from omsgrain.services.http import crew
 from omsgrain.services.http.application import application
-from omsgrain.services.http.connection import patient
+from omsgrain.services.http.connection import HEAD, patient
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.work import Service
 from omsgrain.services.log import Log
@@ -26,7 +27,7 @@ from omsgrain.services.log import Log
 __all__ = ["run"]
 
 _BACKLOG = 2_048
-_HEADERS = 64 << 10  # bytes of a request line and headers
+_LAST = 2  # seconds in which those that are cut are told so
 _IDLE = 15  # seconds that a connection may be idle between two requests
 
 
@@ -86,13 +87,13 @@ def _serve(
             date_header=True,
             proxy_headers=False,
             backlog=_BACKLOG,
-            h11_max_incomplete_event_size=_HEADERS,
+            h11_max_incomplete_event_size=HEAD,
             timeout_keep_alive=_IDLE,
-            timeout_graceful_shutdown=max(1, round(listening.grace)),
+            timeout_graceful_shutdown=math.ceil(listening.grace) + _LAST,
             ssl_certfile=listening.certificate,
             ssl_keyfile=listening.key,
         )
-        server = _Server(config, service, ready)
+        server = _Server(config, service, listening.grace, ready)
         config.load()  # the certificate, before anybody is told that we listen
         asyncio.run(server.serve([bound]))
     finally:
@@ -103,10 +104,15 @@ class _Server(uvicorn.Server):
     """A server that ends with 0 when it is told to stop; uvicorn's raises the signal again."""
 
     def __init__(
-        self, config: uvicorn.Config, service: Service, ready: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        grace: float,
+        ready: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._service = service
+        self._grace = grace
         self._ready = ready
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -126,7 +132,11 @@ class _Server(uvicorn.Server):
         """Stop: those at work go on for the grace, a second SIGINT ends it now."""
         super().handle_exit(sig, frame)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._service.stop)
+            self._loop.call_soon_threadsafe(self._stop, self._loop)
+
+    def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._service.stop()
+        loop.call_later(self._grace, self._service.cut)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so: from here on a signal is handled, and a request answered."""

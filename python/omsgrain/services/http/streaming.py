@@ -16,10 +16,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omsgrain.errors import OmsError
+from omsgrain.services.http.call import is_gone
 from omsgrain.services.http.log import CODE
 from omsgrain.services.http.work import Stopped
 
-__all__ = ["PIECE", "Stream", "gathered", "is_gone"]
+__all__ = ["PIECE", "Stream", "gathered"]
 
 PIECE = 256 << 10
 """Bytes that one step of a thread makes."""
@@ -93,9 +94,3 @@ class Stream(Response):
             await asyncio.wait_for(send(message), self._timeout)
         await self._check()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def is_gone(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

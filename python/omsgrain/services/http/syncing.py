@@ -7,26 +7,20 @@ goes on to its end, since a batch is one commit.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from starlette.responses import Response
 
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
-from omsgrain.services.http.body import Gone
 from omsgrain.services.http.call import Call
 from omsgrain.services.http.problems import Refusal
-from omsgrain.services.http.streaming import is_gone
 from omsgrain.services.http.work import Flag
 from omsgrain.sync import message
 from omsgrain.sync.message import Changes, Give, Lacking, Ranges
 from omsgrain.sync.peer import SIZE, Batch, Hello, Peer
 
 __all__ = ["changes", "give", "greet", "lacking", "listing", "ranges", "share", "take"]
-
-T = TypeVar("T")
 
 
 async def greet(call: Call) -> Response:
@@ -116,7 +110,7 @@ async def _answer(call: Call, name: str, act: Callable[[Peer, Any], Any]) -> Res
                 flag.check()
                 return _told(lambda: act(peer(), asked))
 
-            return await _while_there(call, call.do(work, size=size))
+            return await call.do(work, size=size)
 
 
 def _read(name: str, data: bytes) -> Any:
@@ -138,23 +132,3 @@ def _told(answer: Callable[[], Any]) -> Response:
 def _says(error: OmsError) -> str:
     """What went wrong, for the one who asked."""
     return error.message + (f"; expected {error.expected}" if error.expected else "")
-
-
-async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
-    """Work while the client waits for it.
-
-    Raises:
-        Gone: he went away before it began, or did not wait for the end.
-    """
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(is_gone(call.receive))
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise Gone
-        return working.result()
-    finally:
-        for task in (working, watching):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task

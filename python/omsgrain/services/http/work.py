@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omsgrain.gateways.aimem.erasing import erasures
 from omsgrain.services.http.gate import Gate
@@ -72,7 +72,8 @@ class Service:
         self._threads = ThreadPoolExecutor(options.at_work, "work")
         self._quick = ThreadPoolExecutor(_QUICK, "quick")
         self._flags: set[Flag] = set()
-        self._stopping = False
+        self._answers: set[asyncio.Task[Any]] = set()
+        self._stopping = self._cut = False
 
     @property
     def stopping(self) -> bool:
@@ -88,10 +89,11 @@ class Service:
         return await _run(self._threads, flag, function)
 
     @asynccontextmanager
-    async def working(self, *, large: bool = False) -> AsyncIterator[Flag]:
+    async def working(self, who: str | None, *, large: bool = False) -> AsyncIterator[Flag]:
         """Wait for a place among those that work.
 
         Args:
+            who: asks, by the name of his token.
             large: it takes much memory.
 
         Raises:
@@ -99,10 +101,10 @@ class Service:
         """
         flag = Flag()
         if large:
-            async with self.large.inside(), self.working() as flag:
+            async with self.large.inside(who), self.working(who) as flag:
                 yield flag
             return
-        async with self.work.inside():
+        async with self.work.inside(who):
             self._flags.add(flag)
             try:
                 yield flag
@@ -114,6 +116,31 @@ class Service:
         self._stopping = True
         for gate in (self.work, self.large, self.uploads):
             gate.close()
+
+    async def until_cut(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what ends with a refusal when ``cut`` is called; what begins later is not concerned.
+
+        Raises:
+            Refusal: it was cut.
+        """
+        if self._cut:
+            return await work
+        task = asyncio.ensure_future(work)
+        self._answers.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._cut:
+                raise self._refusal() from None
+            raise
+        finally:
+            self._answers.discard(task)
+
+    def cut(self) -> None:
+        """End what is still at work, each at its next step."""
+        self._cut = True
+        for task in list(self._answers):
+            task.cancel()
 
     def close(self) -> None:
         """End what is still at work, at its next step, and let go of the store."""
@@ -135,8 +162,11 @@ class Service:
             Refusal: it does.
         """
         if self._stopping:
-            headers = {"retry-after": str(self.options.retry_after), "connection": "close"}
-            raise Refusal("stopping", headers=headers)
+            raise self._refusal()
+
+    def _refusal(self) -> Refusal:
+        headers = {"retry-after": str(self.options.retry_after), "connection": "close"}
+        return Refusal("stopping", headers=headers)
 
 
 async def _run(threads: Executor, flag: Flag | None, function: Callable[[], T]) -> T:
