@@ -165,7 +165,7 @@ impl<'v> Node for &'v JsonValue<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{member, members};
+    use super::{member, members, values};
 
     #[test]
     fn values_are_counted_as_they_are_made() {
