@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import h11
 import httpx
 import pytest
 
@@ -16,6 +17,7 @@ from http_sites import Site, site
 from omsgrain.conformance.http import Case, Outcome, Tokens, cases, run
 from omsgrain.conformance.http.asking import aimem
 from omsgrain.conformance.http.flows import FLOWS
+from omsgrain.conformance.http.requests import REQUESTS
 from omsgrain.errors import SchemaError
 from shell import Shell
 
@@ -239,3 +241,14 @@ def test_the_command(
 
 def test_tokens_are_not_shown() -> None:
     assert "secret" not in repr(Tokens("secret", "secret", "secret", "secret"))
+
+
+def test_all_that_is_asked_can_be_sent() -> None:
+    """By a client that holds to HTTP: a header ends with no space, say."""
+    for request in REQUESTS:
+        token = {} if request.token in ("full", "export_only", "import_only") else request.token
+        headers = [("host", "x"), *request.headers.items()]
+        if token:
+            headers.append(("authorization", str(token)))
+        connection = h11.Connection(h11.CLIENT)
+        assert connection.send(h11.Request(method=request.method, target="/", headers=headers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 
 import omsgrain as og
 from child import run as run_child
+from http_processes import Served
 from http_sites import ADA, GRACE, lamp, site
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError, StoreError
 from omsgrain.ops.tokens import add_token, list_tokens, revoke_token
 from omsgrain.store.base import Store
+from omsgrain.store.home import home_of
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.tables import AUDIT, TOKENS
 from omsgrain.store.tokens import Tokens, is_token
@@ -238,3 +241,71 @@ def test_a_store_from_before_there_were_tokens(tmp_path: Path) -> None:
     og.open(path).close()
     with og.open(path, readonly=True) as store:
         assert address in store
+
+
+def test_a_token_ends_by_itself(below: Store) -> None:
+    now = 1_000
+    tokens = Tokens(below, clock=lambda: now)
+    secret = tokens.add("ada", ADA, ["export"], expires=2_000)
+    with pytest.raises(SchemaError):
+        tokens.add("late", ADA, ["export"], expires=1_000)
+    found = tokens.find(secret)
+    assert found is not None and found.expires == 2_000
+    assert tokens.count([ADA]) == 1
+    now = 2_000
+    assert tokens.find(secret) is None
+    assert tokens.count([ADA]) == 0
+    again = tokens.add("ada", ADA, ["export"])  # its name is free again
+    assert tokens.find(again) is not None
+    tokens.revoke("ada")
+    assert tokens.find(again) is None
+
+
+def test_the_use_of_a_token_is_noted_once_an_hour(below: Store) -> None:
+    now, hour = 1_000, 3_600_000
+    tokens = Tokens(below, clock=lambda: now)
+    secret = tokens.add("ada", ADA, ["export"])
+    (token,) = tokens.list()
+    assert token.used is None
+    for then, used in ((5_000, 5_000), (6_000, 5_000), (5_000 + hour, 5_000 + hour)):
+        now = then
+        tokens.note_use(secret)
+        found = tokens.find(secret)
+        assert found == token  # it is the same one to who keeps something for it
+        assert found is not None and found.used == used
+        assert not tokens.is_used_anew(found)
+    tokens.note_use("omg_" + "a" * 43)
+    assert len(tokens.list()) == 1
+
+
+def test_a_server_notes_which_tokens_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    with site(path) as served:
+        token = served.token()
+        served.token("idle")
+        for _ in range(3):
+            assert served.ask("GET", "/v1/grains", token).status_code == 200
+    # Closed, it has written what it had to.
+    used = {one.name: one.used is not None for one in list_tokens(path)}
+    assert used == {"ada": True, "idle": False}
+
+
+def test_stores_are_made_when_that_is_said(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "new.omsg"
+    add = ("token", "add", path, "ada", "--tenant", ADA, "--scope", "export", "--json")
+    assert shell(*add) == exit_code("ERR_STORE")
+    assert not path.exists()
+    assert shell(*add, "--create", "--expires", "30d") == 0
+    assert shell(*add[:3], "other", *add[4:], "--expires", "2019-01-01T00:00:00Z") != 0
+    assert shell(*add[:3], "other", *add[4:], "--expires", "soon") == USAGE
+    (one,) = list_tokens(path)
+    assert one.expires is not None and one.expires - one.created == pytest.approx(30 * 86_400_000)
+    assert shell("init", path, "--json") == 0
+    assert shell("init", tmp_path / "other.omsg", "--json") == 0
+    assert home_of(tmp_path / "other.omsg").exists()
+    assert shell("serve", tmp_path / "third.omsg") == exit_code("ERR_STORE")
+    assert shell("mcp", tmp_path / "third.omsg", "--user", "ada") == exit_code("ERR_STORE")
+    assert not (tmp_path / "third.omsg").exists()
+    with Served(tmp_path / "third.omsg", "--create") as served:
+        assert served.end(signal.SIGTERM) == 0
+    assert home_of(tmp_path / "third.omsg").exists()

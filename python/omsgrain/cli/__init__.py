@@ -22,6 +22,7 @@ from omsgrain.cli.manual import Chapter
 
 #: Command -> the module of this package that holds it, and its name there.
 COMMANDS = {
+    "init": ("init", "init"),
     "ingest": ("ingest", "ingest"),
     "query": ("query", "query"),
     "search": ("search", "search"),

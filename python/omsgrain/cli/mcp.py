@@ -14,7 +14,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.numbers import Size
 from omsgrain.cli.opening import plain_option, trust_options
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import Where, create_option, store_argument
 
 EXAMPLES = r"""
 What an agent starts, with ada's memory, and documents in one directory:
@@ -26,7 +26,8 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.command(
     cls=Manual, short_help="Give a user's memory to agents over MCP.", examples=EXAMPLES
 )
-@store_argument(file_okay=False)
+@store_argument(file_okay=False, create=True)
+@create_option
 @click.option("--user", required=True, metavar="ID", help="Whose memory; nothing else is there.")
 @click.option(
     "--root",
@@ -63,6 +64,7 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 @output.json_option
 def mcp(
     store: Where,
+    create: bool,
     user: str,
     root: Path | None,
     readonly: bool,
@@ -78,10 +80,13 @@ def mcp(
     or with SIGTERM. What it logs is on stderr, and has no content.
     """
     from omsgrain.errors import UnsupportedError
+    from omsgrain.ops.opening import make_store
     from omsgrain.ops.serving import open_one
 
     if not user.strip():
         raise click.UsageError("--user is a name")
+    if create and readonly:
+        raise click.UsageError("--create and --readonly exclude each other")
     try:
         from omsgrain.services.log import Log
         from omsgrain.services.mcp.options import Options
@@ -99,5 +104,7 @@ def mcp(
         answer=answer_limit,
         line=2 * document_limit + (1 << 20),
     )
+    if create:
+        make_store(store, actor=actor or "mcp")
     opened = open_one(store, readonly=readonly, actor=actor or "mcp")
     run(opened, options, Log(log_format))

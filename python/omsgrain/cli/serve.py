@@ -14,7 +14,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.numbers import Seconds, Size
 from omsgrain.cli.opening import plain_option, trust_options
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import Where, create_option, store_argument
 
 EXAMPLES = r"""
 For programs on this machine:
@@ -31,7 +31,8 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(cls=Manual, short_help="Serve a store over HTTP.", examples=EXAMPLES)
-@store_argument(file_okay=False)
+@store_argument(file_okay=False, create=True)
+@create_option
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -136,6 +137,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 @output.json_option
 def serve(
     store: Where,
+    create: bool,
     host: str,
     port: int,
     producer: str,
@@ -172,7 +174,7 @@ def serve(
     from omsgrain.crypto import load_signer
     from omsgrain.crypto.trust import Trust
     from omsgrain.errors import UnsupportedError
-    from omsgrain.ops.opening import resolver_in_use
+    from omsgrain.ops.opening import make_store, resolver_in_use
     from omsgrain.ops.serving import Listening, check_producer, open_stores
     from omsgrain.store.home import home_of
 
@@ -204,6 +206,8 @@ def serve(
     def ready(url: str) -> None:
         output.emit({"url": url}) if as_json else click.echo(f"listening on {url}")
 
+    if create:
+        make_store(store, actor=actor)
     home_of(store).must_exist()  # told once, and not by every worker
     opening = partial(open_stores, store, actor=actor, policy=policy)
     run(opening, options, listening, Log(log_format), ready, workers=workers)

@@ -15,10 +15,11 @@ from omsgrain.cli.newpath import refuse_dash
 from omsgrain.store.home import Where
 from omsgrain.store.url import StoreUrl, is_url
 
-__all__ = ["StoreParam", "Where", "store_argument"]
+__all__ = ["StoreParam", "Where", "create_option", "store_argument"]
 
 STORE = "A store: its directory, or postgresql://USER@HOST/DATABASE?tenant=NAME."
 NEW = "It is made if it is not there."
+TOLD = "It must be there, or --create makes it."
 
 
 class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
@@ -59,12 +60,21 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
         return self._path.shell_complete(ctx, param, incomplete)
 
 
-def store_argument(*, exists: bool = True, file_okay: bool = True) -> Callable[[F], F]:
+def create_option(function: F) -> F:
+    """--create, of a command whose STORE may be made: see ``store_argument``."""
+    return click.option("--create", is_flag=True, help="Make STORE if it is not there.")(function)
+
+
+def store_argument(
+    *, exists: bool = True, file_okay: bool = True, create: bool = False
+) -> Callable[[F], F]:
     """The STORE of a command.
 
     Args:
         exists: a path must be there; else the command makes it.
         file_okay: it may be a file, which the verb then refuses.
+        create: the verb makes it if ``create_option`` is given, or says that it is not there.
     """
-    told = STORE if exists else f"{STORE} {NEW}"
-    return argument("store", type=StoreParam(exists=exists, file_okay=file_okay), help=told)
+    told = f"{STORE} {TOLD}" if create else STORE if exists else f"{STORE} {NEW}"
+    kind = StoreParam(exists=exists and not create, file_okay=file_okay)
+    return argument("store", type=kind, help=told)

@@ -12,7 +12,8 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Chapter, argument
 from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.numbers import Until
+from omsgrain.cli.store import Where, create_option, store_argument
 from omsgrain.store.tokens import SCOPES
 
 ADD = """
@@ -20,6 +21,8 @@ A token that may take out the memory of one tenant, in a file for you alone:
     omsgrain token add memory.omsg laptop --tenant TENANT --scope export -o laptop.token
 One for a robot that syncs a namespace with this store:
     omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
+One that ends by itself, in a store that is made if it is not there:
+    omsgrain token add new.omsg guest --tenant TENANT --scope export --expires 30d --create
 """
 LIST = """
 Who may come in?
@@ -32,6 +35,7 @@ The laptop is lost:
 """
 
 _store = store_argument(file_okay=False)
+_new = store_argument(file_okay=False, create=True)
 _name = argument("name", help="What the token is called here, such as that of a machine.")
 
 
@@ -52,7 +56,7 @@ def token() -> None:
 
 
 @token.command(short_help="Make a token.", examples=ADD)
-@_store
+@_new
 @_name
 @click.option("--tenant", metavar="ID", help="Whose memory: a UUID or a URI.")
 @click.option(
@@ -78,6 +82,13 @@ def token() -> None:
     type=click.Choice(SCOPES),
     help="What it is good for. Repeatable.",
 )
+@click.option(
+    "--expires",
+    type=Until(),
+    metavar="WHEN",
+    help="When it ends by itself: a time such as 2027-01-31T00:00:00Z, or in how long: 12h, 30d.",
+)
+@create_option
 @actor_option
 @output.json_option
 def add(
@@ -88,6 +99,8 @@ def add(
     whole_store: bool,
     target: Path | None,
     scopes: tuple[str, ...],
+    expires: int | None,
+    create: bool,
     actor: str | None,
     as_json: bool,
 ) -> None:
@@ -104,6 +117,8 @@ def add(
         scopes,
         namespaces=namespaces,
         whole_store=whole_store,
+        expires=expires,
+        create=create,
         target=target,
         actor=actor,
     )
@@ -127,10 +142,11 @@ def list_(store: Where, as_json: bool) -> None:
         output.emit([asdict(one) for one in found])
         return
     for one in found:
-        ended = "" if one.revoked is None else f"  revoked {time_text(one.revoked)}"
+        times = {"expires": one.expires, "used": one.used, "revoked": one.revoked}
+        told = "".join(f"  {n} {time_text(t)}" for n, t in times.items() if t is not None)
         scopes = ",".join(one.scopes)
         whose = ",".join(filter(None, (one.tenant, *one.namespaces))) or "whole store"
-        click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{ended}"))
+        click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{told}"))
 
 
 @token.command(short_help="End a token.", examples=REVOKE)

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
 
-__all__ = ["keys_in_use", "open_store", "open_to_read", "resolver_in_use", "using", "writable"]
+__all__ = [
+    "keys_in_use",
+    "make_store",
+    "open_store",
+    "open_to_read",
+    "resolver_in_use",
+    "using",
+    "writable",
+]
 
 
 @dataclass(slots=True)
@@ -106,6 +114,18 @@ def open_store(
         memory=given.memory,
         **options,
     )
+
+
+def make_store(path: Where, *, actor: str | None = None) -> bool:
+    """Make a store where there is none, with the keys that are in use; whether it was made.
+
+    Raises:
+        StoreError: it cannot be made, or nobody can tell whether there is one.
+    """
+    if home_of(path).exists():
+        return False
+    open_store(path, actor=actor).close()
+    return True
 
 
 def open_to_read(store: Where, *, actor: str | None = None, **options: Any) -> og.GrainStore:

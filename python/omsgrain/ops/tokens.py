@@ -10,6 +10,7 @@ from pathlib import Path
 from omsgrain.crypto.disk import new_file, write_at
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.urn import is_tenant
+from omsgrain.ops.opening import make_store
 from omsgrain.store.home import Where, home_of
 from omsgrain.store.tokens import Token, Tokens
 
@@ -24,6 +25,8 @@ def add_token(
     *,
     namespaces: Iterable[str] = (),
     whole_store: bool = False,
+    expires: int | None = None,
+    create: bool = False,
     target: Path | None = None,
     actor: str | None = None,
 ) -> str:
@@ -37,6 +40,8 @@ def add_token(
         namespaces: those that it opens, of one for syncing.
         whole_store: it is for syncing all there is: nobody gets such a token by leaving
             something out.
+        expires: when it ends by itself, ms since 1970.
+        create: make the store if there is none.
         target: a new file that it is written to, for its owner only.
         actor: who acts, for the audit trail.
 
@@ -52,11 +57,13 @@ def add_token(
     if bool(tenant or only) == whole_store:
         expected = "a tenant, namespaces, or the whole store"
         raise SchemaError("what the token opens was not said", field="/tenant", expected=expected)
+    if create:
+        make_store(store, actor=actor)
     with _tokens(store, actor) as tokens:
         if target is None:
-            return tokens.add(name, tenant, scopes, namespaces=only)
+            return tokens.add(name, tenant, scopes, namespaces=only, expires=expires)
         with new_file(target) as handle:  # first: nobody could know a token that has no file
-            secret = tokens.add(name, tenant, scopes, namespaces=only)
+            secret = tokens.add(name, tenant, scopes, namespaces=only, expires=expires)
             write_at(handle, secret.encode() + b"\n", 0)
         return secret
 

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
 
@@ -44,6 +44,7 @@ _BYTES = 32
 _TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONE = re.compile("[\ud800-\udfff]")  # what a byte that is no UTF-8 becomes in an argument
+_SELDOM = 3_600_000  # ms after which it is noted anew that a token is used
 _MOST_TENANT = 1_024
 _MOST_NAMESPACE = 256
 _MOST_NAMESPACES = 64
@@ -60,6 +61,8 @@ class Token:
         created: ms since 1970.
         revoked: when it ended, ms since 1970; None while it holds.
         namespaces: those that it opens; all, if there are none.
+        expires: when it ends by itself, ms since 1970; None if it does not.
+        used: when it was last shown, ms since 1970, to about an hour; None if it never was.
     """
 
     name: str
@@ -68,6 +71,12 @@ class Token:
     created: int
     revoked: int | None = None
     namespaces: tuple[str, ...] = ()
+    expires: int | None = None
+    used: int | None = field(default=None, compare=False)
+
+    def holds(self, now: int) -> bool:
+        """Whether it lets somebody in."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 class Tokens:
@@ -97,6 +106,7 @@ class Tokens:
         scopes: Iterable[str],
         *,
         namespaces: Iterable[str] = (),
+        expires: int | None = None,
     ) -> str:
         """Make a token.
 
@@ -105,13 +115,14 @@ class Tokens:
             tenant: whose memory it opens; None of one for syncing.
             scopes: of ``SCOPES``, at least one.
             namespaces: those that it opens, of a token for syncing; all by default.
+            expires: when it ends by itself, ms since 1970; by default it does not.
 
         Returns:
             The token. It is told this once, and kept nowhere.
 
         Raises:
             SchemaError: a name that is taken or cannot be, an unknown scope, or none; a tenant or
-                namespaces that do not go with the scopes.
+                namespaces that do not go with the scopes; an end that is past.
             StoreError: read-only, full or broken.
         """
         if _NAME.fullmatch(name) is None:
@@ -126,11 +137,16 @@ class Tokens:
             expected = ", ".join(sorted(SYNC))
             raise SchemaError("scopes of syncing go alone", field="/scopes", expected=expected)
         _check_reach(tenant, wanted <= SYNC, only)
+        now = self._clock()
+        if expires is not None and expires <= now:
+            raise SchemaError(
+                "the token would have ended", field="/expires", expected="a time to come"
+            )
         secret = PREFIX + base64.urlsafe_b64encode(os.urandom(_BYTES)).rstrip(b"=").decode()
-        token = Token(name, tenant, ordered, self._clock(), namespaces=only)
+        token = Token(name, tenant, ordered, now, namespaces=only, expires=expires)
 
         def work(writer: Writer) -> None:
-            if _live(writer, name) is not None:
+            if _live(writer, name, now) is not None:
                 raise SchemaError("there is a token of this name", field="/name")
             writer.set_row(TOKENS, _key(secret), _pack(token))
             self._note(writer, "token_added", name)
@@ -149,7 +165,26 @@ class Tokens:
         with self._store.read() as reader:
             row = reader.row(TOKENS, _key(secret))
         token = None if row is None else _unpack(row)
-        return None if token is None or token.revoked is not None else token
+        return token if token is not None and token.holds(self._clock()) else None
+
+    def is_used_anew(self, token: Token) -> bool:
+        """Whether it was last noted so long ago that ``note_use`` would write."""
+        return token.used is None or self._clock() - token.used >= _SELDOM
+
+    def note_use(self, secret: str) -> None:
+        """Note that a token was shown: a row once an hour, and not for each request.
+
+        Raises:
+            StoreError: read-only, full or broken.
+        """
+
+        def work(writer: Writer) -> None:
+            row = writer.row(TOKENS, _key(secret))
+            token = None if row is None else _unpack(row)
+            if token is not None and self.is_used_anew(token):
+                writer.set_row(TOKENS, _key(secret), _pack(replace(token, used=self._clock())))
+
+        self._store.write(work)
 
     def list(self) -> list[Token]:
         """Return all tokens, oldest first; those that were revoked too.
@@ -193,7 +228,8 @@ class Tokens:
             IntegrityError: a row is damaged.
         """
         whose = frozenset(tenants)
-        return sum(1 for one in self.list() if one.revoked is None and one.tenant in whose)
+        now = self._clock()
+        return sum(1 for one in self.list() if one.holds(now) and one.tenant in whose)
 
     def forget(self, tenants: Iterable[str]) -> int:
         """End all tokens of some tenants and delete what is known of them.
@@ -258,9 +294,9 @@ def _key(secret: str) -> bytes:
     return sha256(secret.encode("ascii")).digest()
 
 
-def _live(reader: Reader, name: str) -> Token | None:
+def _live(reader: Reader, name: str, now: int) -> Token | None:
     tokens = (_unpack(row) for _, row in reader.rows(TOKENS))
-    return next((t for t in tokens if t.name == name and t.revoked is None), None)
+    return next((t for t in tokens if t.name == name and t.holds(now)), None)
 
 
 def _pack(token: Token) -> bytes:
@@ -274,6 +310,10 @@ def _pack(token: Token) -> bytes:
         row["r"] = token.revoked
     if token.namespaces:
         row["w"] = list(token.namespaces)
+    if token.expires is not None:
+        row["e"] = token.expires
+    if token.used is not None:
+        row["u"] = token.used
     packed: bytes = msgpack.packb(row)
     return packed
 
@@ -282,7 +322,8 @@ def _unpack(row: bytes) -> Token:
     try:
         found = msgpack.unpackb(row)
         name, tenant, scopes = found["n"], found["t"], found["s"]
-        created, revoked, namespaces = found["c"], found.get("r"), found.get("w", [])
+        created, namespaces = found["c"], found.get("w", [])
+        revoked, expires, used = (found.get(name) for name in "reu")
         sound = (
             isinstance(name, str)
             and set(scopes) <= set(SCOPES)
@@ -290,10 +331,11 @@ def _unpack(row: bytes) -> Token:
             and isinstance(namespaces, list)
             and all(isinstance(one, str) for one in namespaces)
             and type(created) is int
-            and (revoked is None or type(revoked) is int)
+            and all(one is None or type(one) is int for one in (revoked, expires, used))
         )
     except (KeyError, TypeError, ValueError, AttributeError, msgpack.UnpackException):
         sound = False
     if not sound:
         raise IntegrityError("a token cannot be read: its row is damaged")
-    return Token(name, tenant, tuple(scopes), created, revoked, tuple(namespaces))
+    only = tuple(namespaces)
+    return Token(name, tenant, tuple(scopes), created, revoked, only, expires, used)

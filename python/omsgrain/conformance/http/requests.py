@@ -61,7 +61,7 @@ def _post(name: str, statuses: tuple[int, ...], body: Body, media: str, **more: 
 _NOBODY = {
     "no token": "",
     "another scheme": "Basic YWRhOnRlYQ==",
-    "an empty token": "Bearer ",
+    "an empty token": "Bearer",  # a space behind it is no part of a header
     "a token that nobody has": "Bearer nobody-0000000000000000000000000000",
 }
 

@@ -139,6 +139,8 @@ class _Resource:
             token = await service.quick(
                 lambda: access.token_of(service.tokens, secret, route.scopes)
             )
+            if service.tokens.is_used_anew(token):
+                service.note_use(secret)
             if service.options.log_tokens:
                 scope[TOKEN] = token.name
         given = parameters.read(scope["query_string"], route.parameters)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from omsgrain.errors import OmsError
 from omsgrain.gateways.aimem.erasing import erasures
 from omsgrain.services.http.gate import Gate
 from omsgrain.services.http.options import Options
@@ -83,6 +84,15 @@ class Service:
     async def quick(self, function: Callable[[], T]) -> T:
         """Run in a thread what takes no longer than a look at the store or a write to a file."""
         return await _run(self._quick, None, function)
+
+    def note_use(self, secret: str) -> None:
+        """Note in a thread that a token was used; no request waits for it, or fails by it."""
+
+        def work() -> None:
+            with suppress(OmsError, OSError):
+                self.tokens.note_use(secret)
+
+        self._quick.submit(work)
 
     async def step(self, flag: Flag, function: Callable[[], T]) -> T:
         """Run a piece of work in a thread; whoever calls stands in ``working``."""
