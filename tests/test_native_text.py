@@ -92,8 +92,10 @@ def test_a_belief_about_the_user_says_what_the_type_of_memory_does_not(
     say: Say, format: str, strict: bool
 ) -> None:
     said, _ = say([believes(USER, "mg:avoids", "peanuts")], format, strict)
-    # MIF 1.0 has no type for what somebody avoids.
-    assert said == ["ada avoids peanuts" if format == "mif1" else "peanuts"]
+    # Only AIMEM has a type for what somebody avoids.
+    assert said == ["peanuts" if format == "aimem" else "ada avoids peanuts"]
+    said, _ = say([believes(USER, "mg:prefers", "tea")], format, strict)
+    assert said == ["tea" if format in ("aimem", "mif-ld") else "ada prefers tea"]
     said, losses = say([believes(f"user:{USER}", "mg:knows", "a shortcut")], format, strict)
     assert said == ["a shortcut"]
     assert not {"subject", "relation", "object"} & {one.field for one in losses}

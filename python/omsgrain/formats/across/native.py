@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from omsgrain.formats import model, times
-from omsgrain.formats.across.names import MIF1, of_address
+from omsgrain.formats.across.names import MIF_LD, of_address
 from omsgrain.formats.across.words import mif1_memory, snake
 from omsgrain.formats.aimem.native import PLAIN, text_of
 from omsgrain.grain import Grain
@@ -38,15 +38,16 @@ _BELIEFS: Final = {
     "mif:pattern": "pattern",
 }
 _KNOWS: Final = "mg:knows"
+_OF_MIF_LD: Final = frozenset((_KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
 _PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"}
 
 
 def said_by_type(format: str) -> frozenset[str]:
-    """The relations of beliefs that the type of a memory says in a format."""
-    words = _BELIEFS.items()
-    if format == MIF1:  # what it has no type for is written as its nearest
-        words = {r: word for r, word in words if snake(mif1_memory(word)) == word}.items()
-    return frozenset((_KNOWS, *(relation for relation, _ in words)))
+    """The relations of beliefs that a type of memory says which the format itself has."""
+    if format == MIF_LD:  # by namespace: _semantic/preferences, _semantic/decisions
+        return _OF_MIF_LD
+    words = (relation for relation, word in _BELIEFS.items() if snake(mif1_memory(word)) == word)
+    return frozenset((_KNOWS, *words))
 
 
 def item(grain: Grain, format: str, owner: str | None) -> model.Memory:
