@@ -90,7 +90,7 @@ def test_errors_as_json(shell: Shell) -> None:
         ('{"@id": "urn:mif:x", "@id": "urn:mif:y"}', "not_json", 70),
         ('{"@id": "urn:mif:x", "content": NaN}', "not_json", 70),
         ('{"@id": "urn:mif:x", "content"', "not_json", 70),
-        ("\ufeff" + json.dumps(MINIMAL), "not_json", 70),
+        ("\ufeff" * 2 + json.dumps(MINIMAL), "MIF-KIND", 71),
         ('{"@id": "urn:mif:x", "tags": ' + "[" * 10_000 + "]" * 10_000 + "}", "too_deep", 70),
         ("ontology: [\n", "not_yaml", 70),
     ],

@@ -70,7 +70,7 @@ PROBLEMS = [
 ]
 TEXTS = [
     (b'{"mif_version":"1.0","memories":[', "not_json"),
-    (b"\xef\xbb\xbf" + spelled(MINIMAL), "not_json"),
+    (b"\xef\xbb\xbf" * 2 + spelled(MINIMAL), "not_json"),
     (b'{"mif_version":"1.0","memories":[],"memories":[]}', "not_json"),
     (b'{"mif_version":"1.0","memories":[],"x":NaN}', "not_json"),
     (b'{"mif_version":"1.0","memories":[],"x":1e999}', "not_json"),

@@ -17,6 +17,7 @@ from hypothesis import given
 from edits import rules
 from mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from mif2_documents import ANY
+from omsgrain import formats
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff, yaml_reader
 from omsgrain.formats.arrays import lift
@@ -115,7 +116,6 @@ def test_any_value_comes_back_from_yaml(value: Any) -> None:
     (b"\ta: 1\n", ""),
     (b"a: \x00\n", ""),
     (b"a: \xff\n", ""),
-    (b"\xef\xbb\xbfa: 1\n", ""),
     (b"", ""),
     (b"# nothing\n", ""),
 ])  # fmt: skip
@@ -301,3 +301,28 @@ def test_the_header_and_the_records_are_the_document(whole: dict[str, Any]) -> N
     header = json_lines.header_of(whole)
     arrays = {pointer: array for pointer, array in lift(whole, ARRAYS)[1].items() if array}
     assert json.dumps(json_lines.assembled(header, arrays)) == json.dumps(whole)
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_lines_keep_their_checksum_with_other_line_ends(mark: bytes, end: bytes) -> None:
+    data = mark + layouts.spell(SEP, "jsonl").replace(b"\n", end)
+    assert end in data
+    found = formats.load(data)
+    assert (found.format, found.problems) == ("mif1", ())
+    assert formats.dump(formats.load(data, exact=True), format="mif1", exact=True).data == data
+    changed = data.replace(b'"type":"memory"', b'"type" :"memory"', 1)
+    assert changed != data
+    with pytest.raises(DocumentError) as error:
+        formats.load(changed)
+    assert [one.rule for one in error.value.problems] == ["checksum_mismatch"]
+
+
+def test_a_line_that_is_too_long_keeps_the_checksum_too() -> None:
+    long = MINIMAL | {"memories": [MINIMAL["memories"][0] | {"content": "x" * 2_000}]}
+    lines = layouts.spell(long, "jsonl").replace(b"\n", b"\r\n")
+    sizes = [len(line) + 1 for line in lines.split(b"\n")]
+    for most in (*range(max(sizes[0], sizes[2]), sizes[1], 97), sizes[1] - 2, sizes[1] - 1):
+        whole = json_lines.Lines(io.BytesIO(lines), Limits(line=most))
+        assert not list(whole)  # or the checksum would be told as wrong
+        assert [one.rule for one in whole.problems.found] == ["too_large"]

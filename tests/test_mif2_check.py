@@ -101,7 +101,7 @@ TEXTS = [
     (b"[]", "not_object"),
     (b"null", "not_object"),
     (b'{"mif_version":"2.0","memories":[', "not_json"),
-    (b"\xef\xbb\xbf" + spelled(MINIMAL), "not_json"),
+    (b"\xef\xbb\xbf" * 2 + spelled(MINIMAL), "not_json"),
     (spelled(MINIMAL).decode().encode("utf-16"), "not_json"),
     (b'{"mif_version":"2.0","memories":[],"memories":[]}', "not_json"),
     (b'{"mif_version":"2.0","memories":[],"x":NaN}', "not_json"),

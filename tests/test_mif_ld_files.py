@@ -125,7 +125,7 @@ def test_a_memory_is_not_called_as_what_stands_beside_memories(id: str, notes: P
     for name, data in made.items():
         (notes / name).write_bytes(data)
     again = formats.dump(load_directory(notes), format="mif-ld", layout="document")
-    assert json.loads(again.data) == whole
+    assert json.loads(again.data) == whole | {"timestamp": whole["created"]}
 
 
 def test_a_directory_that_cannot_be_read_is_not_passed_over(
@@ -279,7 +279,7 @@ def test_an_ontology_that_is_too_large_is_not_parsed(shell: Shell, tmp_path: Pat
     [
         ("a.jsonld", b""), ("a.md", b""), ("a.yaml", b""), ("a.json", b"\xff\xfe{\0}\0"),
         ("a.yaml", YAML.encode("utf-16")), ("a.md", NOTE.encode().replace(b"Water", b"W\xe4sser")),
-        ("a.yaml", b"\xef\xbb\xbf" + YAML.encode()), ("a.yaml", b"ontology:\n\tid: garden\n"),
+        ("a.yaml", b"ontology:\n\tid: garden\n"),
         ("a.yaml", b"ontology: {id: a, id: b, version: 1.0.0}\n"), ("a.yaml", b"a: &a [*a]\n"),
         ("a.yaml", b"ontology: &x {id: a, version: 1.0.0}\ntraits: {t: {<<: *x}}\n"),
         ("a.yaml", b"namespaces: " + b"{a: " * 5_000), ("a.jsonld", b"[" * 100_000),
@@ -399,3 +399,71 @@ def test_a_memory_in_several_versions_was_there_with_the_first(shell: Shell, not
     for number, one in enumerate([*versions, made("b", 5, "a"), made("c", 1, "a")]):
         (notes / f"{number}.jsonld").write_bytes(spelled(one))
     assert told(shell, notes) == [("4.jsonld", "/relationships/0", None)]
+
+
+def page(name: str, day: int, *targets: str) -> bytes:
+    related = "".join(f"  - {{type: derived-from, target: {one}}}\n" for one in targets)
+    listed = f"relationships:\n{related}" if related else ""
+    return (
+        f"---\nid: {name}\ntype: semantic\ncreated: 2026-03-{day:02}T00:00:00Z\n"
+        f"namespace: _semantic/notes\nproperties: {{}}\n{listed}---\n\nWritten.\n"
+    ).encode()
+
+
+def test_times_are_compared_along_paths_of_a_bundle(shell: Shell, notes: Path) -> None:
+    (notes / "talks").mkdir()
+    (notes / "session.md").write_bytes(page("s-1", 9))
+    (notes / "talks" / "early.md").write_bytes(page("e-1", 1))
+    targets = ("/session.md", "session.md", "./talks/early.md", "talks/../session.md#top",
+               "urn:mif:s-1", "/elsewhere.md", "../session.md", "/late.md")  # fmt: skip
+    (notes / "late.md").write_bytes(page("l-1", 5, *targets))
+    (notes / "talks" / "below.md").write_bytes(page("b-1", 5, "/session.md", "../session.md",
+                                                    "/talks/early.md", "session.md"))  # fmt: skip
+    found = [("late.md", f"/relationships/{at}", None) for at in (0, 1, 3, 4)]
+    found += [("below.md", f"/relationships/{at}", None) for at in (0, 1)]
+    assert told(shell, notes) == found
+    assert sorted(told(shell, *notes.glob("*.md"), *notes.glob("talks/*.md"))) == sorted(found)
+    loaded = load_directory(notes, mode="extra").warnings
+    orders = [one.pointer for one in loaded if one.rule == "MIF-ORDER"]
+    assert orders == [f"/late.md/relationships/{at}" for at in (0, 1, 3, 4)] + [
+        f"/talks~1below.md/relationships/{at}" for at in (0, 1)
+    ]
+
+
+def test_the_paths_of_a_bundle_lead_to_its_json_too(shell: Shell, notes: Path) -> None:
+    def one(name: str, day: int, **more: Any) -> dict[str, Any]:
+        created = f"2026-03-{day:02}T00:00:00Z"
+        return MINIMAL_1X | {"@id": f"urn:mif:{name}", "created": created, **more}
+
+    derived = [{"type": "derived-from", "target": "/session.md"}]
+    late = one("late", 5, relationships=derived)
+    (notes / "session.jsonld").write_bytes(spelled(one("f81d4fae", 9)))
+    (notes / "late.jsonld").write_bytes(spelled(late))
+    assert told(shell, notes) == [("late.jsonld", "/relationships/0", None)]
+    (notes / "session.jsonld").unlink()
+    (notes / "late.jsonld").write_bytes(spelled([late, one("session", 9)]))
+    assert told(shell, notes) == [("late.jsonld", "/0/relationships/0", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.jsonld", spelled(MINIMAL)), ("a.json", spelled([MINIMAL])), ("a.md", NOTE.encode()),
+        ("a.mif.ndjson", spelled(MINIMAL) + b"\n" + spelled(MINIMAL_1X) + b"\n"),
+        ("a.jsonld", spelled({"@type": "MemoryCorpus", "records": []})),
+    ],
+)  # fmt: skip
+def test_a_byte_order_mark_is_skipped(
+    shell: Shell, tmp_path: Path, name: str, data: bytes
+) -> None:
+    file, out = tmp_path / name, tmp_path / "out.jsonld"
+    file.write_bytes(b"\xef\xbb\xbf" + data)
+    marked, plain = formats.load(file), formats.load(data)
+    assert marked.problems == ()
+    records = [one for one in marked.grains if one.type != "state"]
+    assert records == [one for one in plain.grains if one.type != "state"]
+    exact = formats.load(file, exact=True)
+    again = formats.dump(exact, format="mif-ld", exact=True).data
+    assert again == file.read_bytes()
+    for command in (("validate", file), ("verify", file), ("convert", file, out)):
+        assert shell(*command) == 0, shell.err

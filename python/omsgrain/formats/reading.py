@@ -17,6 +17,7 @@ from omsgrain.errors import PLAIN_NAME, CorruptError, OmsError
 from omsgrain.formats.problems import DocumentError, Problem
 
 __all__ = [
+    "MARK",
     "RULES",
     "VALUES",
     "bounded",
@@ -38,7 +39,8 @@ RULES: Final[dict[str, str]] = {
 
 VALUES: Final = 8_000_000
 """Values of a document: each becomes an object of Python, many times as large as its text."""
-_BOM: Final = b"\xef\xbb\xbf"
+MARK: Final = b"\xef\xbb\xbf"
+"""The byte order mark that some editors write before a text; it is skipped. Spec: RFC 8259 §8.1"""
 _PLAIN: Final = re.compile("@?" + PLAIN_NAME)  # JSON-LD has keywords
 _KINDS: Final[dict[type, str]] = {
     dict: "an object",
@@ -62,7 +64,7 @@ def parse(
     """Read one JSON document.
 
     Args:
-        data: its bytes, in UTF-8 without a byte order mark.
+        data: its bytes, in UTF-8; a byte order mark is skipped.
         most: how many bytes it may have; looked at first.
         depth: how many objects and arrays may stand inside one another; at most 200 are read.
         values: how many values it may have, keys not counted; looked at before one is made.
@@ -71,7 +73,8 @@ def parse(
     Raises:
         DocumentError: with the rule ``too_large``, ``not_json`` or ``too_deep``.
     """
-    return _read(data, most, depth, values, None, alive)[0]
+    bounded(data, most)
+    return _read(data.removeprefix(MARK), most, depth, values, None, alive)[0]
 
 
 def parse_canonical(
@@ -86,7 +89,7 @@ def parse_canonical(
     """Read one JSON document, and write its canonical text without one of its keys.
 
     Args:
-        data: as for `parse`.
+        data: its bytes, in UTF-8 without a byte order mark.
         most: as for `parse`.
         depth: as for `parse`.
         without: the key, of the document itself, that the canonical text is without.
@@ -109,7 +112,7 @@ def _read(
     alive: Callable[[], None] | None,
 ) -> tuple[Any, bytes | None]:
     bounded(data, most, values)
-    if data.startswith(_BOM):
+    if data.startswith(MARK):
         raise _breach("not_json", "UTF-8 without a byte order mark", "a byte order mark")
     try:
         return _core.parse_json(data, depth, without is not None, without, alive)
@@ -124,7 +127,7 @@ def looked_into(data: bytes) -> Any:
     """
     try:
         bounded(data, len(data), VALUES)
-        return json.loads(data)
+        return json.loads(data.removeprefix(MARK))
     except (DocumentError, ValueError, RecursionError):
         return None
 

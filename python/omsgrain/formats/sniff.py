@@ -163,7 +163,7 @@ def _is_object(head: bytes) -> bool:
 
 
 def _is_array(head: bytes) -> bool:
-    return head.lstrip().startswith(b"[")
+    return head.removeprefix(_BOM).lstrip().startswith(b"[")
 
 
 def read_once() -> UnsupportedError:

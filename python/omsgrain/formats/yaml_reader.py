@@ -15,8 +15,8 @@ from typing import Any, Final, NoReturn
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.reading import MARK, VALUES, bounded, shown_key, too_large
 from omsgrain.formats.reading import RULES as READING
-from omsgrain.formats.reading import VALUES, bounded, shown_key, too_large
 
 __all__ = ["RULES", "read"]
 
@@ -27,7 +27,6 @@ RULES: Final[dict[str, str]] = {
 }
 """What a document can break before its format is asked."""
 
-_BOM: Final = b"\xef\xbb\xbf"
 _DIGITS: Final = 400  # of a number; a double has fewer
 _CORE: Final = "tag:yaml.org,2002:"
 _NULL = re.compile(r"|~|null|Null|NULL")
@@ -51,7 +50,7 @@ def read(
     """Read a document.
 
     Args:
-        data: its bytes, in UTF-8 without a byte order mark.
+        data: its bytes, in UTF-8; a byte order mark is skipped.
         most: how many bytes it may have; looked at first.
         depth: how many objects and arrays may stand inside one another.
         aliases: how many values its aliases may stand for, all together; what they say again
@@ -64,10 +63,8 @@ def read(
         UnsupportedError: there is no PyYAML.
     """
     bounded(data, most)
-    if data.startswith(_BOM):
-        _refuse("", before + 1, "UTF-8 without a byte order mark")
     try:
-        text = data.decode()
+        text = data.removeprefix(MARK).decode()
     except UnicodeDecodeError as error:
         _refuse("", before + data.count(b"\n", 0, error.start) + 1, "UTF-8")
     try:

@@ -83,12 +83,15 @@ class _Asked(NamedTuple):
         return judge(document, kind=self.kind, shape=self.shape, mode=self.mode,
                      strict_published=self.published, compare=False)  # fmt: skip
 
-    def dated(self, document: Any, line: int | None = None) -> list[tuple[_Place, extra.Dated]]:
+    def dated(
+        self, document: Any, file: Path, line: int | None = None
+    ) -> list[tuple[_Place, extra.Dated]]:
         """What is compared of the memories in a document."""
         if self.mode != "extra":
             return []
         found = memories_in(document, self.kind)
-        return [((pointer_to(way), line), extra.dated(one)) for way, one in found]
+        path = file.absolute().as_posix()
+        return [((pointer_to(way), line), extra.dated(one, path)) for way, one in found]
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
@@ -211,11 +214,11 @@ def _checked(file: Path, asked: _Asked) -> Checked:
     sheet = layouts.read(data, layout, shape=asked.shape or shape_of_name(file.name))
     if sheet.tree is not None:
         verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
-        dated = asked.dated(sheet.tree)
+        dated = asked.dated(sheet.tree, file)
     else:
         lines = [(line, one) for one, (_, line) in zip(sheet.values, sheet.places, strict=True)]
         verdicts = [(line, asked.judge(one)) for line, one in lines]
-        dated = [pair for line, one in lines for pair in asked.dated(one, line)]
+        dated = [pair for line, one in lines for pair in asked.dated(one, file, line)]
     checked = _summed(file, len(sheet.values), verdicts, sheet.problems, sheet.warnings)
     return replace(checked, dated=tuple(dated))
 

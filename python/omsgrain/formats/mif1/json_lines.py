@@ -11,7 +11,8 @@ member ``type`` of the document, which the header has for itself, stands in ``x_
 
 The SEP names this layout and does not draw it; the lines are those of a draft of its author. What
 the footer's checksum is made of is said nowhere, so ours says it: ``checksum_of`` is ``lines``,
-all bytes before the footer. Without a footer a document was cut short. Spec: MIF 1.0 §1
+all bytes before the footer, with LF at the end of each line. Without a footer a document was cut
+short. Spec: MIF 1.0 §1
 """
 
 from __future__ import annotations
@@ -69,6 +70,28 @@ class Line(NamedTuple):
     number: int
 
 
+class _Digests:
+    """The checksum of lines: of all bytes, and of these with the line ends that we write.
+
+    Editors and version control make CRLF of LF, and put a byte order mark before a text.
+    """
+
+    def __init__(self) -> None:
+        self._as_it_is, self._as_we_write = hashlib.sha256(), hashlib.sha256()
+        self._first = True
+
+    def update(self, line: bytes) -> None:
+        self._as_it_is.update(line)
+        if self._first:
+            line, self._first = line.removeprefix(reading.MARK), False
+        self._as_we_write.update(line[:-2] + b"\n" if line.endswith(b"\r\n") else line)
+
+    def has(self, checksum: Any) -> bool:
+        """Whether one of both is a checksum."""
+        both = (self._as_it_is, self._as_we_write)
+        return checksum in [f"sha256:{digest.hexdigest()}" for digest in both]
+
+
 class Lines:
     """Reads a document by lines. Iterate over it once, to its end: only there it turns out whole.
 
@@ -90,7 +113,7 @@ class Lines:
             limits: of a line and what is in it; the number of lines has none.
         """
         self._source, self._limits = source, limits
-        self._digest = hashlib.sha256()
+        self._digest = _Digests()
         self._number = 0
         self._counts: Counter[str] = Counter()
         self._unread = 0
@@ -142,11 +165,12 @@ class Lines:
                 most = f"at most {self._limits.line} bytes"
                 if self._number == 1:
                     raise DocumentError([_problem("too_large", 1, most)])
-                self._bad(_problem("too_large", self._number, most), line)
-                while piece := self._source.readline(_PIECE):
-                    self._digest.update(piece)
-                    if piece.endswith(b"\n"):
-                        break
+                self._bad(_problem("too_large", self._number, most), b"")
+                while line:
+                    if line.endswith(b"\r"):  # a line end is not to be cut in two
+                        line += self._source.readline(1)
+                    self._digest.update(line)
+                    line = b"" if line.endswith(b"\n") else self._source.readline(_PIECE)
             elif line.strip():
                 return line
             else:
@@ -172,8 +196,8 @@ class Lines:
             seen = self._counts[kind]
             if said and (type(said[0]) is not int or not 0 <= said[0] - seen <= self._unread):
                 found.add(_problem("count_mismatch", number, str(seen), pointer="/counts"))
-        given, own = footer.get("checksum"), f"sha256:{self._digest.hexdigest()}"
-        if given != own:
+        given = footer.get("checksum")
+        if not self._digest.has(given):
             if footer.get(_OF) == _LINES:
                 found.add(_problem("checksum_mismatch", number, pointer="/checksum"))
             elif given is not None:

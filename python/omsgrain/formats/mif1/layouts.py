@@ -57,7 +57,7 @@ class Parsed:
 
 def layout_of(data: bytes) -> Layout:
     """Tell the layout of a document by its beginning."""
-    if not data[:_HEAD].lstrip().startswith((b"{", b"\xef\xbb\xbf{")):
+    if not data[:_HEAD].removeprefix(reading.MARK).lstrip().startswith(b"{"):
         return "yaml"
     if not _HEADER.search(data, 0, _HEAD):
         return "json"

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from posixpath import dirname, normpath
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from omsgrain.formats import times
 from omsgrain.formats.members import object_of, objects_at
 from omsgrain.formats.mif_ld import checks, temporal
 from omsgrain.formats.mif_ld.finding import Finding, Way, finding
 from omsgrain.formats.mif_ld.hints import ENTITIES, RELATIONS
+from omsgrain.formats.mif_ld.markdown.names import URN
 from omsgrain.formats.mif_ld.shape import Kind, Shape
 
 __all__ = ["LOCAL", "RANGES", "Dated", "dated", "order", "warnings"]
@@ -34,8 +37,11 @@ LOCAL: Final = "_local"
 _SEMANTIC: Final = re.compile(
     r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
-_LATER: Final = frozenset(("derivedfrom", "supersedes"))
+_LATER: Final = frozenset(("derivedfrom", "supersedes", "cites"))
 """Relationships whose target was there before."""
+_FORM: Final = re.compile(
+    r"(?:\.memory\.md|\.md|\.mif\.jsonld|\.memory\.json|\.jsonld|\.json)$", re.IGNORECASE
+)
 _Warnings = Iterator[Finding]
 _Place = TypeVar("_Place")
 
@@ -68,23 +74,30 @@ class Dated(NamedTuple):
     Attributes:
         id: its ``@id``.
         created: when it was made.
+        file: the path of its file, with slashes, if it stands in one.
         sources: those that it was made of, each by the place of its relationship.
     """
 
     id: str | None
     created: str | None
+    file: str | None = None
     sources: tuple[tuple[int, str], ...] = ()
 
 
-def dated(memory: Any) -> Dated:
-    """What of a memory is compared with other ones; of anything else, nothing."""
+def dated(memory: Any, file: str | None = None) -> Dated:
+    """What of a memory is compared with other ones; of anything else, nothing.
+
+    Args:
+        memory: a memory, or not.
+        file: the path of its file, with slashes.
+    """
     if not isinstance(memory, dict):
         return Dated(None, None)
     id, created = (
         said if isinstance(said := memory.get(name), str) else None for name in ("@id", "created")
     )
     sources = ((at, target) for at, (name, target) in _relations(memory) if name in _LATER)
-    return Dated(id, created, tuple(one for one in sources if one[1] != id))
+    return Dated(id, created, file, tuple(sources))
 
 
 def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Finding]]:
@@ -102,17 +115,50 @@ def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Fin
     listed = list(records)
     made: dict[str, str | None] = {}
     for _, one in listed:
-        if one.id is not None and _is_after(made.setdefault(one.id, one.created), one.created):
-            made[one.id] = one.created
+        for name in (one.id, _page(one.file)):
+            if name is not None and _is_after(made.setdefault(name, one.created), one.created):
+                made[name] = one.created
     for place, one in listed:
         for at, target in one.sources:
-            if _is_after(made.get(target), one.created):
+            found = next((name for name in _names(target, one.file) if name in made), None)
+            if found is None or found in (one.id, _page(one.file)):
+                continue
+            if _is_after(made[found], one.created):
                 says = "names a memory that is younger than its own"
                 yield place, _warn("MIF-ORDER", ("relationships", at), says, None)
 
 
+def _page(path: str | None) -> str | None:
+    """A path without what tells of the form: /a/session.md and a/session.jsonld are one memory.
+
+    None if there is none, or it leads out of its bundle.
+    """
+    bare = "" if path is None else normpath(path.lstrip("/"))
+    return None if path is None or bare.split("/")[0] == ".." else f"/{_FORM.sub('', bare)}"
+
+
+def _names(target: str, file: str | None) -> Iterator[str]:
+    """What a target of a relationship may be known by: a URN, or a path in its bundle.
+
+    The root of the bundle is a directory above the file, the highest one in which the path leads
+    to a memory that is here.
+    """
+    if target.startswith(URN) or "://" in target:
+        yield target
+        return
+    path = unquote(target.partition("#")[0])
+    above = dirname(file or "")
+    if not path.startswith("/"):
+        yield from filter(None, [_page(f"{above}/{path}")])
+        return
+    parts = [part for part in above.split("/") if part]
+    for depth in range(len(parts) + 1):
+        yield from filter(None, [_page("/".join((*parts[:depth], path.lstrip("/"))))])
+    yield URN + _FORM.sub("", path.lstrip("/"))  # records of a corpus have no path of their own
+
+
 def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
-    if memory.get("@id") == "urn:mif:":
+    if memory.get("@id") == URN:
         yield _warn("MIF-ID", ("@id",), "names nothing", memory["@id"])
     content = memory.get("content")
     if isinstance(content, str) and content and not content.strip():

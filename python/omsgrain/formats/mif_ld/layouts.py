@@ -82,6 +82,7 @@ def layout_of(data: bytes) -> Layout:
     """Tell the layout of a file by its content, as far as its beginning tells it."""
     if markdown.is_markdown(data):
         return "markdown"
+    data = data.removeprefix(reading.MARK)
     if data.lstrip().startswith(b"["):
         return "array"
     return "lines" if _is_lines(data) else "document"
@@ -275,7 +276,8 @@ def _is_lines(data: bytes) -> bool:
 
 
 def _said(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line.strip()]
+    lines = text.removeprefix("\ufeff").split("\n")
+    return [line for line in lines if line.strip()]
 
 
 def _lines(data: bytes, limits: Limits) -> Sheet:

@@ -93,7 +93,7 @@ def in_order(files: Iterable[Taken]) -> list[Problem]:
         files: as they were judged; each is looked at beside all others.
     """
     placed = (
-        (place, extra.dated(value))
+        (place, extra.dated(value, file.entry.get("path")))
         for file in files
         for place, value in zip(file.places, file.values, strict=True)
     )

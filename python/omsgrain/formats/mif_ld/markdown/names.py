@@ -11,9 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from omsgrain.formats import times
 from omsgrain.formats.records import Record
 
-__all__ = ["FRONT_1_X", "KEBAB", "PASCAL", "URN", "camel", "id_of", "slug", "snake", "urn_of"]
+__all__ = [
+    "FRONT_1_X", "KEBAB", "PASCAL", "URN", "camel", "id_of", "mirrors", "slug", "snake", "urn_of",
+]  # fmt: skip
 
 URN: Final = "urn:mif:"
 FRONT_1_X: Final[tuple[str, ...]] = (
@@ -96,6 +99,13 @@ def id_of(urn: str) -> str:
 def urn_of(id: str) -> str:
     """The ``@id`` that front matter says; what is one already is not made one twice."""
     return id if id.startswith(URN) else URN + id
+
+
+def mirrors(document: Mapping[str, Any]) -> Record:
+    """The members of JSON in shape 1.x that repeat others, and that front matter leaves out."""
+    at, says = document.get("modified", document.get("created")), document.get("summary")
+    told = {"timestamp": at} if isinstance(at, str) and times.parse(at) is not None else {}
+    return told | {"description": says} if isinstance(says, str) else told
 
 
 def slug(name: str) -> str:

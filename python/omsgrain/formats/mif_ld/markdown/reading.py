@@ -10,7 +10,14 @@ from omsgrain.formats import yaml_reader
 from omsgrain.formats.mif_ld.fields import CONTEXT
 from omsgrain.formats.mif_ld.limits import LIMITS, Limits
 from omsgrain.formats.mif_ld.markdown.front import split
-from omsgrain.formats.mif_ld.markdown.names import FRONT_1_X, PASCAL, camel, slug, urn_of
+from omsgrain.formats.mif_ld.markdown.names import (
+    FRONT_1_X,
+    PASCAL,
+    camel,
+    mirrors,
+    slug,
+    urn_of,
+)
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.reading import bounded
@@ -129,8 +136,8 @@ def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Prob
             says = "a member that front matter does not name: kept as it is"
             warnings.append(Problem("front_matter", f"/{name}", says))
         document[name] = _typed(value) if name == "citations" and not concept else value
-    for name, items in related.items():
-        document.setdefault(name, items)
+    for name, value in (mirrors(document) if concept else related).items():
+        document.setdefault(name, value)
     return document, warnings
 
 

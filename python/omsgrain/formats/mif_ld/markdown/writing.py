@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from omsgrain.formats.mif1 import yaml_writer
 from omsgrain.formats.mif_ld.markdown.front import joined
-from omsgrain.formats.mif_ld.markdown.names import FRONT_1_X, KEBAB, id_of, snake
+from omsgrain.formats.mif_ld.markdown.names import FRONT_1_X, KEBAB, id_of, mirrors, snake
 from omsgrain.formats.mif_ld.markdown.reading import SPACE, read
 from omsgrain.formats.mif_ld.shape import Shape, shape_of
 from omsgrain.formats.records import Record
@@ -51,8 +51,9 @@ def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple
     text = joined(yaml, "\n\n".join(body))
     again, _ = read(text, shape)
     named = str(document.get("@id"))
-    losses = [(named, *one) for one in lost(document, again, "", f"Markdown of shape {shape}")]
-    return text, losses
+    told = mirrors(document)  # said by others, and read again from these
+    document, again = told | document, told | again
+    return text, [(named, *one) for one in lost(document, again, "", f"Markdown of shape {shape}")]
 
 
 def _front(document: Record, shape: Shape) -> Record:
