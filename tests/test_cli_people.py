@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
+from omsgrain.crypto import verify_detached
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.engine.rights.certificate import Certificate
+from omsgrain.gateways.aimem import erase_tenant
 from shell import TIME, USAGE, Shell, exit_code, lamp
 from signing import ALICE, BOB
 
 MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
 KEYS = ("--keys", "people.keys", "--master", "master.key")
+NOTHING = exit_code("ERR_NOT_FOUND")
 HOLD = ("--authority", "court", "--reason", "litigation")
 
 
@@ -69,12 +73,112 @@ def test_erase(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
     assert shell.json("keys", "status", "people.keys", *KEYS[2:])["erased"] == 1
     again = shell.json(*erase, "--mentions", "erase", "--ciphertext")
     assert (again["keys"], again["erased"]) == (0, 2)
-    assert shell(*erase) == 0
+    assert shell(*erase) == NOTHING
     nobody_is_named(shell)
+    assert shell(*erase, "--allow-none") == 0
     entries = shell.json("audit", "m.omsg", "--operation", "erase")
     assert {entry["reason_code"] for entry in entries} == {"gdpr17"}
     assert entries[0]["actor"] == "clerk"
     nobody_is_named(shell)
+
+
+def test_names_that_match_nothing_are_no_success(
+    shell: Shell, tmp_path: Path, people: dict[str, str]
+) -> None:
+    """A misspelt name would leave the person where they are, and pass for an erasure."""
+    nobody = "mira.qill@example.org"
+    for given in (
+        ("erase", "m.omsg", nobody, "--reason", "gdpr17", *KEYS),
+        ("erase", "m.omsg", nobody, "--reason", "gdpr17", "--dry-run", *KEYS),
+        ("erase", "m.omsg", "--tenant", nobody, "--reason", "gdpr17", *KEYS),
+        ("report", "m.omsg", nobody, "-o", "x.json", *KEYS),
+    ):
+        code, error = shell.error(*given)
+        assert (code, error["code"]) == (NOTHING, "ERR_NOT_FOUND"), given
+        assert nobody.encode() not in shell.err
+        (tmp_path / "x.json").unlink(missing_ok=True)
+        assert shell(*given, "--allow-none") == 0, given
+    assert shell("report", "m.omsg", MIRA, *KEYS) == 0
+    with og.open(tmp_path / "m.omsg") as store:
+        assert len(store) == 4
+
+
+def test_without_keys_earlier_copies_still_hold_what_was_erased(
+    shell: Shell, tmp_path: Path, people: dict[str, str]
+) -> None:
+    with og.open(tmp_path / "plain.omsg") as store:
+        store.put(lamp("lit", author_did=ALICE.did))
+    erase = ("erase", "plain.omsg", ALICE.did, "--reason", "gdpr17")
+    assert shell("backup", "plain.omsg", "before.omsg") == 0
+    assert shell(*erase) == 0
+    assert b"earlier copies" in shell.err
+    told = shell.json("erase", "before.omsg", *erase[2:])
+    assert told["in_earlier_copies"] is True
+    told = shell.json("erase", "m.omsg", MIRA, "--reason", "gdpr17", *KEYS)
+    assert told["in_earlier_copies"] is False
+
+
+def test_the_certificate_of_an_erasure(
+    shell: Shell, tmp_path: Path, people: dict[str, str]
+) -> None:
+    ALICE.save(tmp_path / "clerk.pem")
+    with og.open(tmp_path / "m.omsg") as store:
+        store.hold(people["clear"], authority="court", reason_code="litigation")
+    names = (MIRA, ALICE.did)
+    erase = ("erase", "m.omsg", *names, "--reason", "gdpr17", *KEYS)
+    signed = ("--certificate", "done.json", "--key", "clerk.pem")
+    assert shell(*erase, *signed[:2]) == shell(*erase, *signed[2:]) == USAGE
+    assert shell(*erase, *signed, "--dry-run") == USAGE
+    assert shell(*erase, *signed) == exit_code("ERR_INVALIDATION_DENIED")
+    text = (tmp_path / "done.json").read_text()
+    told = json.loads(text)
+    assert MIRA not in text
+    assert not any(address in text for address in people.values())
+    counts = ("keys_destroyed", "grains_unreadable", "grains_removed", "grains_named")
+    assert tuple(told[name] for name in counts) == (1, 1, 0, 1)
+    assert (told["reason_code"], told["of"], told["kept"]) == ("gdpr17", "person", {"hold": 1})
+    assert (told["complete"], told["incomplete"]) == (False, ["kept"])
+    assert shell("verify", "done.json") == 0
+    (one,) = shell.json("verify", "done.json", "--trust", ALICE.did)["signed"]
+    assert one["signer"] == ALICE.did
+    assert shell("verify", "done.json", "--trust", BOB.did) == exit_code("ERR_SIGNATURE")
+    # The audit trail was there when it was made, and is what it was.
+    (tmp_path / "end.json").write_text(json.dumps(told["checkpoint"]))
+    assert shell("audit", "m.omsg", "--verify", "--against", "end.json") == 0
+    for name, value in [
+        ("grains_removed", 7), ("reason_code", "other"), ("time", 1), ("complete", True),
+        ("kept", {}), ("checkpoint", told["checkpoint"] | {"number": 1}),
+    ]:  # fmt: skip
+        (tmp_path / "false.json").write_text(json.dumps(told | {name: value}))
+        assert shell("verify", "false.json") == exit_code("ERR_SIGNATURE"), name
+    unsigned = {name: value for name, value in told.items() if name != "signature"}
+    (tmp_path / "false.json").write_text(json.dumps(unsigned))
+    assert shell("verify", "false.json") == exit_code("ERR_SIGNATURE")
+    for broken in (
+        told | {"more": 1}, told | {"kept": [1]}, told | {"grains_removed": -1},
+        told | {"of": "cat"}, told | {"signature": 7}, told | {"complete": 1},
+        told | {"checkpoint": {}}, {"kind": told["kind"]}, told | {"incomplete": 7},
+        told | {"kind": told["kind"] + "0"},
+    ):  # fmt: skip
+        (tmp_path / "false.json").write_text(json.dumps(broken))
+        assert shell("verify", "false.json") == exit_code("ERR_FORMAT"), broken
+    (tmp_path / "false.json").write_text(text.replace('"time"', '"time": 1, "time"', 1))
+    assert shell("verify", "false.json") == exit_code("ERR_FORMAT")
+    (tmp_path / "again.json").write_text(json.dumps(told))  # another spelling says the same
+    assert shell("verify", "again.json") == 0
+
+
+def test_the_certificate_of_a_tenant_in_python(tmp_path: Path) -> None:
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(lamp("lit", user_id="ada"))
+        report = erase_tenant(store, "ada", reason_code="contract_ended")
+        made = store.certify_erasure(report, BOB, reason_code="contract_ended", of="tenant", iat=5)
+    again = Certificate.from_json(made.to_json().encode())
+    assert again == made
+    assert (again.of, again.grains_removed, again.complete) == ("tenant", 1, True)
+    assert again.signature is not None
+    proof = verify_detached(again.signature, again.signed_bytes())
+    assert (proof.signer, proof.iat) == (BOB.did, 5)
 
 
 def test_what_was_erased_comes_back_only_if_told(
@@ -165,7 +269,7 @@ def test_a_report_that_lacks_something(shell: Shell, people: dict[str, str]) -> 
     told = json.loads(shell.out)
     assert (told["own"], told["complete"]) == (0, False)
     assert shell.err
-    assert shell("report", "m.omsg", "nobody@example.org", *KEYS) == 0
+    assert shell("report", "m.omsg", "nobody@example.org", *KEYS) == NOTHING
     told = json.loads(shell.out)
     assert (told["grains"], told["complete"]) == ([], True)
     assert shell("report", "m.omsg") == USAGE

@@ -19,6 +19,8 @@ from omsgrain.crypto import did, keyfile, many, publicfile
 from omsgrain.crypto.disclosure import check_disclosure, disclose, reveal
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.web import WebResolver
+from omsgrain.engine.rights.certificate import Certificate
+from omsgrain.engine.rights.erasing import ErasureReport
 from omsgrain.errors import IntegrityError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.store.audit import Checkpoint
@@ -171,6 +173,25 @@ def _checkpoints() -> list[bytes]:
     return [one.to_json().encode() for one in (end, end.signed(ALICE, iat=IAT), end.signed(BOB))]
 
 
+@contextmanager
+def _certificate(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        found = Certificate.from_json(data)
+        assert Certificate.from_json(found.to_json().encode()) == found
+        if found.signature is not None:
+            crypto.verify_detached(found.signature, found.signed_bytes())
+
+    yield run
+
+
+def _certificates() -> list[bytes]:
+    end = Checkpoint(7, "0a" * 32, 1_768_471_200_000)
+    kept = (("0b" * 32, "hold"), ("0c" * 32, "hold"))
+    done = ErasureReport(1, 2, 3, (("0d" * 32, ("subject",)),), kept, False, 5, False, ("kept",))
+    made = Certificate.of_report(done, end, reason_code="gdpr17", of="person", time=IAT)
+    return [one.to_json().encode() for one in (made, made.signed(ALICE, iat=IAT))]
+
+
 @cache
 def _ring(room: Path) -> bytes:
     path = room / "first.omsk"
@@ -233,6 +254,7 @@ TARGETS = {
     "view": Target(_view, _views),
     "did document": Target(_did_document, _did_documents, "json"),
     "checkpoint": Target(_checkpoint, _checkpoints, "json"),
+    "certificate": Target(_certificate, _certificates, "json"),
     "key file": Target(_key_file, _key_files, "json"),
     "key ring": Target(_key_ring, _edits),
 }

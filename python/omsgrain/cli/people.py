@@ -17,7 +17,13 @@ from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import SOURCE, keys_option, master_key
 from omsgrain.cli.store import Where, store_argument
-from omsgrain.errors import FormatError, InvalidationDeniedError, KeyMissingError, StoreError
+from omsgrain.errors import (
+    FormatError,
+    InvalidationDeniedError,
+    KeyMissingError,
+    NotFoundError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from omsgrain.engine.rights.erasing import ErasureReport
@@ -29,7 +35,8 @@ _LIMIT = 4 << 20  # bytes; a thousand names are far fewer
 EXAMPLES = r"""
 See what it would meet, then erase, with names that do not stand in the shell's history:
     omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17 --dry-run
-    omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17
+    omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17 \
+        --certificate erased.json --key signer.pem
 All memory of a tenant, with the tokens that open it:
     omsgrain erase memory.omsg --tenant TENANT --reason contract-ended --forget-tokens
 """
@@ -51,6 +58,12 @@ def identity_options(command: F) -> F:
     )
     said = "Names of the person: user ids, DIDs, e-mail addresses."
     return argument("identity", nargs=-1, help=said)(command)
+
+
+def allow_none_option(command: F) -> F:
+    """``--allow-none``, of what is done for names."""
+    text = "End with 0 if nothing in the store belongs to the names."
+    return click.option("--allow-none", is_flag=True, help=text)(command)
 
 
 def policy_option(command: F) -> F:
@@ -85,6 +98,7 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     exits={
         41: "Grains were kept, by a hold or a retention; all else is erased.",
         53: "Keys or grains could not be opened.",
+        61: "Nothing in the store belongs to the names.",
         60: "The files could not be written anew; the next `due --run` tries again.",
     },
 )
@@ -125,6 +139,17 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     help=f"Write the key file anew under this master key, as `keys rekey` does. {SOURCE}",
 )
 @click.option("--dry-run", is_flag=True, help="Change nothing; count what would be met.")
+@click.option(
+    "--certificate",
+    type=NewPath(),
+    help="Write what was done, without names, to this new file, signed; `verify` checks it.",
+)
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --certificate: the private key that signs it.",
+)
+@allow_none_option
 @policy_option
 @actor_option
 @keys_option
@@ -138,6 +163,9 @@ def erase(
     new_master: str | None,
     forget_tokens: bool,
     dry_run: bool,
+    certificate: Path | None,
+    key: Path | None,
+    allow_none: bool,
     policy: str | None,
     actor: str | None,
     as_json: bool,
@@ -158,8 +186,19 @@ def erase(
 
     With --tenant, erase all that belongs to a tenant, as the AIMEM bundles of that tenant would
     hold it; records that were erased come back by no import, unless it says --allow-erased.
+
+    The certificate says when and why, counts keys and grains, says what was kept and why, and
+    names the end of the audit trail.
     """
+    from omsgrain.crypto import load_signer
     from omsgrain.ops import rights, tokens
+    from omsgrain.ops.opening import keys_in_use
+
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--certificate and --key go together")
+    if certificate is not None and dry_run:
+        raise click.UsageError("--certificate does not go with --dry-run")
+    signer = None if key is None else load_signer(key)
 
     if tenant is not None:
         if identity or identity_file is not None:
@@ -175,12 +214,13 @@ def erase(
         else:
             for name, value in found.items():
                 click.echo(f"{name:10} {output.dumps(value)}")
-        return 0
+        return _none(allow_none, any(found.values()))
     rekey = None if new_master is None else master_key(new_master)
     given |= {"reason_code": reason, "rekey": rekey, "policy": policy, "actor": actor}
     rights.check_erasure(people, reason_code=reason, rekey=rekey)
+    forgotten = 0
     if forget_tokens:  # before the files are written anew, and after what can be refused
-        tokens.forget_tokens(store, people, actor=actor)
+        forgotten = tokens.forget_tokens(store, people, actor=actor)
     if tenant is None:
         report = rights.erase(store, people, **given)
     else:
@@ -189,13 +229,32 @@ def erase(
         own = {name: given[name] for name in given if name not in ("mentions", "ciphertext")}
         report = erase_tenant(store, tenant, **own)
     left = tokens.count_tokens(store, people)
+    matched = report.matched or bool(left or forgotten)
+    in_copies = bool(report.erased) and keys_in_use() is None
     if as_json:
-        output.emit(report.to_dict() | {"tokens": left})
+        output.emit(report.to_dict() | {"tokens": left, "in_earlier_copies": in_copies})
     else:
         _tell(report)
+        if in_copies:
+            text = "earlier copies of the store still hold what was removed: it was not encrypted"
+            click.echo(text, err=True)
         if left:
             click.echo(f"{left} tokens still open this memory: see --forget-tokens", err=True)
-    return _exit_code(report, queued=given["scrub"] == "queued")
+    if certificate is not None and signer is not None and (matched or allow_none):
+        of: Any = "person" if tenant is None else "tenant"
+        rights.certify(store, report, certificate, signer, reason_code=reason, of=of)
+        if not as_json:
+            click.echo(output.safe(f"{certificate}: certificate, signed by {signer.did}"))
+    code = _exit_code(report, queued=given["scrub"] == "queued")
+    return code or _none(allow_none, matched)
+
+
+def _none(allow_none: bool, matched: bool) -> int:
+    """Refuse names that match nothing: most often they are misspelt."""
+    if matched or allow_none:
+        return 0
+    text = "nothing in the store belongs to these names"
+    raise NotFoundError(text, expected="another spelling, or --allow-none")
 
 
 def _tell(report: ErasureReport) -> None:
@@ -238,7 +297,10 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
     cls=Manual,
     short_help="Show a person all that is held about them.",
     examples=REPORT,
-    exits={53: "Grains could not be looked into, or may not leave; the rest is written."},
+    exits={
+        53: "Grains could not be looked into, or may not leave; the rest is written.",
+        61: "Nothing in the store belongs to the names.",
+    },
 )
 @_store
 @identity_options
@@ -249,6 +311,7 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
     type=NewPath(stdout=True),
     help="Write to this new file: FILE.mg as a container, else JSON.",
 )
+@allow_none_option
 @policy_option
 @actor_option
 @keys_option
@@ -260,6 +323,7 @@ def report(
     target: Path | None,
     policy: str | None,
     actor: str | None,
+    allow_none: bool,
     as_json: bool,
 ) -> int:
     """Gather all that STORE holds about the person whose names are IDENTITY, as JSON.
@@ -281,4 +345,6 @@ def report(
         click.echo(output.safe(f"{target}: {found.own} own grains, {found.named} others"))
     for lack in () if as_json else found.incomplete:
         click.echo(output.safe(lack), err=True)
-    return 0 if found.complete else KeyMissingError.exit_code
+    if not found.complete:
+        return KeyMissingError.exit_code
+    return _none(allow_none, bool(found.own or found.named))

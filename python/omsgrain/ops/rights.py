@@ -8,22 +8,24 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from omsgrain.crypto.disk import new_file
 from omsgrain.engine.reasons import check_reason
 from omsgrain.errors import SchemaError
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.ops.writing import private_files, refuse_existing
+from omsgrain.ops.writing import private_files, refuse_existing, write_new
 from omsgrain.store.home import Where, home_of
 
 if TYPE_CHECKING:
+    from omsgrain.crypto import Signer
     from omsgrain.crypto.keyring import MasterKey
     from omsgrain.engine.rights.erasing import ErasureReport
     from omsgrain.engine.rights.report import SubjectReport
     from omsgrain.engine.rights.running import DueReport
 
 __all__ = [
+    "certify",
     "check_erasure",
     "consent_withdraw",
     "due_list",
@@ -90,6 +92,29 @@ def check_erasure(
         if keys_in_use() is None:
             raise SchemaError("the store is opened without keys", field="/rekey")
         load_master(rekey)
+
+
+def certify(
+    store: Where,
+    report: ErasureReport,
+    file: Path,
+    signer: Signer,
+    *,
+    reason_code: str,
+    of: Literal["person", "tenant"],
+) -> None:
+    """Write the signed certificate of an erasure to a new file.
+
+    Raises:
+        FileExistsError: the file is there.
+        SignatureError: the signer gave no signature that holds.
+        OSError: the file cannot be written.
+    """
+    with open_store(store, readonly=True) as grains:
+        made = grains.certify_erasure(
+            report, signer, reason_code=reason_code, of=of, iat=int(time.time())
+        )
+    write_new(file, made.to_json().encode())
 
 
 def erase_preview(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements in JSON that carry their own signature: checkpoints of an audit trail."""
+"""Statements in JSON with a signature in them: checkpoints and certificates of erasures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MOST", "is_statement", "verify_statement"]
 
 MOST: Final = 64 << 10
 """Bytes of a statement at the most."""
-_KIND = re.compile(rb'\s*\{[^{}]*"kind"\s*:\s*"omsgrain audit checkpoint ')
+_KIND = re.compile(rb'\s*\{[^{}]*"kind"\s*:\s*"omsgrain (?:audit checkpoint|erasure certificate) ')
 
 
 def is_statement(head: bytes) -> bool:
@@ -38,11 +38,20 @@ def verify_statement(data: bytes, file: Path, trust: Trust | None) -> SignedBy |
 
     Raises:
         FormatError: it is no statement that is known.
-        SignatureError: the signature does not hold, or is not by a trusted key.
+        SignatureError: the signature does not hold, or is not by a trusted key; or a certificate
+            is not signed.
     """
     from omsgrain.crypto.trust import check
+    from omsgrain.engine.rights.certificate import KIND, Certificate
     from omsgrain.store.audit import Checkpoint
 
-    kept = Checkpoint.from_json(data)
-    proof = check(kept.signature, kept.signed_bytes(), trust, resolver=resolver_in_use())
+    certifies = KIND.encode() in data
+    kept = Certificate.from_json(data) if certifies else Checkpoint.from_json(data)
+    proof = check(
+        kept.signature,
+        kept.signed_bytes(),
+        trust,
+        required=certifies,
+        resolver=resolver_in_use(),
+    )
     return None if proof is None else SignedBy(str(file), proof.signer, proof.iat)

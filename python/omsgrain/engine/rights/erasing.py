@@ -26,7 +26,9 @@ from omsgrain.store import due, tombstones
 from omsgrain.store.base import Writer
 
 if TYPE_CHECKING:
+    from omsgrain.crypto import Signer
     from omsgrain.crypto.keyring import MasterKey
+    from omsgrain.engine.rights.certificate import Certificate
 
 __all__ = ["Erasing", "ErasureReport"]
 
@@ -63,6 +65,12 @@ class ErasureReport:
     def complete(self) -> bool:
         """Whether all of it is done."""
         return not self.incomplete
+
+    @property
+    def matched(self) -> bool:
+        """Whether anything in the store bore one of the names, or may have."""
+        counts = self.keys, self.sealed, self.erased, self.named, self.kept
+        return any(counts) or not {"unopened", "key"}.isdisjoint(self.incomplete)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
@@ -161,6 +169,37 @@ class Erasing(Carrying):
             rekeyed,
             (*incomplete, *(["scrub"] if not scrubbed else [])),
         )
+
+    def certify_erasure(
+        self,
+        report: ErasureReport,
+        signer: Signer,
+        *,
+        reason_code: str,
+        of: Literal["person", "tenant"] = "person",
+        iat: int | None = None,
+    ) -> Certificate:
+        """Certify an erasure: a signed statement without names, for the person or a regulator.
+
+        Args:
+            report: what the erasure gave.
+            signer: who signs.
+            reason_code: that of the erasure.
+            of: whether a person or a tenant was erased.
+            iat: when it is signed, in epoch seconds; left out, if not given.
+
+        Raises:
+            SchemaError: not a word for the reason.
+            SignatureError: the signer gave no signature that holds.
+        """
+        from omsgrain.engine.rights.certificate import Certificate
+        from omsgrain.store.audit.ends import checkpoint
+
+        with self._store.read() as reader:
+            end = checkpoint(reader)
+        now = self._settings.clock()
+        made = Certificate.of_report(report, end, reason_code=reason_code, of=of, time=now)
+        return made.signed(signer, iat=iat)
 
     def _place(self, writer: Writer, people: Identities, order: Order) -> tuple[bytes, Order]:
         """Put the order into the queue, and remember that these names were erased."""
