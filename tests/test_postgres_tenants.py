@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -16,6 +17,7 @@ from omsgrain.errors import StoreError
 from omsgrain.ops.serving import open_stores
 from omsgrain.ops.tokens import add_token
 from omsgrain.search.opening import texts_of
+from omsgrain.search.postgres import neighbours
 from omsgrain.store.budget import Budget
 from omsgrain.store.postgres import PostgresStore
 from omsgrain.store.postgres.schema import KEYED_TABLES, name_of, tables_of
@@ -200,3 +202,62 @@ def test_a_token_for_syncing_opens_one_tenant(url: str) -> None:
         robot = memory()
         assert sync(LocalPeer(robot), carl.peer(token), direction="pull").received.grains == 1
         assert addresses(robot) == addresses(carl.main) != addresses(dora.main)
+
+
+# --- what others planted -------------------------------------------------------------------------
+
+# Functions of exactly the types that statements of ours give; the server's own take any type. Each
+# notes who ran it, with what. A search by vectors could find a type and an operator so called.
+PLANTED = (
+    "CREATE TABLE public.stolen (who text, what text)",
+    "GRANT INSERT ON public.stolen TO PUBLIC",
+    *(
+        f"CREATE FUNCTION public.unnest(given {kind}[]) RETURNS SETOF {kind} LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO public.stolen VALUES (current_user, given::text); "
+        "RETURN QUERY SELECT pg_catalog.unnest(given); END $$"
+        for kind in ("bytea", "bigint", "boolean", "text")
+    ),
+    "CREATE FUNCTION public.array_append(given text[], more text) RETURNS text[] LANGUAGE plpgsql "
+    "AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user, more); "
+    "RETURN pg_catalog.array_append(given, more); END $$",
+    "CREATE DOMAIN public.vector AS real[]",
+    "CREATE FUNCTION public.near(a real[], b real[]) RETURNS float8 LANGUAGE plpgsql AS "
+    "$$ BEGIN INSERT INTO public.stolen VALUES (current_user, b::text); RETURN 0; END $$",
+    "CREATE OPERATOR public.<=> (LEFTARG = real[], RIGHTARG = real[], FUNCTION = public.near)",
+    "CREATE FUNCTION public.same(a bytea, b text) RETURNS boolean LANGUAGE plpgsql AS "
+    "$$ BEGIN INSERT INTO public.stolen VALUES (current_user, a::text); RETURN true; END $$",
+    "CREATE OPERATOR public.= (LEFTARG = bytea, RIGHTARG = text, FUNCTION = public.same)",
+)
+
+
+def test_functions_that_others_planted_are_not_run(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to PostgreSQL 14 everybody may make functions in the schema public."""
+    url = postgres.database()
+    name = url.rpartition("/")[2]
+    postgres.run("CREATE ROLE planter LOGIN")
+    postgres.run("CREATE ROLE keeper LOGIN")
+    postgres.run(f"GRANT CREATE ON DATABASE {name} TO keeper")
+    postgres.run("GRANT CREATE ON SCHEMA public TO PUBLIC", url)
+    planter = url.replace("postgres@", "planter@")
+    for text in PLANTED:
+        postgres.run(text, planter)
+    monkeypatch.setattr(neighbours, "LARGE", 2)
+    grains = [belief(f"number {n}", n) for n in range(20)]
+    with og.open(url.replace("postgres@", "keeper@")) as store:
+        addresses = [one or "" for one in store.put_many(grains).addresses]
+        new = store.supersede(addresses[0], belief("new", 99))
+        store.delete(addresses[1])
+        for address in (new, *addresses[2:8]):
+            store.add_vector(address, [1.0, 2.0], model="m")
+        assert store.search("number").results and store.search(vector=[1.0, 2.0]).results
+        assert store.query(current=None).results and store.get(new)
+        store.erase_subject(["nobody"], reason_code="asked")
+        assert store.check().ok
+        store.rebuild()
+        store.backup(tmp_path / "copy.omsg")
+        below = store._below
+        assert isinstance(below, PostgresStore)
+        below.admit("planter")
+    assert postgres.run("SELECT * FROM public.stolen", url) == []

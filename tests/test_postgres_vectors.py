@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vectors that the server compares: what it finds is what comparing here finds.
 
-The server of the tests has no pgvector. What is asked of that extension is its type, the cast from
-real[] and the operator ``<=>``; a stand-in made of SQL has the three.
+The server of the tests has no pgvector. What is asked of that extension is its name, its type, the
+cast from real[] and the operator ``<=>``; a stand-in made of SQL has the four.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from omsgrain.store.postgres import PostgresStore
 pytestmark = pytest.mark.services
 
 EXTENSION = (
-    "CREATE DOMAIN vector AS real[]",
-    "CREATE FUNCTION distance(real[], real[]) RETURNS float8 LANGUAGE sql IMMUTABLE AS "
+    "CREATE SCHEMA extensions",
+    "CREATE DOMAIN extensions.vector AS real[]",
+    "CREATE FUNCTION extensions.distance(real[], real[]) RETURNS float8 LANGUAGE sql IMMUTABLE AS "
     "$$ SELECT 1 - sum(a * b) / sqrt(sum(a * a) * sum(b * b)) "
     "FROM unnest($1::float8[], $2::float8[]) AS both_of(a, b) $$",
-    "CREATE OPERATOR <=> (LEFTARG = real[], RIGHTARG = real[], FUNCTION = distance)",
+    "CREATE OPERATOR extensions.<=> "
+    "(LEFTARG = real[], RIGHTARG = real[], FUNCTION = extensions.distance)",
+    "GRANT USAGE ON SCHEMA extensions TO PUBLIC",
+    "SET allow_system_table_mods = on; INSERT INTO pg_extension (oid, extname, extowner, "
+    "extnamespace, extrelocatable, extversion) SELECT 99999, 'vector', 10, oid, false, '1' "
+    "FROM pg_namespace WHERE nspname = 'extensions'",
 )
 
 

@@ -34,7 +34,8 @@ _GO_ON = (
 )
 _PUT = (
     f"INSERT INTO {WORDS} (store_id, seq, size, says, about, more, words, wide) "
-    "SELECT %(store)s::bigint, seq, size, says, about, more, words::tsvector, wide FROM unnest("
+    "SELECT %(store)s::bigint, seq, size, says, about, more, words::tsvector, wide "
+    "FROM unnest("
     "%(seq)s::bigint[], %(size)s::integer[], %(says)s::text[], %(about)s::text[], "
     "%(more)s::text[], %(words)s::text[], %(wide)s::boolean[]) "
     "AS given (seq, size, says, about, more, words, wide)"

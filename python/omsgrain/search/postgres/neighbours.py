@@ -45,7 +45,13 @@ _FEW = 200  # vectors that are sent and compared here before the table takes the
 _TOGETHER = 500  # rows of the table written at a time
 _NEAR, _COME = f"{SCHEMA}.near", f"{SCHEMA}.near_come"
 
-_HAS = "SELECT to_regtype('vector') IS NOT NULL, to_regclass(%s) IS NOT NULL"
+# Only an extension's type and operator are used: anybody might have made others of these names.
+_HAS = (
+    "SELECT coalesce((SELECT quote_ident(n.nspname) FROM pg_extension e "
+    "JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'), "
+    "CASE WHEN to_regtype('pg_catalog.vector') IS NOT NULL THEN 'pg_catalog' END), "
+    "to_regclass(%s) IS NOT NULL"
+)
 _MAY = f"SELECT has_table_privilege('{_NEAR}', %s) AND has_table_privilege('{_COME}', %s)"
 _OWNED = (
     "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class "
@@ -60,14 +66,15 @@ _GO_ON = f"UPDATE {_COME} SET event = %s, record = %s WHERE store_id = %s::bigin
 _CLEAR = f"DELETE FROM {_NEAR} WHERE store_id = %s::bigint"
 _DROP = f"{_CLEAR} AND seq = ANY (%s::bigint[])"
 _PUT = (
-    f"INSERT INTO {_NEAR} (store_id, model, seq, v) SELECT %s::bigint, m, s, v::real[]::vector "
+    f"INSERT INTO {_NEAR} (store_id, model, seq, v) "
+    "SELECT %s::bigint, m, s, v::real[]::{schema}.vector "
     "FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS given (m, s, v)"
 )
 _COUNT = f"SELECT count(*) FROM {_NEAR} WHERE store_id = %s::bigint AND model = %s::bigint"
 _SEARCH = (
-    f"SELECT seq, 1 - (v <=> %(query)s::real[]::vector) FROM {_NEAR} "
-    "WHERE store_id = %(store)s::bigint AND model = %(model)s::bigint "
-    "ORDER BY v <=> %(query)s::real[]::vector LIMIT %(count)s"
+    "SELECT seq, 1 - (v OPERATOR({schema}.<=>) %(query)s::real[]::{schema}.vector) "
+    f"FROM {_NEAR} WHERE store_id = %(store)s::bigint AND model = %(model)s::bigint "
+    "ORDER BY v OPERATOR({schema}.<=>) %(query)s::real[]::{schema}.vector LIMIT %(count)s"
 )
 
 
@@ -96,6 +103,7 @@ class PostgresGraphs:
         self._readonly = readonly
         self._large = large
         self._able: bool | None = None  # the server has what it takes
+        self._schema = ""  # of the extension, quoted
 
     def covering(self, reader: Reader, model: Model) -> Covered[_Compared] | None:
         """Return what compares the vectors of a model, with what it has not yet seen."""
@@ -113,7 +121,7 @@ class PostgresGraphs:
             come, count = self._sessions.read(partial(self._seen, model=model))
             changed, _, last = events(reader, come.event)
         stamp = Stamp(model.id, model.dimension, 0, come.event, come.record)
-        table = _Compared(self._sessions, self._store_id, model, count)
+        table = _Compared(self._sessions, self._store_id, model, count, self._schema)
         return Covered(stamp, table, frozenset(changed), last)
 
     def _seen(self, connection: Connection, model: Model) -> tuple[_Come, int]:
@@ -138,8 +146,9 @@ class PostgresGraphs:
         if self._able is None:
             given = (_NEAR,)
             row = self._sessions.read(lambda one: one.execute(_HAS, given).fetchone())
-            vector, tables = row or (False, False)
-            self._able = bool(vector) and (
+            schema, tables = row or (None, False)
+            self._schema = schema or ""
+            self._able = schema is not None and (
                 self._may() if tables else not self._readonly and self._made()
             )
         return self._able
@@ -152,7 +161,7 @@ class PostgresGraphs:
 
     def _made(self) -> bool:
         """Make the tables; False if the role may not."""
-        columns = "model bigint NOT NULL, seq bigint NOT NULL, v vector NOT NULL"
+        columns = f"model bigint NOT NULL, seq bigint NOT NULL, v {self._schema}.vector NOT NULL"
         come = "event bigint NOT NULL, record bytea NOT NULL"
         policies = self._sessions.policies
 
@@ -204,7 +213,10 @@ class PostgresGraphs:
             connection.execute(_CLEAR, given)
             rows = _all(reader)
         while page := list(islice(rows, _TOGETHER)):
-            connection.execute(_PUT, (self._store_id, *map(list, zip(*page, strict=True))))
+            connection.execute(
+                _PUT.format(schema=self._schema),
+                (self._store_id, *map(list, zip(*page, strict=True))),
+            )
         connection.execute(_GO_ON, (last.event, last.record, self._store_id))
 
     def close(self) -> None:
@@ -215,10 +227,13 @@ class PostgresGraphs:
 class _Compared:
     """All vectors of a model, as the server compares them."""
 
-    def __init__(self, sessions: Sessions, store_id: int, model: Model, count: int) -> None:
+    def __init__(
+        self, sessions: Sessions, store_id: int, model: Model, count: int, schema: str
+    ) -> None:
         self._sessions = sessions
         self._given = {"store": store_id, "model": model.id}
         self._count = count
+        self._text = _SEARCH.format(schema=schema)
 
     def __len__(self) -> int:
         return self._count
@@ -226,7 +241,7 @@ class _Compared:
     def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
         """Return the nearest and their cosines."""
         given: dict[str, Any] = {**self._given, "query": _text(unpacked(query)), "count": count}
-        rows = self._sessions.read(lambda one: one.execute(_SEARCH, given).fetchall())
+        rows = self._sessions.read(lambda one: one.execute(self._text, given).fetchall())
         return [(int(seq), float(cosine)) for seq, cosine in rows]
 
 

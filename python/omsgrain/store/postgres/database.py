@@ -15,7 +15,7 @@ import psycopg
 from omsgrain.errors import StoreError
 from omsgrain.store.postgres.failures import failure, is_away, is_clash, is_coming
 from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection, Pool
+from omsgrain.store.postgres.pool import Connection, Pool, opened
 from omsgrain.store.postgres.wire import Row, Statement, Wire
 
 __all__ = ["PATIENCE", "Database", "Engine", "Head", "Pause", "connected", "lock_timeout"]
@@ -103,7 +103,7 @@ def connected(place: Place, patience: float = PATIENCE) -> Connection:
     pause = Pause(patience)
     while True:
         try:
-            return psycopg.connect(place.conninfo, autocommit=True)
+            return opened(place)
         except psycopg.Error as error:
             if not is_coming(error) or not pause.take():
                 raise failure(place, "connect to the database", error) from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from typing import Any
 
 import psycopg
 
@@ -18,7 +19,7 @@ from omsgrain.errors import StoreError
 from omsgrain.store.postgres.place import Place
 from omsgrain.store.postgres.wire import Connection, Wire
 
-__all__ = ["Connection", "Pool"]
+__all__ = ["Connection", "Pool", "opened"]
 
 _PREPARED = 2, 400  # of the driver's own: how often one is run before it is prepared; how many
 _IDLE = 300.0  # seconds after which a connection that nobody needs is given up
@@ -38,6 +39,27 @@ _SETTINGS = "; ".join(
         "jit = off",
     )
 )
+
+
+# Names without a schema mean the server's own. The default path ends with the schema public, where
+# up to version 14 every role may make functions: one of exactly our argument types comes before a
+# general one of the server, and would run with our rights, and see the rows of other tenants.
+_PATH = "SET search_path = pg_catalog, pg_temp"
+
+
+def opened(place: Place, **options: Any) -> Connection:
+    """Make a connection on which nobody else's functions, operators and types are found.
+
+    Raises:
+        psycopg.Error: there is no such server, or it refuses.
+    """
+    connection = psycopg.connect(place.conninfo, autocommit=True, **options)
+    try:
+        connection.execute(_PATH)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 class Pool:
@@ -85,9 +107,7 @@ class Pool:
             raise
 
     def _made(self) -> Wire:
-        connection = psycopg.connect(
-            self.place.conninfo, autocommit=True, prepare_threshold=_PREPARED[0]
-        )
+        connection = opened(self.place, prepare_threshold=_PREPARED[0])
         connection.prepared_max = _PREPARED[1]
         try:
             connection.execute(self._settings)

@@ -2,6 +2,8 @@
 """What the database is asked, as SQL.
 
 The number of the store is the first parameter, unless lists are given: then it comes behind them.
+``unnest`` of one list is named with its schema, so that nobody else's function is run. Of several
+lists only the bare name will do, and the server takes it for its own.
 """
 
 from __future__ import annotations
@@ -49,19 +51,19 @@ GET = (
 # Whatever the planner believes of a table, it cannot make a join of a look-up with a LIMIT: that
 # would read the whole store where there are no statistics yet.
 NAMED = (
-    "SELECT f.digest, f.seq, f.blob FROM unnest(%b::bytea[]) u (d) CROSS JOIN LATERAL "
+    "SELECT f.digest, f.seq, f.blob FROM pg_catalog.unnest(%b::bytea[]) u (d) CROSS JOIN LATERAL "
     f"(SELECT a.digest, b.seq, b.blob FROM {SCHEMA}.addresses a JOIN {SCHEMA}.blobs b "
     "ON b.store_id = a.store_id AND b.seq = a.seq "
     "WHERE a.store_id = %b AND a.digest = u.d LIMIT 1) f"
 )
 FIND = (
-    "SELECT f.digest, f.seq FROM unnest(%b::bytea[]) u (d) CROSS JOIN LATERAL "
+    "SELECT f.digest, f.seq FROM pg_catalog.unnest(%b::bytea[]) u (d) CROSS JOIN LATERAL "
     f"(SELECT a.digest, a.seq FROM {SCHEMA}.addresses a "
     "WHERE a.store_id = %b AND a.digest = u.d LIMIT 1) f"
 )
 BLOB = f"SELECT blob FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 BLOBS = (
-    "SELECT f.seq, f.blob FROM unnest(%b::bigint[]) u (s) CROSS JOIN LATERAL "
+    "SELECT f.seq, f.blob FROM pg_catalog.unnest(%b::bigint[]) u (s) CROSS JOIN LATERAL "
     f"(SELECT b.seq, b.blob FROM {SCHEMA}.blobs b "
     "WHERE b.store_id = %b AND b.seq = u.s LIMIT 1) f"
 )
@@ -87,8 +89,9 @@ _PASTS = {
     "all": "(VALUES (false), (true))",
 }
 HAS: dict[Which, str] = {
-    which: f"SELECT f.place FROM unnest(%b::bytea[]) u (p) CROSS JOIN {_PASTS[which]} v (x) "
-    f"CROSS JOIN LATERAL (SELECT t.place FROM {SCHEMA}.terms t WHERE t.store_id = %b "
+    which: "SELECT f.place FROM pg_catalog.unnest(%b::bytea[]) u (p) "
+    f"CROSS JOIN {_PASTS[which]} v (x) CROSS JOIN LATERAL "
+    f"(SELECT t.place FROM {SCHEMA}.terms t WHERE t.store_id = %b "
     "AND t.key = %b AND t.past = v.x AND t.place = u.p LIMIT 1) f"
     for which in ("current", "past", "all")
 }
@@ -178,7 +181,7 @@ def all_rows(table: Table) -> str:
 def some_rows(table: Table) -> str:
     """Ask for the values of some keys."""
     return (
-        "SELECT f.key, f.value FROM unnest(%b::bytea[]) u (k) CROSS JOIN LATERAL "
+        "SELECT f.key, f.value FROM pg_catalog.unnest(%b::bytea[]) u (k) CROSS JOIN LATERAL "
         f"(SELECT t.key, t.value FROM {name_of(table)} t "
         "WHERE t.store_id = %b AND t.key = u.k LIMIT 1) f"
     )
@@ -213,7 +216,8 @@ def last_row(table: Table) -> str:
 
 ADD_BLOBS = (
     f"INSERT INTO {SCHEMA}.blobs (store_id, seq, digest, blob) "
-    "SELECT %b::bigint, s, d, b FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) u (s, d, b)"
+    "SELECT %b::bigint, s, d, b "
+    "FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) u (s, d, b)"
 )
 ADD_ADDRESSES = (
     f"INSERT INTO {SCHEMA}.addresses (store_id, digest, seq) "
@@ -221,7 +225,8 @@ ADD_ADDRESSES = (
 )
 ADD_TERMS = (
     f"INSERT INTO {SCHEMA}.terms (store_id, key, past, place) "
-    "SELECT %b::bigint, k, x, p FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p)"
+    "SELECT %b::bigint, k, x, p "
+    "FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p)"
 )
 # One for each row, many on the way at a time.
 MOVE_TERM = (
@@ -240,7 +245,7 @@ DROP_ADDRESS = (
 )
 DROP_BLOB = f"DELETE FROM {SCHEMA}.blobs WHERE store_id = %b AND seq = %b::bigint"
 GRAINS = (
-    "SELECT f.seq, f.digest, f.blob FROM unnest(%b::bigint[]) u (s) CROSS JOIN LATERAL "
+    "SELECT f.seq, f.digest, f.blob FROM pg_catalog.unnest(%b::bigint[]) u (s) CROSS JOIN LATERAL "
     f"(SELECT b.seq, b.digest, b.blob FROM {SCHEMA}.blobs b "
     "WHERE b.store_id = %b AND b.seq = u.s LIMIT 1) f ORDER BY f.seq"
 )
@@ -289,7 +294,7 @@ ADD_COUNTS = (
     "SET current = c.current + excluded.current, past = c.past + excluded.past"
 )
 MANY = (
-    "SELECT u.k FROM unnest(%b::bytea[]) u (k) WHERE (SELECT count(*) FROM "
+    "SELECT u.k FROM pg_catalog.unnest(%b::bytea[]) u (k) WHERE (SELECT count(*) FROM "
     f"(SELECT 1 FROM {SCHEMA}.terms t WHERE t.store_id = %b AND t.key = u.k LIMIT %b) l) >= %b"
 )
 COUNT = (
@@ -299,7 +304,8 @@ COUNT = (
     "WHERE t.store_id = %b AND t.key = u.k AND t.past = false), "
     f"(SELECT count(*) FROM {SCHEMA}.terms t "
     "WHERE t.store_id = %b AND t.key = u.k AND t.past = true) "
-    "FROM unnest(%b::bytea[]) WITH ORDINALITY u (k, n) ON CONFLICT (store_id, key) DO NOTHING"
+    "FROM pg_catalog.unnest(%b::bytea[]) WITH ORDINALITY u (k, n) "
+    "ON CONFLICT (store_id, key) DO NOTHING"
 )
 
 # --- upkeep --------------------------------------------------------------------------------------
@@ -342,7 +348,8 @@ MISSING_TERMS = (
     "SELECT s.p FROM (SELECT u.p, "
     f"(SELECT t.place FROM {SCHEMA}.terms t WHERE t.store_id = %b AND t.key = u.k "
     "AND t.past = u.x AND t.place = u.p) AS place "
-    "FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p)) s WHERE s.place IS NULL"
+    "FROM unnest(%b::bytea[], %b::boolean[], %b::bytea[]) u (k, x, p)) s "
+    "WHERE s.place IS NULL"
 )
 WRONG_COUNTS = (
     f"SELECT c.key FROM {SCHEMA}.counts c, LATERAL ("

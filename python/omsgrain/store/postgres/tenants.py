@@ -122,7 +122,7 @@ def admit(database: Database, store_id: int, role: str) -> None:
         for (owner,) in connection.execute(_OWNER).fetchall():
             connection.execute(sql.SQL(_LATER).format(sql.Identifier(owner), name))
         connection.execute(
-            f"UPDATE {SCHEMA}.stores SET roles = array_append(roles, %s) "
+            f"UPDATE {SCHEMA}.stores SET roles = pg_catalog.array_append(roles, %s) "
             "WHERE store_id = %s AND NOT %s = ANY (roles)",
             (role, store_id, role),
         )
