@@ -17,7 +17,7 @@ from omsgrain.index.conditions import TESTED
 from omsgrain.index.policy import modes
 from omsgrain.privacy import presets, rules
 from omsgrain.search import vectors
-from omsgrain.store import audit, opening, sealing, state, tables, tombstones
+from omsgrain.store import audit, mentions, opening, sealing, state, tables, tombstones
 from omsgrain.store.audit import entry
 from omsgrain.text import fields as searched
 
@@ -40,6 +40,7 @@ def test_tables_of_the_store() -> None:
         entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
         entry.KEY_RECORD.decode(): entry.KEY_BYTES,
         tombstones.KEY_RECORD.decode(): 32,
+        mentions.NAMED_RECORD.decode(): tables.SEQUENCE.size,
         sealing.SEALS_RECORD.decode(): 1,
         f"{following.PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }

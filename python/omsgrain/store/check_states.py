@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgpack
 
 from omsgrain.errors import IntegrityError
-from omsgrain.store import toggles
+from omsgrain.store import mentions, toggles
 from omsgrain.store.base import Problem
 from omsgrain.store.examined import Examined
 from omsgrain.store.state import unpack
@@ -23,7 +23,9 @@ from omsgrain.store.tables import (
     EVENTS,
     HOLDS,
     MARK,
+    META,
     MODELS,
+    NAMED,
     REVIEWS,
     SEQUENCE,
     STATES,
@@ -52,6 +54,7 @@ def state_problems(reader: Examined) -> Iterator[Problem]:
     yield from _events(reader)
     yield from _reviews(reader)
     yield from _vectors(reader)
+    yield from _mentions(reader)
 
 
 class _Supersessions:
@@ -175,6 +178,16 @@ def _vectors(reader: Examined) -> Iterator[Problem]:
             yield _problem(VECTORS, seq, "it is not as long as its model says")
         elif not reader.has_blob(seq):
             yield _problem(VECTORS, seq, _GONE)
+
+
+def _mentions(reader: Examined) -> Iterator[Problem]:
+    last = reader.row(META, mentions.NAMED_RECORD) or b""
+    for key, row in reader.rows(EVENTS):
+        if key > last:
+            return
+        for digest in mentions.said(EVENTS, row):
+            if key not in mentions.places(reader, [digest])[0]:
+                yield _problem(NAMED, None, f"no row leads to event {_number(key)}")
 
 
 def _number(key: bytes) -> int | None:

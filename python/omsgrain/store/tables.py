@@ -16,6 +16,7 @@
     guards-0      STATE   lineage, u64 ++ grain u64  nothing: its policy covers the lineage
     reviews-0     STATE   event, of a put grain, u64 msgpack map
     events-0      STATE   event, u64                 kind, 1 byte ++ grain, u64 ++ its address, 32
+    named-0       STATE   beginning of an address    9 bytes a place (``mentions.py``)
     audit-0       STATE   number of the entry, u64   msgpack entry
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
     models-0      STATE   name ++ 0 ++ dimension     msgpack map; older rows have the name alone
@@ -35,6 +36,7 @@
     omsgrain.format     u32, the format of the whole store
     head                u64 last sequence number given ++ u64 bytes of all blobs ++ u64 grains ++
                         u64 watermark
+    named               u64 last event that named-0 covers
     sealed              1 byte: 1 once a grain was sealed here, else 0
     position.NAME       u64 last change that the follower NAME has seen to
 
@@ -90,6 +92,7 @@ __all__ = [
     "MARK",
     "META",
     "MODELS",
+    "NAMED",
     "NOTES",
     "PAST_TERMS",
     "PLAIN",
@@ -182,6 +185,7 @@ LINEAGES = Table(b"lineages-0", Life.STATE)
 GUARDS = Table(b"guards-0", Life.STATE)
 REVIEWS = Table(b"reviews-0", Life.STATE)
 EVENTS = Table(b"events-0", Life.STATE)
+NAMED = Table(b"named-0", Life.STATE)
 AUDIT = Table(b"audit-0", Life.STATE)
 NOTES = Table(b"notes-0", Life.STATE)
 MODELS = Table(b"models-0", Life.STATE)
@@ -212,6 +216,7 @@ TABLES = (
     GUARDS,
     REVIEWS,
     EVENTS,
+    NAMED,
     AUDIT,
     NOTES,
     MODELS,

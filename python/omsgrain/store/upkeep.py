@@ -13,6 +13,7 @@ from pathlib import Path
 import lmdb
 
 from omsgrain.errors import IntegrityError, StoreError
+from omsgrain.store import mentions
 from omsgrain.store.base import RebuildReport, Writer
 from omsgrain.store.environment import Environment
 from omsgrain.store.opening import DATA_FILE, HEAD_FILE, failure, sync_names
@@ -77,6 +78,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
     if writer.entries(ADDRESSES) > grains:
         _drop_stray_addresses(writer)
     lead_back(writer)
+    mentions.forget(writer)
     counts = {"grains": grains + len(damaged), "blob_bytes": blob_bytes}
     writer.head = writer.head._replace(**counts)
     writer.set_watermark()

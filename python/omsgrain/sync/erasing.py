@@ -86,7 +86,7 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
         hints = _hints(reader, marks)
         shared = tombstones.keys(reader)
         after, last = 0, reader.last_seq()
-    erased, kept, plain = 0, list[Refusal](), set[bytes]()
+    erased, kept = 0, list[Refusal]()
     while marks and after < last:
         with store._store.read() as reader:
             after = _passed_over(reader, after, hints)
@@ -105,12 +105,11 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
             break
         for start in range(0, len(doomed), _PAGE):
             part = partial(_erase, store=store, seqs=doomed[start : start + _PAGE])
-            gone, names, stay = store._store.write(part)
+            gone, stay = store._store.write(part)
             erased, kept = erased + gone, kept + stay
-            plain |= names
         after = page[-1][0]
-    if erased or again:
-        removal.mark_erased(store._store, None if again else plain)
+    if again:
+        removal.mark_erased(store._store)
     if marks:
         store._store.write(partial(records.clear_erasing, done=marks))
     return erased, tuple(kept)
@@ -132,8 +131,6 @@ def erase_released(store: GrainStore) -> int:
         ]
     for entry in entries:
         gone += store._store.write(partial(_release, store=store, entry=entry))
-    if gone:
-        removal.mark_erased(store._store)
     return gone
 
 
@@ -186,17 +183,10 @@ def _addresses(
                 yield seq, names.plain
 
 
-def _erase(
-    writer: Writer, store: GrainStore, seqs: Sequence[int]
-) -> tuple[int, set[bytes], list[Refusal]]:
-    """Remove grains that nothing keeps, and restrict the others.
-
-    Returns:
-        How many went, their plain addresses where these are known, and those that stay.
-    """
+def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int, list[Refusal]]:
+    """Remove grains that nothing keeps, and restrict the others: how many, and which."""
     now = store._settings.clock()
     gone: dict[int, bytes] = {}
-    plain: set[bytes] = set()
     kept: dict[int, Refusal] = {}
     stays: list[Refusal] = []
     for seq in seqs:
@@ -206,8 +196,6 @@ def _erase(
         rule, locked = _refusal(writer, store, seq, now)
         if rule is None:
             gone[seq] = names.stored
-            if names.plain is not None:
-                plain.add(names.plain)
             continue
         refused = Refusal("erasure", names.stored, InvalidationDeniedError.code, rule)
         if locked:
@@ -216,7 +204,7 @@ def _erase(
         kept[seq] = refused
         if acts.restrict(writer, seq, True) is not None:
             store._note(writer, "restrict", [names.stored], reason_code=_REASON)
-    removal.remove_grains(writer, store._settings, gone, reason_code=_REASON, marked=False)
+    removal.remove_grains(writer, store._settings, gone, reason_code=_REASON)
     if gone:
         store._note(writer, "erase", list(gone.values()), reason_code=_REASON)
         if not any(entry.kind == SCRUB for entry in due.due(writer)):
@@ -224,7 +212,7 @@ def _erase(
     if kept:
         waiting = Order((), (), 0, _REASON, seqs=tuple(kept))
         due.add(writer, now, waiting.what(RELEASE))
-    return len(gone), plain, [*kept.values(), *stays]
+    return len(gone), [*kept.values(), *stays]
 
 
 def _is_blind_and_free(reader: Reader, seq: int) -> bool:
@@ -266,8 +254,6 @@ def sweep_destroyed(store: GrainStore) -> int:
                 swept += gone
         except KeyMissingError:
             pass  # of another key file
-    if swept:
-        removal.mark_erased(store._store)
     return swept
 
 
@@ -278,9 +264,7 @@ def _sweep(writer: Writer, store: GrainStore, number: bytes) -> int:
         if writer.row(HOLDS, SEQUENCE.pack(seq)) is None
     )
     gone = {seq: blob for seq in islice(free, _PAGE) if (blob := writer.blob_at(seq))}
-    removed = removal.remove_grains(
-        writer, store._settings, gone, reason_code="key_destroyed", marked=False
-    )
+    removed = removal.remove_grains(writer, store._settings, gone, reason_code="key_destroyed")
     if removed:
         digests = [sha256(blob).digest() for blob in gone.values()]
         store._note(writer, "erase", digests, reason_code="key_destroyed")

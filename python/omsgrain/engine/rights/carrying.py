@@ -19,7 +19,7 @@ from omsgrain.engine.world import destroyed
 from omsgrain.errors import KeyMissingError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
-from omsgrain.store import due, tombstones
+from omsgrain.store import due, mentions, tombstones
 from omsgrain.store.base import Writer
 from omsgrain.store.tables import DUE, KEYED, Table
 
@@ -54,6 +54,7 @@ class Carrying(Running, Care):
 
     def _carry_out(self, key: bytes, order: Order, selection: Selection, days: int) -> Done:
         """Do all of an order but the scrubbing, which is put into the queue."""
+        mentions.prepare(self._store)
         done, keys = Done(), Unkeyed()
         if order.numbers:
             keys = self._store.write(partial(self._destroy, order=order, before=keys))
@@ -68,7 +69,6 @@ class Carrying(Running, Care):
         found = (one for one in selection if one.seq <= order.last)
         for page in by_pages(found, _PAGE):
             self._clear(page, order, done)
-        removal.mark_erased(self._store)
         done.unopened = selection.unopened
         self._store.write(partial(self._close_order, key=key, order=order, done=done, days=days))
         self._store.sync()
@@ -111,9 +111,10 @@ class Carrying(Running, Care):
         for name in names:
             removal.remember(writer, name, now, code)
         if order.ciphertext:
-            removal.remove_grains(writer, self._settings, found, reason_code=code, marked=False)
+            removal.remove_grains(writer, self._settings, found, reason_code=code)
         else:
             removal.forget_talk(writer, self._settings, names, reason_code=code)
+            removal.mark_names(writer, [one.plain for one in names if one.plain is not None])
             unkeying.drop_beside(writer, list(found))
             due.drop(writer, found.keys())
         if names:
@@ -128,7 +129,7 @@ class Carrying(Running, Care):
         if wanted:
             seqs = [found.seq for found in wanted]
             gone, kept = self._store.write(
-                partial(self._take_out, seqs=seqs, code=order.reason_code, marked=False)
+                partial(self._take_out, seqs=seqs, code=order.reason_code)
             )
             done.erased += gone
             done.kept |= kept
@@ -139,7 +140,6 @@ class Carrying(Running, Care):
         seqs: Sequence[int],
         code: str,
         now: int | None = None,
-        marked: bool = True,
     ) -> tuple[int, dict[int, tuple[str, str]]]:
         """Remove grains that nothing keeps, and restrict the others: how many, and which."""
         now = self._settings.clock() if now is None else now
@@ -161,7 +161,7 @@ class Carrying(Running, Care):
             self._note(writer, "restrict", restricted, reason_code=code)
         if gone:
             digests = [bytes.fromhex(grain.address) for grain in gone.values()]
-            removal.remove_grains(writer, self._settings, gone, reason_code=code, marked=marked)
+            removal.remove_grains(writer, self._settings, gone, reason_code=code)
             self._note(writer, "erase", digests, reason_code=code)
             self._note_consents(writer, list(gone.values()), code)
         return len(gone), kept
@@ -209,6 +209,7 @@ class Carrying(Running, Care):
                 keys = tombstones.keys(reader)
                 there = reader.row(DUE, entry.key) is not None
             if there and keys:
+                removal.mark_erased(self._store)  # of what an older version had removed by then
                 people = Marked(keys, order.marks)
                 done = self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
                 return not done.unopened  # what was not looked into may be the person's

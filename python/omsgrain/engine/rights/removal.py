@@ -13,27 +13,23 @@ bytes, which tells nothing; it stays in events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
-
-import msgpack
+from typing import TYPE_CHECKING
 
 from omsgrain.engine import lineage, origins, reviewing
-from omsgrain.errors import IntegrityError, OmsError, StoreError
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.store import due, tombstones
+from omsgrain.store import due, mentions, tombstones
 from omsgrain.store.base import Reader, Store, Writer
 from omsgrain.store.sealing import key_of
-from omsgrain.store.state import SUPERSEDED, pack, unpack
 from omsgrain.store.tables import (
     AUDIT,
     BLIND,
     DELETED,
-    EVENT,
     EVENTS,
     KEPT,
     KEYED,
@@ -44,20 +40,23 @@ from omsgrain.store.tables import (
     SEALED,
     SEQUENCE,
     STATES,
-    Table,
 )
 
 if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
 
-__all__ = ["Names", "forget_talk", "mark_erased", "names_of", "remember", "remove_grains"]
+__all__ = [
+    "Names",
+    "forget_talk",
+    "mark_erased",
+    "mark_names",
+    "names_of",
+    "remember",
+    "remove_grains",
+]
 
-_DIGEST = 32
 _NAMESPACE = slice(3, 5)  # its hash in the header
 _ROWS = 20_000  # events or states a page
-
-Row: TypeAlias = tuple[bytes, bytes]
-Marking: TypeAlias = Callable[[Writer, Iterable[Row], Mapping[bytes, bytes]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +105,12 @@ def remove_grains(
     *,
     reason_code: str,
     tombstone: bool = True,
-    marked: bool = True,
 ) -> int:
     """Remove grains with all that tells of them, in a transaction.
 
     Nobody is asked whether they may go: that is the caller's part, and so is the entry in the
-    audit trail, which comes after this. Reviews, and all events and states if these are to be
-    marked, are read, so give as many grains at once as a transaction should have.
+    audit trail, which comes after this. All reviews are read, so give as many grains at once as a
+    transaction should have.
 
     Args:
         writer: the transaction.
@@ -120,8 +118,6 @@ def remove_grains(
         seqs: their numbers; what is not there is passed over.
         reason_code: a word for the reason.
         tombstone: remember what they were, so that they do not come back unnoticed.
-        marked: put marks in the place of their addresses now. If not, ``mark_erased`` must come
-            after it, once for many transactions, and they need their tombstones for that.
 
     Returns:
         How many were removed.
@@ -144,15 +140,14 @@ def remove_grains(
         if not names.sealed or below.find([names.plain])[0] is None:
             if (mark := tombstones.mark_of(writer, names.plain)) is not None:
                 marks[names.plain] = mark
-    if marked:
-        _mark_states(writer, writer.rows(STATES), marks)
-        _mark_events(writer, writer.rows(EVENTS), marks)
+    mentions.replace(writer, marks)
     _forget_blind(writer, [seq for seq, names in found.items() if names.plain is None])
     for seq, names in found.items():
         lineage.leave(writer, seq)
         writer.remove(seq)
         writer.event(DELETED, seq, marks.get(names.stored, names.stored))
     due.drop(writer, found.keys())
+    mentions.catch_up(writer)  # or the next erasure would pay for the events of this one
     return len(found)
 
 
@@ -219,49 +214,35 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
     return found
 
 
-def mark_erased(store: Store, only: Collection[bytes] | None = None) -> None:
+def mark_erased(store: Store) -> None:
     """Put marks in the place of the addresses of all grains that are gone and have a tombstone.
 
-    It reads all events and states once, by pages, and can be done again at any time.
-
-    Args:
-        store: where.
-        only: plain addresses, where it is known which grains are gone: then the others are not
-            asked for under each of the keys.
+    Removing a grain does so at once. This is for what was cut off before an older version came to
+    it: it reads all events and states once, by pages, and can be done again at any time.
     """
-    for table, work in ((STATES, _mark_states), (EVENTS, _mark_events)):
+    for table in (STATES, EVENTS):
         after: bytes | None = None
         while True:
             with store.read() as reader:
                 rows = list(islice(reader.rows(table, after), _ROWS))
-                marks = _marks(reader, table, rows, only)
+                marks = _marks(
+                    reader, {one for _, row in rows for one in mentions.said(table, row)}
+                )
             if not rows:
                 break
             after = rows[-1][0]
             if marks:
-                keys = [key for key, row in rows if not marks.keys().isdisjoint(_said(table, row))]
-                again = partial(_mark_again, table=table, keys=keys, work=work, only=only)
-                store.write(again)
+                store.write(partial(mark_names, digests=list(marks)))
 
 
-def _mark_again(
-    writer: Writer,
-    table: Table,
-    keys: Sequence[bytes],
-    work: Marking,
-    only: Collection[bytes] | None,
-) -> None:
-    # Asked anew, for a grain may have come back since.
-    rows = [(key, row) for key in keys if (row := writer.row(table, key)) is not None]
-    work(writer, rows, _marks(writer, table, rows, only))
+def mark_names(writer: Writer, digests: Iterable[bytes]) -> None:
+    """Put marks in the place of those of some addresses that were erased, and are not here."""
+    mentions.replace(writer, _marks(writer, set(digests)))
 
 
-def _marks(
-    reader: Reader, table: Table, rows: Sequence[Row], only: Collection[bytes] | None
-) -> dict[bytes, bytes]:
-    """The marks of those grains that rows name, and that were erased."""
-    named = {digest for _, row in rows for digest in _said(table, row)}
-    digests = list(named if only is None else named.intersection(only))
+def _marks(reader: Reader, named: Collection[bytes]) -> dict[bytes, bytes]:
+    """The marks of those of some grains that were erased, and have not come back."""
+    digests = list(named)
     below: Reader = getattr(reader, "inner", reader)
     gone = [digests[i] for i in tombstones.refused(reader, digests)]
     return {
@@ -269,42 +250,6 @@ def _marks(
         for digest, seq in zip(gone, below.find(gone), strict=True)
         if seq is None and (mark := tombstones.mark_of(reader, digest)) is not None
     }
-
-
-def _said(table: Table, row: bytes) -> list[bytes]:
-    """The addresses that a row names."""
-    if table is EVENTS:
-        return [row[-_DIGEST:]] if len(row) == EVENT.size else []
-    if not row[:1] or not row[0] & SUPERSEDED:
-        return []
-    try:
-        return [digest for digest in msgpack.unpackb(row[1:])["s"] if len(digest) == _DIGEST]
-    except (ValueError, KeyError, TypeError, msgpack.UnpackException):
-        return []  # damaged: `check` tells it
-
-
-def _mark_states(writer: Writer, rows: Iterable[Row], marks: Mapping[bytes, bytes]) -> None:
-    """Put marks in the place of successors that are removed; what they superseded stays past."""
-    for key, row in rows:
-        if marks.keys().isdisjoint(_said(STATES, row)):
-            continue
-        try:
-            state = unpack(row)
-        except IntegrityError:  # damage must not keep others from being erased; `check` tells it
-            continue
-        named = (bytes.fromhex(address) for address in state.successors)
-        after = tuple(sorted(marks.get(digest, digest).hex() for digest in named))
-        state = replace(state, superseded_by=after[0], successors=after)
-        writer.set_row(STATES, key, pack(state))
-
-
-def _mark_events(writer: Writer, rows: Iterable[Row], marks: Mapping[bytes, bytes]) -> None:
-    """Put marks into all events with the addresses, those of an earlier life among them."""
-    for key, row in rows:
-        mark = marks.get(row[-_DIGEST:])
-        if mark is not None and len(row) == EVENT.size:
-            kind, seq, _ = EVENT.unpack(row)
-            writer.set_row(EVENTS, key, EVENT.pack(kind, seq, mark))
 
 
 def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:

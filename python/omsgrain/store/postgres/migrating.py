@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from omsgrain.errors import StoreError
+from omsgrain.store.postgres import schema
 from omsgrain.store.postgres.database import Database, Engine, Pause, lock_timeout
 from omsgrain.store.postgres.failures import failure, is_away, is_clash
 from omsgrain.store.postgres.pool import Connection
-from omsgrain.store.postgres.samples import unsampled_tables
-from omsgrain.store.postgres.schema import SCHEMA, first_tables
+from omsgrain.store.postgres.samples import unsampled, unsampled_tables
+from omsgrain.store.postgres.schema import SCHEMA, first_tables, keyed_table
 from omsgrain.store.postgres.texts import text_tables
 
 __all__ = ["VERSION", "found_version", "migrate"]
@@ -37,7 +38,14 @@ def _unsampled(engine: Engine, partitions: int) -> Iterator[str]:
     return unsampled_tables() if engine.parts else iter(())
 
 
-_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled)
+def _named(engine: Engine, partitions: int) -> Iterator[str]:
+    parts = partitions if engine.parts else 0
+    yield from keyed_table(schema.NAMED, parts, engine.policies)
+    if engine.parts:
+        yield unsampled(f"{SCHEMA}.named_0", "key value")
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled, _named)
 """What makes version 1, 2 and so on."""
 
 VERSION = len(_STEPS)

@@ -22,7 +22,16 @@ from collections.abc import Iterator
 
 from omsgrain.store.tables import TABLES, Life, Table
 
-__all__ = ["FIRST", "KEYED_TABLES", "SCHEMA", "name_of", "stored_table", "tables_of"]
+__all__ = [
+    "FIRST",
+    "KEYED_TABLES",
+    "NAMED",
+    "SCHEMA",
+    "keyed_table",
+    "name_of",
+    "stored_table",
+    "tables_of",
+]
 
 SCHEMA = "omsgrain"
 
@@ -36,9 +45,12 @@ FIRST = (
 ).split()
 """Those of the first version of the schema. One that comes later comes with a version."""
 
+NAMED = "named-0"
+"""That of the fourth version."""
+
 _GROWING = frozenset(
-    "states-0 counters-0 supersedes-0 events-0 audit-0 vectors-0 signatures-0 sealed-0 keyed-0 "
-    "blind-0 plain-0 veiled-0".split()
+    "states-0 counters-0 supersedes-0 events-0 named-0 audit-0 vectors-0 signatures-0 sealed-0 "
+    "keyed-0 blind-0 plain-0 veiled-0".split()
 )
 """Tables with a row for every grain, or many: they are partitioned."""
 

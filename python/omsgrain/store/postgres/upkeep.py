@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.store import mentions
 from omsgrain.store.base import CompactReport, RebuildReport
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.postgres import statements as sql
@@ -77,6 +78,7 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
         rows += sum(len(places) for _, places in terms.lists)
     writer.run(sql.DROP_STRAYS, writer.store_id)
     lead_back(writer)
+    mentions.forget(writer)
     writer.settle()
     ordinal = (writer.head.ordinal // GENERATION + 1) * GENERATION
     writer.run(sql.COUNT_ALL, ordinal, writer.store_id, MANY)
