@@ -352,7 +352,7 @@ def test_a_step_that_is_refused_does_nothing(store: og.GrainStore) -> None:
         Step(urn(1), (), built.grain, parts, replaces=locked, justification="so"),
         Step(urn(2), (), to_grain("chunk", chunk(2), tenant=TENANT).grain),
     ]
-    outcomes = store.record(steps, user_id=TENANT, since=1)
+    outcomes = store.record(steps, user_id=TENANT, since=1).outcomes
     assert [outcome.moved for outcome in outcomes] == [True, False, False]
     assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     assert len(store) == 2

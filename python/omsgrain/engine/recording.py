@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from omsgrain.engine import acts
 from omsgrain.engine.admission import admit, let_back, refuse
@@ -24,7 +25,7 @@ from omsgrain.store import due
 from omsgrain.store.base import Writer
 from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 
-__all__ = ["Outcome", "Recording", "Step"]
+__all__ = ["Outcome", "Recorded", "Recording", "Step"]
 
 _MOST = 2**63 - 1
 
@@ -35,8 +36,8 @@ class Step:
 
     Attributes:
         id: its origin.
-        seen: the addresses that were found under it, and under ``also``, when this was decided;
-            None: it does not matter what is there.
+        seen: the addresses of the current grains that were found under it, and under ``also``,
+            when this was decided; None: it does not matter what is there.
         also: more origins by which it was decided, such as the hash of its content.
         grain: what is put; None if only a vector is given to what is there.
         parts: the grains that it names, and that come with it or not at all.
@@ -62,6 +63,11 @@ class Step:
     reads: tuple[int, int | None] | None = None
     until: int | None = None
 
+    @property
+    def address(self) -> str | None:
+        """The address of what is put."""
+        return None if self.grain is None else self.grain.address
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -76,6 +82,18 @@ class Outcome:
     moved: bool = False
     error: OmsError | None = None
     unkept: OmsError | None = None
+
+
+class Recorded(NamedTuple):
+    """What became of some steps.
+
+    Attributes:
+        outcomes: one for each step.
+        seq: the last sequence number after them; None if nothing was done.
+    """
+
+    outcomes: list[Outcome]
+    seq: int | None
 
 
 class _Undone(Exception):
@@ -98,7 +116,7 @@ class Recording(Putting, Sources):
         allow_erased: bool = False,
         actor: str | None = None,
         together: bool = False,
-    ) -> list[Outcome]:
+    ) -> Recorded:
         """Do what was decided of some records of one user: one transaction, all of it or nothing.
 
         Args:
@@ -108,9 +126,6 @@ class Recording(Putting, Sources):
             allow_erased: store those, too, that were erased before.
             actor: who acts, if it is another than the handle's.
             together: do nothing at all where one of the steps cannot be done.
-
-        Returns:
-            One for each step.
 
         Raises:
             StoreError: read-only, full or broken; nothing was done.
@@ -127,18 +142,18 @@ class Recording(Putting, Sources):
                 if i in errors:
                     refused[n] = Outcome(error=errors[i])
 
-        def work(writer: Writer, given: Incoming) -> list[Outcome]:
+        def work(writer: Writer, given: Incoming) -> Recorded:
             done = _Turn(self, writer, given, places, actor, allow_erased).run(
                 steps, dict(refused), user_id, since
             )
             if together and any(one.moved or one.error is not None for one in done):
                 raise _Undone(done)
-            return done
+            return Recorded(done, writer.last_seq())
 
         try:
             return self._bring(intake, work, allow_erased=allow_erased)
         except _Undone as undone:
-            return undone.outcomes
+            return Recorded(undone.outcomes, None)
 
     def note_import(
         self, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
@@ -182,15 +197,18 @@ class _Turn:
     ) -> list[Outcome]:
         if self._writer.last_seq() != since:
             self._look_again(steps, found, user_id)
-        for wave in sorted({step.wave for step in steps}):
-            self._wave({n: step for n, step in enumerate(steps) if step.wave == wave}, found)
+        waves: dict[int, dict[int, Step]] = {}
+        for n, step in enumerate(steps):
+            waves.setdefault(step.wave, {})[n] = step
+        for _, wave in sorted(waves.items()):
+            self._wave(wave, found)
         return [found.get(n, Outcome()) for n in range(len(steps))]
 
     def _look_again(self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str) -> None:
         """Find the steps that were decided by what is not there any more, or counts no more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))
-        now = Snapshot(self._writer, user_id).find(names)
+        now = Snapshot(self._writer, user_id).find(names, "current")
         for n, step in watched:
             there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
             if there != set(step.seen or ()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
@@ -19,7 +20,7 @@ from omsgrain.engine.searching import sealer_of
 from omsgrain.errors import RangeError
 from omsgrain.grain import Grain
 from omsgrain.index.origin import origins as names_of
-from omsgrain.store.base import Reader
+from omsgrain.store.base import Reader, Which
 from omsgrain.store.sealing import NUMBER, PLACE, TOKEN
 from omsgrain.store.state import RESTRICTED, RETRACTED
 from omsgrain.store.tables import BLIND, KEYED, SEQUENCE, STATES
@@ -70,16 +71,17 @@ class Snapshot:
             with suppress(RangeError):  # so long a user id has no keys
                 self._keys = reader.ring.of_user(user_id)
 
-    def find(self, ids: Iterable[str]) -> dict[str, list[Found]]:
+    def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[Found]]:
         """Find the grains that were called so, those that are current first, then the newest.
 
         Args:
             ids: what is not there is not in the answer. ``sha256:`` with the hash of a text finds
                 what has that text, if its format looks for duplicates.
+            which: only current ones, only past ones, or all.
         """
         wanted = list(dict.fromkeys(ids))
         found: dict[str, list[Found]] = {}
-        for name, seq in (*self._in_the_clear(wanted), *self._under_keys(wanted)):
+        for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
             one = self._own(seq)
             # Long names stand in the index by a hash.
             if one is not None and normalize("NFC", name) in names_of(one.grain):
@@ -89,16 +91,16 @@ class Snapshot:
             several.reverse()
         return found
 
-    def _in_the_clear(self, ids: Sequence[str]) -> Iterator[tuple[str, int]]:
+    def _in_the_clear(self, ids: Sequence[str], which: Which) -> Iterator[tuple[str, int]]:
         plain, user = self._plain, self._user
         if not plain.term_count(user) or next(plain.keys(_ANY), None) is None:
             return
         for name in ids:
-            for place in plain.places(_core.term("origin", name), None, True):
+            for place in plain.places(_core.term("origin", name), None, True, which):
                 if plain.has_term(user, place):
                     yield name, _seq(place)
 
-    def _under_keys(self, ids: Sequence[str]) -> Iterator[tuple[str, int]]:
+    def _under_keys(self, ids: Sequence[str], which: Which) -> Iterator[tuple[str, int]]:
         keys = self._keys
         if keys is None:
             return
@@ -108,7 +110,9 @@ class Snapshot:
         terms = [_core.term("origin", name) for name in ids]
         for name, token in zip(ids, _core.tokens(keys.token, terms), strict=True):
             for row, _ in rows(BLIND, prefix=keys.number + token):
-                yield name, _seq(row[NUMBER + TOKEN :])  # only the time of a place is masked
+                seq = _seq(row[NUMBER + TOKEN :])  # only the time of a place is masked
+                if which == "all" or self._plain.is_past(seq) == (which == "past"):
+                    yield name, seq
 
     def get(self, address: str) -> Found | None:
         """Return one of the user's grains by its stored or its plain address."""

@@ -77,7 +77,8 @@ def trimmed(
         gone = [one for one in old if one not in put and snapshot.get(one) is not None]
         since = snapshot.seq
     try:
-        for done in store.record(steps, user_id=user_id, since=since, allow_erased=True):
+        recorded = store.record(steps, user_id=user_id, since=since, allow_erased=True)
+        for done in recorded.outcomes:
             if done.error is not None:
                 raise done.error
         yield gone

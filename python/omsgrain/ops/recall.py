@@ -91,8 +91,8 @@ def remember(
             former = {} if before is None else _former(before.grain, owned)
             record = _record(content, type, tags, importance, metadata, former)
             name, text = record["id"], HASH + sha256(content.encode()).hexdigest()
-            there = snapshot.find([name, text])
-        twins = [one for one in there.get(text, ()) if one.current and not is_duplicate(one.grain)]
+            there = snapshot.find([name, text], "current")
+        twins = [one for one in there.get(text, ()) if not is_duplicate(one.grain)]
         if twins and (before is None or before.address == twins[0].address):
             return told(twins[0].grain, owned.get) | {"new": False}
         built = TABLE.to_grain(_KIND, record, owner=user_id)
@@ -109,7 +109,8 @@ def remember(
         )
         # What was forgotten before may be said again.
         since, again = snapshot.seq, True
-        (outcome,) = store.record([step], user_id=user_id, since=since, allow_erased=again)
+        done = store.record([step], user_id=user_id, since=since, allow_erased=again)
+        (outcome,) = done.outcomes
         if outcome.error is not None:
             raise outcome.error
         if not outcome.moved:

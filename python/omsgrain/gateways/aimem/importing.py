@@ -147,8 +147,8 @@ class _Import:
         """Take some records; what somebody has changed meanwhile is decided again."""
         while batch:
             with self._store.sources(self._terms.tenant) as snapshot:
-                plans, rest = self._planner.plan(snapshot, batch)
-            batch = [*self._carry_out(plans, snapshot.seq), *rest]
+                plans = self._planner.plan(snapshot, batch)
+            batch = self._carry_out(plans, snapshot.seq)
 
     def _carry_out(self, plans: list[Plan], since: int) -> list[Record]:
         """Do what is to be done; gives the records that must be decided again."""
@@ -163,16 +163,18 @@ class _Import:
                 allow_erased=terms.allow_erased,
                 actor=terms.actor,
             )
-            outcomes = dict(zip(steps, done, strict=True))
+            outcomes = dict(zip(steps, done.outcomes, strict=True))
             self._unwritten += len(steps)
             if self._unwritten >= _RUN:
                 self._unwritten = 0
                 with suppress(StoreError):  # no room for it is told by the next put
                     self._store._store.flush()
         again = []
+        bad = {i for i, one in outcomes.items() if one.moved or one.error is not None}
         for i, plan in enumerate(plans):
             outcome = outcomes.get(i, _DONE)
-            if outcome.moved:
+            # What was decided by what the store then refused is decided without it.
+            if outcome.moved or (i not in steps and plan.behind in bad):
                 again.append(plan.record)
                 continue
             decision, code = plan.decision, None
@@ -201,12 +203,23 @@ class _Import:
         for i, plan in enumerate(plans):
             name = plan.record.name
             stored = None if plan.stored is None else plan.stored.address
+            if plan.behind is not None:
+                stored = steps[plan.behind].address if i in built else None
             if plan.carried is not None:
                 steps[i] = Step(name, plan.seen, plan.carried, vector=plan.vector)
             elif i in built:
                 why = None if stored is None else JUSTIFICATION
                 grain, parts = built[i].grain, tuple(built[i].parts)
-                steps[i] = Step(name, plan.seen, grain, parts, stored, why, vector=plan.vector)
+                steps[i] = Step(
+                    name,
+                    plan.seen,
+                    grain,
+                    parts,
+                    stored,
+                    why,
+                    vector=plan.vector,
+                    wave=plan.wave,
+                )
             elif plan.vector is not None:
                 steps[i] = Step(name, plan.seen, about=stored, vector=plan.vector)
         return steps

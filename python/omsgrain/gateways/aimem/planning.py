@@ -61,12 +61,14 @@ class Plan(NamedTuple):
     Attributes:
         record: that came.
         decision: what becomes of it.
-        seen: the addresses that its name led to.
+        seen: the addresses of what counts under its name.
         stored: the grain that it was compared with.
         exact: whether that grain says what the record does to the last sign.
         twin: the record before it in this batch that it was compared with instead.
         carried: the grain that it was before it left as a record.
         vector: to be given to its grain.
+        wave: after which other steps it comes: it supersedes a record of the same batch.
+        behind: the place in the batch of the plan for the twin.
     """
 
     record: Record
@@ -77,6 +79,8 @@ class Plan(NamedTuple):
     twin: Record | None = None
     carried: Grain | None = None
     vector: tuple[str, bytes] | None = None
+    wave: int = 0
+    behind: int | None = None
 
 
 class Planner:
@@ -90,39 +94,53 @@ class Planner:
     def __init__(self, terms: Terms, embeddings: Embeddings) -> None:
         self._terms = terms
         self._embeddings = embeddings
+        self._past: dict[str, list[Found]] = {}  # by name; what counts no more stays so
 
-    def plan(self, snapshot: Snapshot, batch: list[Record]) -> tuple[list[Plan], list[Record]]:
-        """Decide; gives, too, the records that must wait until that is done.
+    def plan(self, snapshot: Snapshot, batch: list[Record]) -> list[Plan]:
+        """Decide.
 
         Args:
             snapshot: of the tenant's grains.
             batch: records, some perhaps of one name.
         """
-        found = snapshot.find(record.name for record in batch)
+        found = self._found(snapshot, batch)
         erased = self._erased(snapshot, batch)
-        coming: dict[tuple[Kind, str], Record] = {}
+        coming: dict[tuple[Kind, str], int] = {}
         plans: list[Plan] = []
         for i, record in enumerate(batch):
             key, there = (record.kind, record.name), found.get(record.name, [])
-            seen = tuple(one.address for one in there)
+            seen = tuple(one.address for one in there if one.current)
             if i in erased:
                 plan = Plan(record, Decision("conflict", "erased"), seen)
             elif key in coming:
-                plan = self._beside(record, coming[key], seen)
-                if plan.decision is UPDATED:  # it supersedes what is not stored yet
-                    return plans, batch[i:]
+                plan = self._beside(record, coming[key], plans[coming[key]])._replace(seen=seen)
             else:
                 plan = self._one(snapshot, record, there, seen)
             if plan.decision in (INSERTED, UPDATED):
-                coming[key] = record
+                coming[key] = i
             plans.append(plan)
-        return plans, []
+        return plans
 
-    def _beside(self, record: Record, twin: Record, seen: tuple[str, ...]) -> Plan:
+    def _found(self, snapshot: Snapshot, batch: list[Record]) -> dict[str, list[Found]]:
+        """What counts under the names of records; where that is none of theirs, also the past."""
+        found = snapshot.find((record.name for record in batch), "current")
+        alone = [
+            record.name
+            for record in batch
+            if record.name not in self._past
+            and not any(_is_own(record.kind, one) for one in found.get(record.name, ()))
+        ]
+        self._past.update(snapshot.find(alone, "past"))
+        for name in {record.name for record in batch} & self._past.keys():
+            found[name] = [*found.get(name, ()), *self._past[name]]
+        return found
+
+    def _beside(self, record: Record, at: int, before: Plan) -> Plan:
+        """A record behind another one of its name in the batch."""
+        twin = before.record
         exact = records.same_record((twin.kind, twin.value), record.value)
-        return Plan(
-            record, self._decide(record.kind, twin.value, record.value), seen, None, exact, twin
-        )
+        decision = self._decide(record.kind, twin.value, record.value)
+        return Plan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
 
     def _one(
         self, snapshot: Snapshot, record: Record, there: list[Found], seen: tuple[str, ...]
@@ -194,12 +212,16 @@ def _stored(
         return part.grain
 
     for one in there:
-        source = Source.of(one.grain)
-        if source is not None and (source.format, source.kind) == (records.FORMAT, kind):
+        if _is_own(kind, one):
             born = records.checked(one.grain, get, _ANY)
             if born is not None:
                 return one, born[1]
     return None
+
+
+def _is_own(kind: Kind, found: Found) -> bool:
+    source = Source.of(found.grain)
+    return source is not None and (source.format, source.kind) == (records.FORMAT, kind)
 
 
 def _bare(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,8 +71,12 @@ class Arrived(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         """By what it is looked up."""
-        hashed = None if self.hash is None else f"sha256:{self.hash}"
-        return tuple(name for name in (self.id, hashed, self.old_id) if name)
+        return tuple(name for name in (self.id, self.hashed, self.old_id) if name)
+
+    @property
+    def hashed(self) -> str | None:
+        """The name that its text has, if duplicates are found by that."""
+        return None if self.hash is None else f"sha256:{self.hash}"
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.engine.recording import Outcome, Step
+from omsgrain.engine.recording import Outcome, Recorded, Step
 from omsgrain.errors import ErasedError, RangeError, number_found
 from omsgrain.formats.document import Import
 from omsgrain.formats.problems import Problem
@@ -105,6 +105,8 @@ def import_document(
     planner = Planner(terms, came, natives(store, came.owner, hashes, came.version.name))
     del hashes
     renamed = rename(store, came, planner) if strategy == "rename" else 0
+    if renamed:
+        planner.count()
     work = _Import(store, terms, came, planner, bound)
     alive()
     if atomic:
@@ -139,14 +141,16 @@ class _Import:
             with self._store.sources(self._terms.user_id) as snapshot:
                 plans = self._planner.plan(snapshot, batch)
             steps = self._steps(plans)
-            outcomes = self._record(list(steps.values()), snapshot.seq)
+            outcomes, seq = self._record(list(steps.values()), snapshot.seq)
             done = dict(zip(steps, outcomes, strict=True))
+            bad = {i for i, one in done.items() if one.moved or one.error is not None}
+            self._planner.done(bad, seq)
             batch = []
             for i, plan in enumerate(plans):
                 outcome = done.get(i, _DONE)
                 # What was decided by what the store then refused is decided without it.
-                leans = () if i in steps else [done.get(n, _DONE) for n in plan.before]
-                if outcome.moved or any(one.moved or one.error for one in leans):
+                leans = () if i in steps else plan.leans
+                if outcome.moved or not bad.isdisjoint(leans):
                     batch.append(plan.one)
                 else:
                     self._tell(plan, outcome, steps.get(i))
@@ -174,17 +178,17 @@ class _Import:
         """Keep what stood around the records."""
         steps = self._new(self._keeping.steps(self._bound.until, self._erased))
         self._warnings += self._keeping.warnings
-        if steps and any(one.error for one in self._record(steps, 0)):
+        if steps and any(one.error for one in self._record(steps, 0).outcomes):
             self._warnings.append(self._keeping.not_kept())
 
     def _together(self, steps: list[Step], kept: list[Step], since: int) -> list[Outcome]:
         """Do all of some steps, with what is kept beside them if that can be."""
-        outcomes = self._record([*steps, *kept], since, together=True)
+        outcomes = self._record([*steps, *kept], since, together=True).outcomes
         own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
         if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
             return own
         self._warnings.append(self._keeping.not_kept())
-        return self._record(steps, since, together=True)
+        return self._record(steps, since, together=True).outcomes
 
     def _kept(self, plans: list[Plan], steps: dict[int, Step]) -> list[Step]:
         keeping = Keeping(self._document, self._terms.keep_document)
@@ -214,10 +218,10 @@ class _Import:
                 if one.grain is not None and snapshot.get(one.grain.address) is None
             ]
 
-    def _record(self, steps: list[Step], since: int, *, together: bool = False) -> list[Outcome]:
+    def _record(self, steps: list[Step], since: int, *, together: bool = False) -> Recorded:
         terms = self._terms
         if terms.dry_run or not steps:
-            return [_DONE] * len(steps)
+            return Recorded([_DONE] * len(steps), since)
         return self._store.record(
             steps,
             user_id=terms.user_id,

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from omsgrain.engine.origins import TEXT
 from omsgrain.engine.sources import Found, Snapshot
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document
-from omsgrain.gateways.mif.comparing import Comparison, is_it, plain
+from omsgrain.gateways.mif.comparing import Comparison, History, is_it, plain
 from omsgrain.gateways.mif.deciding import Decision, Own, Strategy, decide
 from omsgrain.grain import Grain, make
 
-__all__ = ["Plan", "Planner", "Terms"]
+__all__ = ["Look", "Plan", "Planner", "Terms"]
 
 _HERE = Decision("duplicate", "same_text_here")
 _UNCHANGED = Decision("unchanged")
@@ -44,14 +44,13 @@ class Plan(NamedTuple):
     Attributes:
         one: the record.
         decision: what becomes of it.
-        seen: the addresses that its names led to.
+        seen: the addresses of what counted under its names before the batch.
         stored: the plain address of what says the same as the record to the last sign, if that
             is stored.
         replaces: the address of what it supersedes.
         of: the id, or the address, of what is stored with the same text.
-        wave: after which other steps it comes: it supersedes a record of the same import.
-        before: the places in the batch of those that it puts before under the same id; in a dry
-            run there may be others, in the batches before.
+        wave: after which other steps it comes: it supersedes a record of the same batch.
+        leans: the places in the batch of those whose grains this was decided by.
     """
 
     one: Arrived
@@ -61,7 +60,7 @@ class Plan(NamedTuple):
     replaces: str | None = None
     of: str | None = None
     wave: int = 0
-    before: tuple[int, ...] = ()
+    leans: tuple[int, ...] = ()
 
     @property
     def is_put(self) -> bool:
@@ -76,19 +75,87 @@ class Plan(NamedTuple):
         return make({**self.one.grain.fields, "derived_from": [self.of]})
 
 
-_Key: TypeAlias = tuple[str, str]
-"""The kind of a record, and its id."""
+class Look:
+    """What is stored while a batch is decided: as it was, and with what the batch puts so far.
 
+    Attributes:
+        snapshot: of the user's grains.
+        compared: compares with what is stored, or coming.
+        now: by name what counts, the newest first.
+        late: by name what counts no more since the batch puts something.
+        moves: what joins the history of a name, and the place in the batch of what does that.
+    """
 
-class _Coming(NamedTuple):
-    """A record that this batch puts, or a dry run would have put, and its place in its batch."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        compared: Comparison,
+        now: dict[str, list[Found]],
+        past: Mapping[str, History],
+        gone: Mapping[str, list[Found]],
+    ) -> None:
+        self.snapshot, self.compared = snapshot, compared
+        self.now, self.gone = now, gone
+        self.late: dict[str, History] = {}
+        self.moves: list[tuple[int, str, Found]] = []
+        self._past = past
+        self._began = {name: tuple(one.address for one in found) for name, found in now.items()}
+        self._placed: dict[str, int] = {}
+        self._waves: dict[int, int] = {}
 
-    at: int
-    plan: Plan
+    def histories(self, name: str) -> Iterator[History]:
+        """The versions that what has a name had, the newest first."""
+        for known in (self.late, self._past):
+            if (found := known.get(name)) is not None:
+                yield found
+
+    def seen(self, one: Arrived) -> tuple[str, ...]:
+        """The addresses that the names of a record led to before the batch."""
+        return tuple(dict.fromkeys(at for name in one.names for at in self._began.get(name, ())))
+
+    def leans(self, *addresses: str | None) -> tuple[int, ...]:
+        """The places in the batch of those that put what stands at some addresses."""
+        return tuple(self._placed[one] for one in addresses if one in self._placed)
+
+    def wave(self, leans: Iterable[int]) -> int:
+        """After which other steps one comes that builds upon some of them."""
+        return max((self._waves[one] + 1 for one in leans), default=0)
+
+    def put(self, at: int, plan: Plan) -> None:
+        """Take what the batch puts.
+
+        Args:
+            at: the place in the batch.
+            plan: of what.
+        """
+        one, found = plan.one, Found(plan.grain, True)
+        self._placed[found.address], self._waves[at] = at, plan.wave
+        self.compared.add(one, found.grain)
+        names = [name for name in (one.id, one.hashed) if name]
+        for before in [each for name in names for each in self.now.get(name, ())]:
+            if before.address == plan.replaces:
+                self._leaves(at, before)
+        for name in names:
+            self.now[name] = [found, *self.now.get(name, ())]
+
+    def _leaves(self, at: int, found: Found) -> None:
+        """Take something out of what counts."""
+        source = Source.of(found.grain)
+        if source is None:
+            return
+        for name in (source.id, f"sha256:{source.hash}"):
+            left = [one for one in self.now.get(name, ()) if one.address != found.address]
+            if name in self.now:
+                self.now[name] = left
+        self.late.setdefault(source.id, History()).add(found)
+        self.moves.append((at, source.id, found))
 
 
 class Planner:
     """Decides what becomes of records.
+
+    What it knows of names that several records have it keeps from batch to batch, so that a long
+    history is read once. What counts is looked up again as soon as somebody else has written.
 
     Args:
         terms: of the import.
@@ -100,106 +167,136 @@ class Planner:
         self._terms, self._document, self._natives = terms, document, natives
         # Python's hash is keyed: nobody can make two names that have the same.
         self._brings: set[int] = set()
-        met: set[int] = set()
-        self._twice: set[int] = set()  # ids of several records: a dry run stores none of these
-        self._would: dict[_Key, list[_Coming]] = {}
         for one in document.records:
             if one.id and one.hash is not None:
                 self._brings.update((hash((one.kind, one.id)), hash((one.kind, one.id, one.hash))))
-            if one.id and terms.dry_run:
-                key = hash((one.kind, one.id))
-                (self._twice if key in met else met).add(key)
+        self._often: set[int] = set()
+        self.count()
+        self._now: dict[str, list[Found]] = {}  # of names that several records have
+        self._past: dict[str, History] = {}
+        self._withdrawn: dict[tuple[str, str, str], bool] = {}
+        self._coming: dict[str, Found] = {}  # in a dry run, what would be stored
+        self._seq: int | None = None  # until which that is so
+        self._look: Look | None = None
+
+    def count(self) -> None:
+        """Find the names that several records of the document have."""
+        met: set[int] = set()
+        self._often = set()
+        for one in self._document.records:
+            for name in () if one.is_duplicate else one.names:
+                key = hash(name)
+                (self._often if key in met else met).add(key)
+
+    def look(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> Look:
+        """Look up what is stored under the names of records.
+
+        Args:
+            snapshot: of the user's grains.
+            batch: the records.
+        """
+        if not (self._terms.dry_run or snapshot.seq == self._seq):
+            self._now = {}
+        # What is kept beside a document stands under the id of its record: no need to read it.
+        names = dict.fromkeys(n for one in batch if not one.is_duplicate for n in one.names)
+        now = snapshot.find((name for name in names if name not in self._now), "current")
+        past = snapshot.find((name for name in names if name not in self._past), "past")
+        known = {name: self._past[name] for name in names if name in self._past}
+        for name in {one.id for one in batch if one.id and not one.is_duplicate} - known.keys():
+            known[name] = History()
+            for found in reversed(past.get(name, ())):
+                known[name].add(found)
+            if self._is_often(name):
+                self._past[name] = known[name]
+        for name in names:
+            now.setdefault(name, self._now.get(name, []))
+        compared = Comparison(snapshot, self._document, dict(self._coming))
+        return Look(snapshot, compared, now, known, past)
 
     def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
-        """Decide.
+        """Decide; ``done`` is to be told what became of it.
 
         Args:
             snapshot: of the user's grains.
             batch: records, some perhaps of one id.
         """
-        found = snapshot.find(name for one in batch for name in one.names)
+        look = self._look = self.look(snapshot, batch)
         erased = self._erased(snapshot, batch)
-        compared = Comparison(snapshot, self._document)
-        coming: dict[_Key, list[_Coming]] = {}
-        for key in {(one.kind, one.id or "") for one in batch} & self._would.keys():
-            coming[key] = list(self._would[key])
-            for each in coming[key]:
-                compared.add(each.plan.one)
         plans: list[Plan] = []
         for i, one in enumerate(batch):
-            there = {name: found.get(name, []) for name in one.names}
-            seen = tuple({f.address: None for several in there.values() for f in several})
             if i in erased:
-                plan = Plan(one, _ERASED, seen)
+                plan = Plan(one, _ERASED)
             elif one.is_duplicate:
                 plan = Plan(one, _HERE)
-            elif not one.id:
-                plan = self._nameless(snapshot, one, there)._replace(seen=seen)
             else:
-                before = coming.get((one.kind, one.id), ())
-                plan = self._one(snapshot, compared, one, there, before)._replace(seen=seen)
-            if plan.is_put and one.id:
-                coming.setdefault((one.kind, one.id), []).append(_Coming(i, plan))
-                compared.add(one)
+                plan = self._one(look, one) if one.id else self._nameless(look, one)
+            plan = plan._replace(seen=look.seen(one))
+            if plan.is_put:
+                look.put(i, plan)
             plans.append(plan)
-        self._would |= {
-            key: several for key, several in coming.items() if hash(key) in self._twice
-        }
+        self._seq = None
         return plans
 
-    def is_taken(self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]) -> bool:
+    def done(self, bad: Collection[int], seq: int | None) -> None:
+        """Take what became of a batch that was decided last.
+
+        Args:
+            bad: the places in it of what was not done.
+            seq: the last sequence number after the batch; None if that is not known.
+        """
+        look, self._look = self._look, None
+        if look is None:
+            return
+        for at, name, found in look.moves:
+            if at not in bad and name in self._past:
+                self._past[name].add(found)
+        self._now = {}
+        if not bad and seq is not None:
+            self._seq = seq
+            self._now = {name: one for name, one in look.now.items() if self._is_often(name)}
+        if self._terms.dry_run:
+            self._coming = look.compared.coming
+
+    def is_taken(self, look: Look, one: Arrived) -> bool:
         """Whether a record needs another id, since what is stored under its own is another one.
 
         Args:
-            snapshot: of the user's grains.
+            look: at what is stored.
             one: the record.
-            there: what its names lead to.
         """
-        own = self._own(one, there)
-        compared = Comparison(snapshot, self._document)
-        return self._state(snapshot, compared, one, own)[0] == "text" and (
-            self._twin(snapshot, one, there)[0] is None
-        )
+        return self._state(look, one)[0] == "text" and self._twin(look, one) is None
 
-    def same_text(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> str | None:
+    def same_text(self, look: Look, one: Arrived) -> str | None:
         """The id of the record that is stored with the text of this one, if it is another id."""
-        own = self._own(one, there)
-        twin, _ = self._twin(snapshot, one, there)
-        compared = Comparison(snapshot, self._document)
-        state, _ = self._state(snapshot, compared, one, own)
-        if twin is None or state not in ("nothing", "text"):
+        twin = self._twin(look, one)
+        if twin is None or self._state(look, one)[0] not in ("nothing", "text"):
             return None
         source = Source.of(twin.grain)
         if source is None or (source.format, source.kind) != (one.format, one.kind):
             return None
         return source.id
 
-    def _one(
-        self,
-        snapshot: Snapshot,
-        compared: Comparison,
-        one: Arrived,
-        there: Mapping[str, list[Found]],
-        before: Sequence[_Coming],
-    ) -> Plan:
-        for found in () if before else there[one.id or ""]:
+    def _is_often(self, name: str) -> bool:
+        return hash(name) in self._often
+
+    def _one(self, look: Look, one: Arrived) -> Plan:
+        for found in look.now[one.id or ""]:
             # On a second import nearly all are so, and nothing else need be asked.
-            if found.current and one.old_id is None and is_it(found, one.grain.address):
-                return Plan(one, _UNCHANGED, stored=one.grain.address)
-        own = self._own(one, there, before)
-        twin, gone = self._twin(snapshot, one, there)
-        state, stored = self._state(snapshot, compared, one, own)
-        if state == "nothing" and gone:
+            if one.old_id is None and is_it(found, one.grain.address):
+                leans = look.leans(found.address)
+                return Plan(one, _UNCHANGED, stored=one.grain.address, leans=leans)
+        current, twin = self._own(look, one), self._twin(look, one)
+        state, stored, met = self._state(look, one)
+        if state == "nothing" and twin is None and self._is_gone(look, one):
             state = "withdrawn"
         decision = self._decide(one, state, twin is not None)
-        current = next((found for found in own if found.current), None)
         target = twin if decision.target == "twin" else current
         same = current if twin is None else twin
         if decision.fate == "renamed":
-            old = (found for found in there[one.old_id or ""] if self._is_own(one, found))
-            same = next((found for found in old if found.current), None)
+            old = look.now[one.old_id or ""]
+            same = next((found for found in old if self._is_own(one, found)), None)
+        known = [found.address for found in (current, twin, met) if found is not None]
+        leans = look.leans(*dict.fromkeys(known))
         return Plan(
             one,
             decision,
@@ -207,20 +304,14 @@ class Planner:
             stored,
             target.address if decision.target and target is not None else None,
             None if same is None else _known(same.grain, decision),
-            before[-1].plan.wave + 1 if before else 0,
-            tuple(one.at for one in before),
+            look.wave(leans),
+            leans,
         )
 
-    def _own(
-        self, one: Arrived, there: Mapping[str, list[Found]], before: Sequence[_Coming] = ()
-    ) -> list[Found]:
-        """What is stored under a record's id, as it is after what the batch puts before it."""
-        own = [found for found in there[one.id or ""] if self._is_own(one, found)]
-        if not before:
-            return own
-        last = before[-1]
-        coming = [Found(each.plan.grain, each is last) for each in reversed(before)]
-        return [*coming, *(found._replace(current=False) for found in own)]
+    def _own(self, look: Look, one: Arrived) -> Found | None:
+        """What counts under a record's id."""
+        own = look.now.get(one.id or "", ())
+        return next((found for found in own if self._is_own(one, found)), None)
 
     def _decide(self, one: Arrived, state: Own, twin: bool) -> Decision:
         decision = decide(self._terms.strategy, state, twin)
@@ -233,23 +324,24 @@ class Planner:
             return Decision("duplicate", "same_text")
         return decision
 
-    def _nameless(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> Plan:
+    def _nameless(self, look: Look, one: Arrived) -> Plan:
         """A record that is known by what it says alone, or carries a grain."""
         if one.grain.get("user_id") != self._terms.user_id:
             return Plan(one, _ANOTHER)
-        found = snapshot.get(one.grain.address)
+        found = look.snapshot.get(one.grain.address)
         if found is None:
-            twin, gone = self._twin(snapshot, one, there)
-            state: Own = "withdrawn" if gone else "nothing"
-            decision = decide(self._terms.strategy, state, twin is not None)
+            twin = self._twin(look, one)
+            gone = twin is None and self._is_gone(look, one)
+            decision = decide(
+                self._terms.strategy, "withdrawn" if gone else "nothing", twin is not None
+            )
             target = None if twin is None or decision.target is None else twin.address
             of = None if twin is None else _known(twin.grain, decision)
-            return Plan(one, decision, replaces=target, of=of)
+            leans = () if twin is None else look.leans(twin.address)
+            return Plan(one, decision, replaces=target, of=of, wave=look.wave(leans), leans=leans)
         if found.current:
             return Plan(one, _UNCHANGED, stored=one.grain.address)
-        older = not snapshot.is_withdrawn(found)
+        older = not look.snapshot.is_withdrawn(found)
         decision = decide(self._terms.strategy, "older" if older else "withdrawn", False)
         return Plan(one, decision, stored=one.grain.address if older else None)
 
@@ -262,23 +354,34 @@ class Planner:
             and not is_duplicate(found.grain)
         )
 
-    def _twin(
-        self, snapshot: Snapshot, one: Arrived, there: Mapping[str, list[Found]]
-    ) -> tuple[Found | None, bool]:
-        """What has the same text under another id, and whether such a one was withdrawn."""
-        if one.hash is None:
-            return None, False
-        several = [
-            found
-            for found in there[f"sha256:{one.hash}"]
-            if not (self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found)))
-        ]
-        current = next((found for found in several if found.current), None)
+    def _twin(self, look: Look, one: Arrived) -> Found | None:
+        """What has the same text under another id, and counts."""
+        if one.hash is None or one.hashed is None:
+            return None
+        for found in look.now[one.hashed]:
+            if not self._is_version(one, found):
+                return found
         native = self._natives.get(one.hash)
-        if current is None and native is not None:
-            found = snapshot.get(native)
-            current = found if found is not None and found.current else None
-        return current, current is None and any(map(snapshot.is_withdrawn, several))
+        found_ = None if native is None else look.snapshot.get(native)
+        return found_ if found_ is not None and found_.current else None
+
+    def _is_gone(self, look: Look, one: Arrived) -> bool:
+        """Whether the text of a record that is stored under no id was withdrawn."""
+        name = one.hashed
+        if name is None or not (several := look.gone.get(name, ())):
+            return self._withdrawn.get((name or "", one.format, one.kind), False)
+        gone = any(
+            look.snapshot.is_withdrawn(found)
+            for found in several
+            if not self._is_version(one, found)
+        )
+        if self._is_often(name):
+            self._withdrawn[name, one.format, one.kind] = gone
+        return gone
+
+    def _is_version(self, one: Arrived, found: Found) -> bool:
+        """Whether what has a record's text is a version of it, or of a record that goes on."""
+        return self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found))
 
     def _goes(self, found: Found) -> bool:
         """Whether the document gives another text to what has the text of one of its records.
@@ -291,29 +394,28 @@ class Planner:
         key = source.kind, source.id
         return hash(key) in self._brings and hash((*key, source.hash)) not in self._brings
 
-    def _state(
-        self, snapshot: Snapshot, compared: Comparison, one: Arrived, own: Sequence[Found]
-    ) -> tuple[Own, str | None]:
-        """What is stored under a record's id, and the address of what says exactly the same."""
-        current = next((found for found in own if found.current), None)
-        past = [found for found in own if not found.current]
-        # Several can have its text: what is the very record comes first.
-        past.sort(key=lambda found: not is_it(found, one.grain.address))
+    def _state(self, look: Look, one: Arrived) -> tuple[Own, str | None, Found | None]:
+        """What is stored under a record's id.
+
+        Gives with it the address of what says exactly the same, and the version that says it.
+        """
+        current, name = self._own(look, one), one.id or ""
         if current is not None:
-            says = compared.says(one, current)
+            says = look.compared.says(one, current)
             if says is not None:
-                return "same", plain(current.grain) if says else None
-        for found in past:
-            says = compared.says(one, found, text=current is not None)
-            if says is not None and snapshot.is_withdrawn(found):
-                return "withdrawn", None
-            if says is not None:
-                return "older", plain(found.grain) if says else None
+                return "same", plain(current.grain) if says else None, current
+        before = look.compared.before(one, look.histories(name), text=current is not None)
+        if before is not None:
+            found, says = before
+            if look.snapshot.is_withdrawn(found):
+                return "withdrawn", None, found
+            return "older", plain(found.grain) if says else None, found
         if current is None:
-            return ("withdrawn" if past else "nothing"), None
+            past = any(history.has(one) for history in look.histories(name))
+            return ("withdrawn" if past else "nothing"), None, None
         source = Source.of(current.grain)
         same_text = one.hash is not None and source is not None and source.hash == one.hash
-        return ("fields" if same_text else "text"), None
+        return ("fields" if same_text else "text"), None, None
 
     def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""

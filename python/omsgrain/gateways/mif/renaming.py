@@ -13,7 +13,6 @@ The same document gives the same ids again, so that importing it twice changes n
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -21,12 +20,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
-from omsgrain import _core
-from omsgrain.engine.sources import Found, Snapshot
-from omsgrain.errors import OmsError
-from omsgrain.formats.records import Record
 from omsgrain.gateways.mif.arriving import Arrived, Document, rebuilt
-from omsgrain.gateways.mif.planning import Planner
+from omsgrain.gateways.mif.comparing import canonical
+from omsgrain.gateways.mif.planning import Look, Planner
 from omsgrain.gateways.mif.references import Key, References, named_in
 
 if TYPE_CHECKING:
@@ -39,7 +35,7 @@ _FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
 _PREFIX = re.compile(r"[a-z]+_")
 _PAGE = 1_000
 
-_LookedUp = tuple[int, Arrived, dict[str, list[Found]], Snapshot]
+_LookedUp = tuple[int, Arrived, Look]
 
 
 def rename(store: GrainStore, document: Document, planner: Planner) -> int:
@@ -80,14 +76,14 @@ class _Renaming:
 
     def texts(self, numbers: Sequence[int]) -> None:
         """Look at memories, which are told from others by their text alone."""
-        for i, one, found, snapshot in self._looked_up(numbers):
+        for i, one, look in self._looked_up(numbers):
             if self._is_another(i):
                 taken = True
             elif self._first[one.kind, one.id or ""] != i:
                 continue  # it stands twice
             else:
-                taken = self._planner.is_taken(snapshot, one, found)
-            same = None if taken else self._planner.same_text(snapshot, one, found)
+                taken = self._planner.is_taken(look, one)
+            same = None if taken else self._planner.same_text(look, one)
             id_ = fresh(self._document, one) if taken else same
             if id_ is not None:
                 self._lead(i, id_)
@@ -104,11 +100,11 @@ class _Renaming:
         """
         before = len(self.new)
         references = References(self._document.version, self.leads, self._ids)
-        for i, one, found, snapshot in self._looked_up([i for i in numbers if i not in self.new]):
+        for i, one, look in self._looked_up([i for i in numbers if i not in self.new]):
             record = self._document.record_of(one)
             changed = references.of_record(one.kind, record)
             comes = one if changed is record else rebuilt(self._document, one, changed)
-            if self._is_another(i) or self._planner.is_taken(snapshot, comes, found):
+            if self._is_another(i) or self._planner.is_taken(look, comes):
                 stood_for = references.stood_for(one.kind, one.id or "")
                 if self._lead(i, stood_for or fresh(self._document, comes)):
                     references.add((one.kind, one.id or ""))
@@ -135,12 +131,11 @@ class _Renaming:
         document = self._document
         for page in _pages(numbers):
             with self._store.sources(document.owner) as snapshot:
-                found = snapshot.find(name for i in page for name in document.records[i].names)
-                for i in page:
-                    one = document.records[i]
+                records = [document.records[i] for i in page]
+                look = self._planner.look(snapshot, records)
+                for i, one in zip(page, records, strict=True):
                     if one.id and not one.is_duplicate and _is_renamed(document, one):
-                        there = {name: found.get(name, []) for name in one.names}
-                        yield i, one, there, snapshot
+                        yield i, one, look
 
     def finish(self) -> int:
         """Rename the records, and lead all references there; how many records have another id."""
@@ -194,16 +189,8 @@ def _is_renamed(document: Document, one: Arrived) -> bool:
 def fresh(document: Document, one: Arrived) -> str:
     """The id of a record whose own is taken: of the shape that its own has."""
     prefix = _PREFIX.match(one.id or "")
-    says = one.hash or sha256(_canonical(document.record_of(one))).hexdigest()
+    says = one.hash or sha256(canonical(document.record_of(one))).hexdigest()
     return f"{prefix[0] if prefix else ''}{uuid5(_FRESH, f'{one.kind} {one.id} {says}')}"
-
-
-def _canonical(record: Record) -> bytes:
-    text = json.dumps(record, sort_keys=True).encode("ascii")
-    try:
-        return _core.canonical_json(text)
-    except OmsError:
-        return text
 
 
 def _pages(whole: Sequence[int]) -> Iterator[list[int]]:
