@@ -69,6 +69,76 @@ def arrange(store: og.GrainStore, maker: Maker, before: list[Any]) -> None:
             maker.take(store, made(maker, told))
 
 
+LATER, LAST = "2026-03-05T00:00:00Z", "2026-03-05T01:30:00+01:00"
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
+@pytest.mark.parametrize("kind", ["memory", "todo"])
+@pytest.mark.parametrize(
+    ("stored", "comes", "older"),
+    [
+        ({"updated_at": LAST}, {"updated_at": LATER}, True),
+        ({"updated_at": LATER}, {"updated_at": LAST}, False),
+        ({"version": 3}, {"version": 2}, True),
+        ({"version": 2}, {"version": 3}, False),
+        ({"updated_at": LATER, "version": 3}, {"updated_at": LATER, "version": 2}, True),
+        ({"updated_at": LATER, "version": 3}, {"updated_at": LAST, "version": 2}, False),
+        ({"updated_at": LATER}, {"version": 2}, False),
+        ({}, {"updated_at": LATER}, False),
+    ],
+)
+def test_an_older_text_joins_the_history(
+    store: og.GrainStore,
+    maker: Maker,
+    kind: str,
+    stored: dict[str, Any],
+    comes: dict[str, Any],
+    older: bool,
+) -> None:
+    """The newer one stays current, in the store and beside others of the same document."""
+    made = getattr(maker, kind)
+    if kind == "todo":
+        stored, comes = ({"updated_at": None} | one for one in (stored, comes))
+
+    def take(*records: dict[str, Any], **options: Any) -> list[str]:
+        memories = records if kind == "memory" else ()
+        members = {"todos": list(records)} if kind == "todo" else {}
+        return fates(maker.take(store, *memories, **members, **options))
+
+    def now() -> str:
+        grain = current(store, maker.id(1, kind))
+        return str(grain["object" if kind == "memory" else "description"])
+
+    before, after = made(1, FIRST, **stored), made(1, SECOND, **comes)
+    assert take(before) == ["imported"]
+    assert take(after, dry_run=True) == take(after) == (["older"] if older else ["updated"])
+    assert now() == (FIRST if older else SECOND)
+    history = {one.address for one in store.history(current(store, maker.id(1, kind)).address)}
+    assert len(history) == 2
+    held = holdings(store)
+    assert take(after) == ["unchanged"]
+    assert holdings(store) == held
+    assert store.check().ok
+    if older:
+        more = [made(1, f"text {n}", **comes) for n in range(3)]
+        assert take(*more) == ["older"] * 3
+        assert now() == FIRST
+        assert take(made(1, "over", **comes), merge_strategy="rename") == ["renamed"]
+        assert take(made(1, "over", **comes), merge_strategy="overwrite") == ["updated"]
+        assert now() == "over"
+
+
+def test_older_ones_of_one_document(store: og.GrainStore) -> None:
+    maker = MAKERS[0]
+    versions = [maker.memory(1, f"text {n}", version=n) for n in (2, 5, 4, 1, 6, 3)]
+    report = maker.take(store, *versions)
+    assert fates(report) == ["imported", "updated", "older", "older", "updated", "older"]
+    assert report.to_dict()["memories_older"] == 3
+    assert contents(store) == ["text 6"]
+    assert kept(store, maker)["memories"] == versions
+    assert fates(maker.take(store, *versions)) == ["unchanged"] * 6
+
+
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("situation", TABLE)

@@ -143,7 +143,9 @@ def _tell(report: MifReport) -> None:
         where = first[rule] and f" (at {first[rule]})"
         click.echo(output.safe(f"warning: {rule}{times}: {message}{where}"), err=True)
     counts: Counter[str] = Counter(one.fate for one in report.records)
-    names = ("imported", "updated", "renamed", "unchanged", "duplicate", "refused", "erased")
+    names = (
+        "imported", "updated", "older", "renamed", "unchanged", "duplicate", "refused", "erased",
+    )  # fmt: skip
     line = ", ".join(f"{counts[name]} {name}" for name in names)
     click.echo(line + ("" if report.stored else " (nothing was stored)"))
 

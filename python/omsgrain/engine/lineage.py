@@ -25,6 +25,8 @@ def guards(reader: Reader, seq: int) -> Iterator[int]:
 def join(writer: Writer, old: int, new: int) -> None:
     """Make one lineage of those of two grains, of which the new one superseded the old one."""
     name, other = _name(writer, old), _name(writer, new)
+    if name == SEQUENCE.pack(old) and other != SEQUENCE.pack(new):
+        name, other = other, name  # many that join one history do not make a long way to its name
     if name != other:
         writer.set_row(LINEAGES, other, name)
         for key, _ in list(writer.rows(GUARDS, prefix=other)):

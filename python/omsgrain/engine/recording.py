@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from omsgrain.engine import acts
 from omsgrain.engine.admission import admit, let_back, refuse
@@ -17,7 +17,7 @@ from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
 from omsgrain.engine.searching import sealer_of
 from omsgrain.engine.sources import Snapshot, Sources
-from omsgrain.engine.world import seq_of
+from omsgrain.engine.world import address_of, seq_of
 from omsgrain.errors import NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.intake import Intake, intakes
@@ -28,6 +28,8 @@ from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 __all__ = ["Outcome", "Recorded", "Recording", "Step"]
 
 _MOST = 2**63 - 1
+JOINED: Final = "a newer version was there already"
+"""What stands beside a grain that joins a history, for policies that ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Step:
         grain: what is put; None if only a vector is given to what is there.
         parts: the grains that it names, and that come with it or not at all.
         replaces: the address of the grain that it supersedes.
+        under: the address of the grain that supersedes what is put, which joins its history.
         justification: why, for policies that ask.
         about: without a grain, the address of the one that the vector is of.
         vector: a model, and float32 in little-endian order.
@@ -62,6 +65,7 @@ class Step:
     wave: int = 0
     reads: tuple[int, int | None] | None = None
     until: int | None = None
+    under: str | None = None
 
     @property
     def address(self) -> str | None:
@@ -224,6 +228,10 @@ class _Turn:
         for n, step in steps.items():
             if n not in found and (step.parts or step.replaces is not None):
                 self._try(n, step, found)
+            if n not in found and step.under is not None:
+                (there,) = self._writer.find([bytes.fromhex(step.under)])
+                if there is None:
+                    found[n] = Outcome(moved=True)
         plain = {
             i: n
             for n in steps
@@ -231,6 +239,9 @@ class _Turn:
             for i in self._places[n][: -1 if n in self._stands else None]
         }
         self._put(plain, found)
+        for n, step in steps.items():
+            if n not in found and step.under is not None:
+                self._bury(n, step.under, found)
         self._vectors(steps, found)
         for n, step in steps.items():
             if n not in found and (step.reads is not None or step.until is not None):
@@ -264,6 +275,22 @@ class _Turn:
         if done:
             self._store._note(writer, "supersede", [before, after], actor=self._actor)
         self._stands[n] = after
+
+    def _bury(self, n: int, under: str, found: dict[int, Outcome]) -> None:
+        """Let what was put be superseded by what is there, which is newer."""
+        writer, old = self._writer, self._stands[n]
+        try:
+            digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
+            blob = writer.get(digest)
+            given = Incoming([(digest, blob or b"")])
+            settings = self._store._settings
+            acts.supersede(writer, settings, old, given, JOINED)
+            self._store._note(writer, "supersede", [old, digest], actor=self._actor)
+        except StoreError:
+            raise
+        except OmsError as error:  # it is not to count beside what is newer
+            writer.remove(seq_of(writer, old))
+            found[n] = Outcome(error=error)
 
     def _put(self, plain: dict[int, int], found: dict[int, Outcome]) -> None:
         if not plain:

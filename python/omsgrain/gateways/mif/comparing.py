@@ -10,6 +10,7 @@ from typing import TypeAlias
 from omsgrain import _core
 from omsgrain.engine.sources import Found, Snapshot
 from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.formats import times
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.arriving import Arrived, Document
@@ -118,6 +119,22 @@ class Comparison:
             return True
         return False if canonical(record) == canonical(new) else None
 
+    def is_older(self, one: Arrived, found: Found) -> bool:
+        """Whether a record is older than a grain, by a time or a number that both have.
+
+        Args:
+            one: the record.
+            found: the grain.
+        """
+        stored, new = self._record(found.grain, one.format), self._document.record_of(one)
+        if stored is None:
+            return False
+        after, before = _changed(new), _changed(stored)
+        if after is not None and before is not None and after != before:
+            return after < before
+        number, known = new.get("version"), stored.get("version")
+        return type(number) is int and type(known) is int and number < known
+
     def before(
         self, one: Arrived, histories: Iterable[History], *, text: bool
     ) -> tuple[Found, bool] | None:
@@ -169,6 +186,12 @@ class Comparison:
         if part is None:
             raise NotFoundError("a part of a record is not in the store", expected=address)
         return part.grain
+
+
+def _changed(record: Record) -> times.Instant | None:
+    """When a record says that it was changed last."""
+    said = record.get("updated_at", record.get("modified"))
+    return times.parse(said, floating=True) if isinstance(said, str) else None
 
 
 def plain(grain: Grain) -> str:

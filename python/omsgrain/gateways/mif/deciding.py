@@ -7,12 +7,15 @@
     the same record                               unchanged        unchanged         unchanged
     the same text, other fields                   duplicate        updated           duplicate
     another text                                  updated          updated           renamed
+    another text, that is newer by what both say  older            updated           renamed
     another text; the same one under another id   duplicate        updated           duplicate
     a newer version, and this one in its history  unchanged        unchanged         unchanged
     only what was withdrawn here                  refused          refused           refused
 
-Kinds of records without a text of their own, such as todos, have no duplicates: with other fields
-they are what memories are with another text. Spec: MIF 1.0 §8, MIF 2.0 §6
+What both say is their ``updated_at``, or else their ``version``. What is older joins the history
+before what is stored, which stays current. Kinds of records without a text of their own, such as
+todos, have no duplicates: with other fields they are what memories are with another text.
+Spec: MIF 1.0 §8, MIF 2.0 §6
 """
 
 from __future__ import annotations
@@ -37,13 +40,14 @@ Strategy: TypeAlias = Literal["skip_duplicates", "overwrite", "rename"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
 Fate: TypeAlias = Literal[
-    "imported", "unchanged", "updated", "duplicate", "renamed", "refused", "erased"
+    "imported", "unchanged", "updated", "older", "duplicate", "renamed", "refused", "erased"
 ]
 Reason: TypeAlias = Literal[
     "invalid",
     "same_text",
     "same_text_here",
     "newer_here",
+    "newer_stored",
     "withdrawn",
     "erased",
     "refused",
@@ -54,6 +58,7 @@ REASONS: Final[dict[Reason, str]] = {
     "same_text": "a record with the same text is stored",
     "same_text_here": "an earlier record of the document has the same text",
     "newer_here": "it was superseded here by a newer version",
+    "newer_stored": "what is stored under its id is newer, and stays; it joins the history",
     "withdrawn": "what is stored was superseded, retracted or restricted here",
     "erased": "it was erased, and comes back only when that is allowed",
     "refused": "a policy of the store or of a grain in it refuses",
@@ -61,7 +66,7 @@ REASONS: Final[dict[Reason, str]] = {
 }
 """Why a record is not stored as it came, or is left out. The other records are not touched."""
 
-Own: TypeAlias = Literal["nothing", "same", "fields", "text", "older", "withdrawn"]
+Own: TypeAlias = Literal["nothing", "same", "fields", "text", "newer", "older", "withdrawn"]
 """What is stored under the id of a record."""
 Target: TypeAlias = Literal["own", "twin"]
 
@@ -87,6 +92,7 @@ _TWIN_UPDATED = Decision("updated", None, "twin")
 _DUPLICATE = Decision("duplicate", "same_text")
 _OLDER = Decision("unchanged", "newer_here")
 _RENAMED = Decision("renamed")
+_BEHIND = Decision("older", "newer_stored")
 _WITHDRAWN = Decision("refused", "withdrawn")
 
 _TABLE: Final[dict[tuple[Own, bool], tuple[Decision, Decision, Decision]]] = {
@@ -96,6 +102,8 @@ _TABLE: Final[dict[tuple[Own, bool], tuple[Decision, Decision, Decision]]] = {
     ("fields", False): (_DUPLICATE, _UPDATED, _DUPLICATE),
     ("text", False): (_UPDATED, _UPDATED, _RENAMED),
     ("text", True): (_DUPLICATE, _UPDATED, _DUPLICATE),
+    ("newer", False): (_BEHIND, _UPDATED, _RENAMED),
+    ("newer", True): (_DUPLICATE, _UPDATED, _DUPLICATE),
     ("older", False): (_OLDER, _OLDER, _OLDER),
     ("withdrawn", False): (_WITHDRAWN, _WITHDRAWN, _WITHDRAWN),
 }

@@ -249,6 +249,7 @@ class _Import:
                 vector=one.vector,
                 also=names[1:],
                 wave=plan.wave,
+                under=plan.under,
                 reads=reads_of(self._document, one),
                 until=None if one.kind == "consent" else self._bound.until,
             )

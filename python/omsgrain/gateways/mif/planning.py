@@ -48,6 +48,7 @@ class Plan(NamedTuple):
         stored: the plain address of what says the same as the record to the last sign, if that
             is stored.
         replaces: the address of what it supersedes.
+        under: the address of what supersedes it, where it is older than that.
         of: the id, or the address, of what is stored with the same text.
         wave: after which other steps it comes: it supersedes a record of the same batch.
         leans: the places in the batch of those whose grains this was decided by.
@@ -61,11 +62,12 @@ class Plan(NamedTuple):
     of: str | None = None
     wave: int = 0
     leans: tuple[int, ...] = ()
+    under: str | None = None
 
     @property
     def is_put(self) -> bool:
-        """Whether the record becomes a grain that counts."""
-        return self.decision.fate in ("imported", "updated", "renamed")
+        """Whether the record becomes a grain, one that counts or one in the history."""
+        return self.decision.fate in ("imported", "updated", "renamed", "older")
 
     @property
     def grain(self) -> Grain:
@@ -131,6 +133,9 @@ class Look:
         one, found = plan.one, Found(plan.grain, True)
         self._placed[found.address], self._waves[at] = at, plan.wave
         self.compared.add(one, found.grain)
+        if plan.under is not None:
+            self._joins(at, one.id or "", found._replace(current=False))
+            return
         names = [name for name in (one.id, one.hashed) if name]
         for before in [each for name in names for each in self.now.get(name, ())]:
             if before.address == plan.replaces:
@@ -147,8 +152,12 @@ class Look:
             left = [one for one in self.now.get(name, ()) if one.address != found.address]
             if name in self.now:
                 self.now[name] = left
-        self.late.setdefault(source.id, History()).add(found)
-        self.moves.append((at, source.id, found))
+        self._joins(at, source.id, found)
+
+    def _joins(self, at: int, name: str, found: Found) -> None:
+        """Take something that counts no more."""
+        self.late.setdefault(name, History()).add(found)
+        self.moves.append((at, name, found))
 
 
 class Planner:
@@ -264,12 +273,13 @@ class Planner:
             look: at what is stored.
             one: the record.
         """
-        return self._state(look, one)[0] == "text" and self._twin(look, one) is None
+        state = self._state(look, one)[0]
+        return state in ("text", "newer") and self._twin(look, one) is None
 
     def same_text(self, look: Look, one: Arrived) -> str | None:
         """The id of the record that is stored with the text of this one, if it is another id."""
         twin = self._twin(look, one)
-        if twin is None or self._state(look, one)[0] not in ("nothing", "text"):
+        if twin is None or self._state(look, one)[0] not in ("nothing", "text", "newer"):
             return None
         source = Source.of(twin.grain)
         if source is None or (source.format, source.kind) != (one.format, one.kind):
@@ -306,6 +316,7 @@ class Planner:
             None if same is None else _known(same.grain, decision),
             look.wave(leans),
             leans,
+            current.address if decision.fate == "older" and current is not None else None,
         )
 
     def _own(self, look: Look, one: Arrived) -> Found | None:
@@ -415,7 +426,9 @@ class Planner:
             return ("withdrawn" if past else "nothing"), None, None
         source = Source.of(current.grain)
         same_text = one.hash is not None and source is not None and source.hash == one.hash
-        return ("fields" if same_text else "text"), None, None
+        if same_text:
+            return "fields", None, None
+        return ("newer" if look.compared.is_older(one, current) else "text"), None, None
 
     def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""

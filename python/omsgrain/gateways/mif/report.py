@@ -118,6 +118,8 @@ class MifReport:
             told[f"{name}_imported"] = self.count(*_TAKEN, kind=kind)
             if updated := self.count("updated", kind=kind):
                 told[f"{name}_updated"] = updated
+            if older := self.count("older", kind=kind):
+                told[f"{name}_older"] = older
         told["duplicates_skipped"] = self.count("duplicate", "unchanged")
         told["unchanged"] = self.count("unchanged")
         told["renamed"] = self.count("renamed")
