@@ -457,8 +457,10 @@ def test_a_byte_order_mark_is_skipped(
     shell: Shell, tmp_path: Path, name: str, data: bytes
 ) -> None:
     file, out = tmp_path / name, tmp_path / "out.jsonld"
+    file.write_bytes(data)
+    plain = formats.load(file)
     file.write_bytes(b"\xef\xbb\xbf" + data)
-    marked, plain = formats.load(file), formats.load(data)
+    marked = formats.load(file)
     assert marked.problems == ()
     records = [one for one in marked.grains if one.type != "state"]
     assert records == [one for one in plain.grains if one.type != "state"]
@@ -467,3 +469,30 @@ def test_a_byte_order_mark_is_skipped(
     assert again == file.read_bytes()
     for command in (("validate", file), ("verify", file), ("convert", file, out)):
         assert shell(*command) == 0, shell.err
+
+
+def test_a_path_says_what_the_command_line_says(shell: Shell, notes: Path) -> None:
+    for name, shape in (("a.md", "conceptType"), ("a.memory.md", "memoryType")):
+        file = notes / name
+        file.write_text(NOTE)
+        made = json.loads(
+            formats.dump(formats.load(file), format="mif-ld", layout="document").data
+        )
+        assert shape in made
+        assert shell("convert", file, notes / "out.jsonld", "--replace") == 0
+        assert json.loads((notes / "out.jsonld").read_bytes()) == made
+        (notes / "out.jsonld").unlink()
+    asked = formats.load(notes / "a.md", shape="0.1")
+    assert b"memoryType" in formats.dump(asked, format="mif-ld", layout="document").data
+    (notes / "broken.mif.ndjson").write_bytes(spelled(MINIMAL)[:-1] + b"\n" + spelled(MINIMAL))
+    assert len(formats.load(notes / "broken.mif.ndjson", format="mif-ld").problems) == 1
+
+
+def test_a_directory_is_loaded_as_it_is_by_the_command_line(notes: Path) -> None:
+    (notes / "a.jsonld").write_bytes(memory("a"))
+    (notes / "b.md").write_text(NOTE)
+    found = formats.load(notes, user_id="ada")
+    assert found.grains == load_directory(notes, user_id="ada").grains
+    assert formats.load(str(notes), format="mif-ld", user_id="ada") == found
+    with pytest.raises(SchemaError):
+        formats.load(notes, format="mif2")

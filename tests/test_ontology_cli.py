@@ -89,6 +89,29 @@ def test_far_ends_are_known_from_the_same_file(shell: Shell, tmp_path: Path) -> 
     assert b"ENT-END" in shell.err
 
 
+def test_directories_are_checked_file_by_file(shell: Shell, tmp_path: Path) -> None:
+    shops, notes, empty = tmp_path / "shops", tmp_path / "notes", tmp_path / "empty"
+    for folder in (shops / "more", notes / "sub", empty):
+        folder.mkdir(parents=True)
+    (shops / "more" / "shop.ontology.yaml").write_bytes(SHOP.read_bytes())
+    (shops / "more" / "shop.ontology.jsonld").write_text('{"@type": "mif:Ontology"}')
+    (shops / "readme.yaml").write_text("a: 1")
+    near = memory("workshop", {"entity_type": "repair", "name": "x"}, memoryType="procedural")
+    near["relationships"] = [{"type": "implements", "target": "urn:mif:memory:far"}]
+    write(notes / "near.json", near)
+    write(notes / "sub" / "far.json", {**GOOD, "@id": "urn:mif:memory:far"})
+    # What a memory names may stand in another file.
+    assert shell("ontology", "check", shops, "--memories", notes, "--json") == BAD
+    said = json.loads(shell.out)
+    assert [Path(one["file"]).name for one in said["ontologies"]] == ["shop.ontology.yaml"]
+    first, second = said["memories"]
+    assert (Path(first["file"]).name, Path(second["file"]).name) == ("near.json", "far.json")
+    assert "ENT-END" in {one["rule"] for one in first["problems"]}
+    assert second["problems"] == []
+    for command in ((empty,), (SHOP, "--memories", empty)):
+        assert shell("ontology", "check", *command) == UnsupportedError.exit_code
+
+
 def test_show_says_where_each_field_is_from(shell: Shell) -> None:
     shown = shell.json("ontology", "show", GARDEN, "--with", BASE)
     (valve,) = [one for one in shown["entity_types"] if one["name"] == "valve"]

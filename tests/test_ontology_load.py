@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from omsgrain.errors import UnsupportedError
+from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.formats.ontology import load, schemas
 from omsgrain.formats.ontology.load import LARGEST
 from omsgrain.formats.problems import DocumentError
@@ -250,6 +251,104 @@ def test_hostile_sizes_are_bounded() -> None:
     assert told(of(ontology(traits=ring)).reports[0].problems) == [
         ("ONT-CYCLE", "/traits/t0/extends")
     ]
+
+
+def linked(document: dict[str, Any]) -> dict[str, Any]:
+    """An ontology in the spelling that is published beside the one in YAML."""
+
+    def names(kind: str, listed: list[str]) -> list[str]:
+        return [f"mif:{kind}/{name}" for name in listed]
+
+    def space(name: str, one: dict[str, Any], above: str = "") -> dict[str, Any]:
+        made = {
+            "@id": f"mif:namespace/{above}{name}",
+            "@type": "mif:Namespace",
+            "name": name,
+            **one,
+        }
+        if "replaces" in one:
+            made["replaces"] = f"mif:namespace/{one['replaces']}"
+        if "children" in one:
+            inner = one["children"].items()
+            made["children"] = {key: space(key, child, f"{above}{name}/") for key, child in inner}
+        return made
+
+    head = document["ontology"]
+    return {
+        "@context": {"traits": {"@id": "mif:trait/context"}},
+        "@id": f"mif:ontology/{head['id']}", "@type": "mif:Ontology",
+        "identifier": head["id"], "version": head["version"],
+        "namespaces": {key: space(key, one) for key, one in document["namespaces"].items()},
+        "entity_types": [
+            {"@id": f"mif:entityType/{one['name']}", "@type": "mif:EntityType", **one,
+             **{key: names(kind, one[key]) for key, kind in
+                (("traits", "trait"), ("subtype_of", "entityType")) if key in one}}
+            for one in document["entity_types"]
+        ],
+        "traits": {
+            key: {"@id": f"mif:trait/{key}", "@type": "mif:Trait", "name": key, **one}
+            for key, one in document["traits"].items()
+        },
+        "relationships": {
+            key: {"@id": f"mif:relationship/{key}", "@type": "mif:Relationship", **one,
+                  "from": names("entityType", one["from"]), "to": names("entityType", one["to"])}
+            for key, one in document["relationships"].items()
+        },
+        "discovery": {"enabled": True, "patterns": [
+            {"@id": f"mif:pattern/{at}", "@type": "mif:DiscoveryPattern", **one,
+             "suggest_entity": f"mif:entityType/{one['suggest_entity']}"}
+            for at, one in enumerate(document["discovery"]["patterns"])
+        ]},
+    }  # fmt: skip
+
+
+PUBLISHED = ontology(
+    "shed",
+    namespaces={"_semantic": {"children": {"tools": {"replaces": "things"}}}, "things": {}},
+    entity_types=[
+        kind("tool", traits=["located"],
+             schema={"required": ["name"], "properties": {"from": {"enum": ["mif:trait/x"]}}}),
+        kind("saw", subtype_of=["tool"], schema={"required": ["name"]}),
+    ],
+    traits={"located": {"fields": {"traits": {"type": "string"}}, "requires": ["citations"]}},
+    relationships={"cuts": {"from": ["saw"], "to": ["tool"]}},
+    discovery={"enabled": True, "patterns": [
+        {"content_pattern": "saw", "suggest_entity": "saw",
+         "suggest_namespace": "_semantic/tools"},
+    ]},
+)  # fmt: skip
+
+
+def test_an_ontology_in_json_ld_is_the_one_in_yaml() -> None:
+    plain, published = only(PUBLISHED), only(linked(PUBLISHED))
+    assert of(linked(PUBLISHED)).reports == of(PUBLISHED).reports
+    one, other = plain.ontology, published.ontology
+    assert (one.id, one.version, one.extends) == (other.id, other.version, other.extends)
+    saw = other.types["saw"]
+    assert (saw.subtype_of, other.types["tool"].traits) == (("tool",), ("located",))
+    assert other.types["tool"].properties == {"from": {"enum": ["mif:trait/x"]}}
+    assert other.traits["located"].fields == one.traits["located"].fields
+    assert [(x.path, x.replaces) for x in other.namespaces] == [
+        (x.path, x.replaces) for x in one.namespaces
+    ]
+    cuts = other.relations["cuts"]
+    assert (cuts.sources, cuts.targets) == (("saw",), ("tool",))
+    assert [(x.entity, x.namespaces) for x in published.patterns] == [
+        (x.entity, x.namespaces) for x in plain.patterns
+    ]
+    # As a shorter tool writes it: the document itself, with a type.
+    short = {"@context": "https://example.org/c", "@type": "mif:Ontology", **PUBLISHED}
+    assert only(short).ontology.types.keys() == one.types.keys()
+    assert judge(linked(PUBLISHED)).ok
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"@type": ["mif:Ontology", 7]}, {"@id": 7, "identifier": None}, {"traits": "mif:trait/x"},
+     {"entity_types": [7, "mif:trait/x"]}, {"ontology": 7}, {"namespaces": {"a": None}}],
+)  # fmt: skip
+def test_one_in_json_ld_that_is_odd_is_told_of(more: dict[str, Any]) -> None:
+    of(linked(PUBLISHED) | more)
 
 
 def test_a_source_that_is_none_is_refused() -> None:

@@ -31,6 +31,7 @@ What a note seems to be about:
 """
 
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PATHS = click.Path(exists=True, path_type=Path)
 
 
 @click.group(
@@ -50,13 +51,19 @@ def ontology() -> None:
     examples=CHECK,
     exits={0: "There is no error; with --strict, no warning either.", 70: "There is one."},
 )
-@argument("files", type=_PATH, nargs=-1, required=True, help="Ontologies, in YAML or JSON.")
+@argument(
+    "files",
+    type=_PATHS,
+    nargs=-1,
+    required=True,
+    help="Ontologies, in YAML, JSON or JSON-LD, or directories of them.",
+)
 @click.option(
     "--memories",
-    type=_PATH,
+    type=_PATHS,
     multiple=True,
-    metavar="FILE",
-    help="Memories whose entities are judged: one, an array or a corpus. Repeatable.",
+    metavar="PATH",
+    help="Memories whose entities are judged: a file of them, or a directory. Repeatable.",
 )
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @output.json_option

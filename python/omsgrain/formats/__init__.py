@@ -33,7 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from os import PathLike
+from os import PathLike, fspath
+from os.path import basename, isdir
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -65,7 +67,8 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
     were, where the document still says what they do.
 
     Args:
-        document: its bytes, or a path.
+        document: its bytes, or a path; of MIF in JSON-LD also that of a directory. The name of a
+            file says how memories stand in it, and their shape, where its content does not.
         format: one of ``FORMATS``, or ``auto``: told from the content.
         **options: of the format.
 
@@ -75,15 +78,34 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         SchemaError: no such format, or a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
+    if not isinstance(document, bytes) and isdir(document):
+        return _directory(document, format, options)
     data = document if isinstance(document, bytes) else read_file(document)
     if format == "auto":
         format = sniff(data)
+    if format == "mif-ld" and not isinstance(document, bytes):
+        from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
+
+        name = basename(fspath(document))
+        told = {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
+        options |= {option: of for option, of in told.items() if options.get(option) is None}
     found: Import = _format(format).load(data, **options)
     if _may_carry(data, options):
         from omsgrain.formats.across.returning import taken_back
 
         return taken_back(found, options.get("user_id"))
     return found
+
+
+def _directory(root: str | PathLike[str], format: str, options: dict[str, Any]) -> Import:
+    """Make grains of the memories in a directory."""
+    from omsgrain.formats.across.returning import taken_back
+    from omsgrain.formats.mif_ld.corpus import load_directory
+
+    if format not in ("auto", "mif-ld"):
+        raise SchemaError("a directory has memories of MIF in JSON-LD", field="/format",
+                          expected="mif-ld", found=format)  # fmt: skip
+    return taken_back(load_directory(Path(root), **options), options.get("user_id"))
 
 
 def dump(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,10 +18,13 @@ from omsgrain.formats.ontology import Library, Report, Suggestion, judge_entity,
 from omsgrain.formats.ontology.load import Known
 from omsgrain.formats.ontology.traits import Composed, Field
 from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.ops.validate import files_of
 
 __all__ = ["Checked", "check", "show", "suggest_for"]
 
 _LARGEST: Final = 64 << 20
+_ONTOLOGIES: Final = (".ontology.yaml", ".ontology.yml", ".ontology.json", ".ontology.jsonld")
+"""How files of ontologies in a directory are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,16 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
     """Check ontologies, alone and together, and memories against them.
 
     Args:
-        files: ontologies, and all that they extend.
-        memories: files of memories: one, an array, a corpus, by lines, or Markdown.
+        files: ontologies, and all that they extend; of a directory those in it.
+        memories: files of memories: one, an array, a corpus, by lines, or Markdown; of a
+            directory those in it. A memory may name others of all files.
 
     Raises:
         DocumentError: a file of memories cannot be read.
+        UnsupportedError: a directory has no such file.
         OSError: a file cannot be opened.
     """
+    files = [one for file in files for one in _ontologies_in(file)]
     good: list[Path] = []
     unread: dict[Path, Report] = {}
     for file in files:
@@ -81,16 +87,43 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
     library = load(good, strict=False)
     read = dict(zip(good, library.reports, strict=True))
     reports = tuple(unread.get(file) or read[file] for file in files)
-    return Checked(reports, tuple(_judged(file, library) for file in memories))
+    sheets = [(file, _sheet(file)) for file in files_of(memories)]
+    others = {
+        one["@id"]: one
+        for _, sheet in sheets
+        for one in sheet.values
+        if kind_of(one) == "memory" and isinstance(one.get("@id"), str)
+    }
+    judged = (_judged(file, sheet, library, others) for file, sheet in sheets)
+    return Checked(reports, tuple(judged))
 
 
-def _judged(file: Path, library: Library) -> Report:
+def _ontologies_in(path: Path) -> list[Path]:
+    """A file, or the ontologies in a directory: of one in YAML and in JSON-LD that in YAML."""
+    if not path.is_dir():
+        return [path]
+    found: dict[str, Path] = {}
+    for end in _ONTOLOGIES:
+        for file in sorted(path.rglob(f"*{end}")):
+            if file.is_file() and not file.name.startswith("."):
+                found.setdefault(str(file)[: -len(end)], file)
+    if not found:
+        raise UnsupportedError("no ontology is in it", found=str(path),
+                               expected=", ".join(_ONTOLOGIES))  # fmt: skip
+    return sorted(found.values())
+
+
+def _sheet(file: Path) -> layouts.Sheet:
     with file.open("rb") as source:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
-    sheet = layouts.read(data, layout_of_file(file.name, data), shape=shape_of_name(file.name))
+    return layouts.read(data, layout_of_file(file.name, data), shape=shape_of_name(file.name))
+
+
+def _judged(
+    file: Path, sheet: layouts.Sheet, library: Library, others: Mapping[str, Any]
+) -> Report:
     placed = zip(sheet.places, sheet.values, strict=True)
     listed = [(place, one) for place, one in placed if kind_of(one) == "memory"]
-    others = {one["@id"]: one for _, one in listed if isinstance(one.get("@id"), str)}
     problems: list[Problem] = list(sheet.problems)
     warnings: list[Problem] = list(sheet.warnings)
     for (pointer, line), one in listed:

@@ -26,6 +26,7 @@ _BY_TYPE: Final[dict[str, Kind]] = {
     "Concept": "memory",
     "Citation": "citation",
     "EntityReference": "entity-reference",
+    "mif:Ontology": "ontology",
 }
 _OF_MEMORY: Final = ("@id", "memoryType", "conceptType", "content", "created")
 _OF_ONTOLOGY: Final = ("ontology", "entity_types", "namespaces", "traits", "discovery")

@@ -33,6 +33,16 @@ DEPTH: Final = 64
 NAME: Final = 256
 """Characters of a name, which stands in the pointers of all that is in it."""
 
+_LINKED: Final = frozenset(("mif:Ontology", "Ontology"))
+_LINK = re.compile(r"mif:[A-Za-z]+/")
+_LINKS: Final = frozenset(
+    ("extends", "from", "replaces", "subtype_of", "suggest_entity", "suggest_namespace", "to",
+     "traits")
+)  # fmt: skip
+"""Members that name others; in JSON-LD the names are links: ``mif:trait/located``."""
+_NO_LINKS: Final = frozenset(("@context", "fields", "schema"))
+_HEAD: Final = {"id": "identifier", "version": "version", "description": "description",
+                "schema_url": "schema_url", "extends": "extends"}  # fmt: skip
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)", re.DOTALL)
 Source = bytes | str | PathLike[str] | Mapping[str, Any]
 
@@ -122,13 +132,17 @@ def load(sources: Iterable[Source], *, strict: bool = True) -> Library:
 def read(source: Source) -> Any:
     """Read one file or one text: JSON if it begins as JSON does, else YAML.
 
+    One in JSON-LD is given as it would stand in YAML.
+
     Raises:
         DocumentError: it is too large or too deep, or neither JSON nor YAML.
         UnsupportedError: YAML, and there is no PyYAML.
         OSError: a file cannot be opened.
     """
-    if isinstance(source, Mapping):
-        return dict(source)
+    return _unlinked(dict(source) if isinstance(source, Mapping) else _tree(source))
+
+
+def _tree(source: bytes | str | PathLike[str]) -> Any:
     if isinstance(source, bytes):
         data = source
     else:
@@ -136,9 +150,50 @@ def read(source: Source) -> Any:
             data = file.read(LARGEST + 1)
     # Such a file may be YAML as well, and most of JSON is.
     is_yaml = not isinstance(source, bytes) and Path(source).suffix.lower() in (".yaml", ".yml")
-    if data.lstrip()[:1] in (b"{", b"[") and not is_yaml:
+    if data.removeprefix(reading.MARK).lstrip()[:1] in (b"{", b"[") and not is_yaml:
         return reading.parse(data, most=LARGEST, depth=DEPTH)
     return yaml_reader.read(data, most=LARGEST, depth=DEPTH)
+
+
+def _unlinked(document: Any) -> Any:
+    """An ontology in JSON-LD with its head apart, and with names where links stand."""
+    if not isinstance(document, dict):
+        return document
+    kind = document.get("@type")
+    if _LINKED.isdisjoint(one for one in (kind if isinstance(kind, list) else [kind])
+                          if isinstance(one, str)):  # fmt: skip
+        return document
+    made = dict(document)
+    if "ontology" not in made:
+        told = made.get("@id")
+        made.setdefault("identifier", _name_of(told) if isinstance(told, str) else None)
+        made["ontology"] = {
+            name: made.pop(member)
+            for name, member in _HEAD.items()
+            if made.get(member) is not None
+        }
+    waiting: list[dict[str, Any]] = [made]
+    for one in waiting:
+        for name, value in one.items():
+            if name in _NO_LINKS:
+                continue
+            if name in _LINKS and isinstance(value, str):
+                one[name] = _name_of(value)
+            elif isinstance(value, list):
+                one[name] = [
+                    _name_of(item) if name in _LINKS and isinstance(item, str)
+                    else dict(item) if isinstance(item, dict) else item
+                    for item in value
+                ]  # fmt: skip
+                waiting += [item for item in one[name] if isinstance(item, dict)]
+            elif isinstance(value, dict):
+                one[name] = dict(value)
+                waiting.append(one[name])
+    return made
+
+
+def _name_of(link: str) -> str:
+    return _LINK.sub("", link, count=1) if _LINK.match(link) else link
 
 
 def _library(documents: list[tuple[str, Any]]) -> Library:
