@@ -34,7 +34,10 @@ class Through(httpx.BaseTransport):
         found = self._site.ask(
             request.method, str(request.url), headers=request.headers, content=request.read()
         )
-        return httpx.Response(found.status_code, headers=found.headers, content=found.content)
+        headers = [  # its content is unpacked
+            (name, value) for name, value in found.headers.items() if name != "content-encoding"
+        ]
+        return httpx.Response(found.status_code, headers=headers, content=found.content)
 
 
 def client(answers: Answers | httpx.BaseTransport) -> httpx.Client:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
+import struct
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +20,13 @@ from http_sites import (
     BUNDLE,
     EXPORT,
     GRACE,
+    IMPORT,
     LINES,
     STREAM,
+    TYPED,
     Site,
     bundle,
+    by_lines,
     chunk,
     chunks,
     imported,
@@ -139,3 +146,92 @@ def test_a_client_that_leaves_ends_the_work_before_the_first_byte(
     assert len(flags) == 2
     with og.open(served.path, readonly=True) as store:
         assert not [e for e in store.audit.entries() if e.operation == "export"]
+
+
+def packed_floats(*values: float) -> str:
+    return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
+
+
+def test_the_length_of_embeddings_may_be_said(served: Site) -> None:
+    token = served.token()
+    body = bundle(chunk(1, embedding=packed_floats(1, 2)), embedding_dim=2, embedding_model="m")
+    imported(served, token, body)
+    for path in (EXPORT, STREAM):
+        asked = f"{path}?include_embeddings=true&embedding_model=m&embedding_dim="
+        assert served.ask("GET", asked + "2", token).status_code == 200
+        answer = served.ask("GET", asked + "3", token)
+        assert (answer.status_code, answer.json()["rule"]) == (422, "invalid_parameter")
+        assert served.ask("GET", path + "?embedding_dim=3", token).status_code == 200
+
+
+def test_a_time_that_no_scope_asks_for_is_passed_over(served: Site) -> None:
+    token = served.token()
+    imported(served, token, bundle(chunk(1)))
+    for scope in ("FULL", "DNA_ONLY"):
+        path = f"{EXPORT}?scope={scope}&since=2030-01-01T00:00:00Z"
+        answer = served.ask("GET", path, token)
+        assert (answer.status_code, answer.headers["aimem-ignored"]) == (200, "since")
+        assert len(answer.json()["chunks"]) == (scope == "FULL")
+        assert "since" not in answer.json()
+    asked = "?scope=SINCE&since=2030-01-01T00:00:00Z"
+    assert "aimem-ignored" not in served.ask("GET", EXPORT + asked, token).headers
+
+
+@pytest.mark.parametrize("path", [EXPORT, STREAM])
+def test_exports_are_packed_for_who_asks(served: Site, path: str) -> None:
+    token = served.token()
+    imported(served, token, bundle(*(chunk(n, "x" * 500 + str(n)) for n in range(50))))
+    plain, *others = (
+        served.ask("GET", path, token, headers={"accept-encoding": asked})
+        for asked in ("identity", "gzip;q=0", "br, gzip", "*")
+    )
+    assert "content-encoding" not in plain.headers
+    assert plain.headers["vary"] == "accept-encoding"
+    for answer, packed in zip(others, (False, True, True), strict=True):
+        assert (answer.headers.get("content-encoding") == "gzip") == packed
+        assert not packed or not {"content-length", "content-digest"} & answer.headers.keys()
+    (first, second) = (answer.text.splitlines() for answer in (plain, others[1]))
+    assert len(first) == len(second)
+    assert (first[-1][-200:], first[1:]) == (second[-1][-200:], second[1:])
+
+
+def test_a_document_bears_its_hash(served: Site) -> None:
+    token = served.token()
+    imported(served, token, bundle(chunk(1)))
+    answer = served.ask("GET", EXPORT, token, headers={"accept-encoding": "identity"})
+    digest = base64.b64encode(sha256(answer.content).digest()).decode()
+    assert answer.headers["content-digest"] == f"sha-256=:{digest}:"
+    assert int(answer.headers["content-length"]) == len(answer.content)
+
+
+def test_a_document_that_would_be_refused_says_so(tmp_path: Path) -> None:
+    with site(tmp_path / "m.omsg", Options(document=2_000)) as served:
+        token = served.token()
+        lines = by_lines(bundle(*(chunk(n, "x" * 300) for n in range(10))))
+        given = {"content-type": LINES}
+        assert served.ask("POST", IMPORT, token, content=lines, headers=given).status_code == 200
+        answer = served.ask("GET", EXPORT, token)
+        assert answer.headers["aimem-document-limit"] == "2000"
+        again = served.ask("POST", IMPORT, token, content=answer.content, headers=TYPED)
+        assert again.status_code == 413
+        assert LINES in again.json()["detail"]
+        assert again.json()["type"].startswith("https://github.com/omsgrain/")
+        assert "aimem-document-limit" not in served.ask("GET", STREAM, token).headers
+
+
+@pytest.mark.parametrize("values", [(0.0, 0.0), (0.0, -0.0)])
+def test_embeddings_of_zeros_have_their_own_words(
+    served: Site, values: tuple[float, float]
+) -> None:
+    token, zeros = served.token(), packed_floats(*values)
+    body = bundle(chunk(1, embedding=zeros), embedding_dim=2, embedding_model="m")
+    told = imported(served, token, body)
+    assert [one["rule"] for one in told["warnings"]] == ["zero_embedding"]
+    endless = packed_floats(1.0, math.nan)
+    body = bundle(chunk(2, embedding=endless), embedding_dim=2, embedding_model="m")
+    answer = served.ask("POST", IMPORT, token, content=body, headers=TYPED)
+    (problem,) = answer.json()["problems"]
+    assert (problem["rule"], problem["found"]) == ("embedding_invalid", "NaN or infinity")
+    tiny = packed_floats(1.1754943508222875e-38, 0.0)
+    body = bundle(chunk(3, embedding=tiny), embedding_dim=2, embedding_model="m")
+    assert imported(served, token, body)["warnings"] == []

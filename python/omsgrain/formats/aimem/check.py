@@ -248,7 +248,8 @@ class Checker(Values):
         self._undeclared.clear()  # told once, not once a chunk
         data = embedding.decode(text) if len(text) <= 6 * self._limits.dimension + 8 else None
         if data is None:
-            self._wrong("embedding_invalid", pointer, "base64 of finite float32")
+            found = "NaN or infinity" if embedding.is_endless(text) else None
+            self._wrong("embedding_invalid", pointer, "base64 of finite float32", found)
         elif self._dimension is not None and len(data) != 4 * self._dimension:
             floats = f"{self._dimension} floats"
             self._wrong("embedding_dim_mismatch", pointer, floats, str(len(data) // 4))

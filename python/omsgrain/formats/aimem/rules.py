@@ -55,7 +55,7 @@ RULES: Final[dict[str, Rule]] = {
     "invalid_tag": Rule("2.2", "not a tag"),
     "embedding_envelope_missing": Rule("2.7", "embeddings whose model or length is not named"),
     "invalid_embedding_dim": Rule("2.7", "not a length of embeddings"),
-    "embedding_invalid": Rule("2.7", "not an array of float32 in base64"),
+    "embedding_invalid": Rule("2.7", "not an array of finite float32 in base64"),
     "embedding_dim_mismatch": Rule("2.7", "an embedding of another length"),
     # edges
     "edge_source_unknown": Rule("2.4", "the source is no chunk of this bundle"),
@@ -81,6 +81,9 @@ WARNINGS: Final[dict[str, Rule]] = {
     "shared_id": Rule("2.3", "a chunk and an entity of one name", 200),
     "scope_mismatch": Rule("2.1", "a chunk that the scope leaves out", 200),
     "unsupported_model": Rule("2.7", "embeddings of a model that is not kept were dropped", 200),
+    "zero_embedding": Rule(
+        "2.7", "embeddings of zeros alone point nowhere, and were dropped", 200
+    ),
     "document_not_kept": Rule("2", "not all records are stored as they came", 200),
 }
 """Taken, and told."""

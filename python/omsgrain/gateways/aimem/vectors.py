@@ -18,6 +18,7 @@ from omsgrain.search.vectors import DIMENSIONS
 __all__ = ["Embeddings"]
 
 _RULE = "unsupported_model"
+_ZERO = "zero_embedding"
 _FLOAT = 4
 
 
@@ -33,7 +34,7 @@ class Embeddings:
         named = envelope.get("embedding_model")
         self._model = named if isinstance(named, str) else ""
         self._wanted = models is None or self._model in models
-        self._dropped: dict[tuple[str, str], None] = {}
+        self._dropped: dict[tuple[str, str, str], None] = {}
 
     def kept(self, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
         """Return the vector that the store keeps of a checked chunk's embedding, or None."""
@@ -48,6 +49,9 @@ class Embeddings:
         if not 0 < size <= DIMENSIONS:
             self._drop(f"1 to {DIMENSIONS} values", f"{size} values")
             return None
+        if embedding.is_zero(data):
+            self._drop("a number that is not zero", "zeros", _ZERO)
+            return None
         return self._model, data
 
     def is_other(self, snapshot: Snapshot, address: str, vector: tuple[str, bytes]) -> bool | None:
@@ -56,16 +60,15 @@ class Embeddings:
         return None if before is None else before != vector[1]
 
     def unkept(self) -> None:
-        """A vector was given to the store, which could not keep it: all zeros, say."""
-        self._drop("finite numbers, not all zero", self._model)
+        """A vector was given to the store, which could not keep it: one model too many, say."""
+        self._drop("a vector that can be kept", self._model)
 
     def warnings(self) -> list[Problem]:
         """What was dropped, each once."""
-        says = WARNINGS[_RULE].says
         return [
-            Problem(_RULE, "/embedding_model", says, expected, found)
-            for expected, found in self._dropped
+            Problem(rule, "/embedding_model", WARNINGS[rule].says, expected, found)
+            for rule, expected, found in self._dropped
         ]
 
-    def _drop(self, expected: str, found: str) -> None:
-        self._dropped[expected, found] = None
+    def _drop(self, expected: str, found: str, rule: str = _RULE) -> None:
+        self._dropped[rule, expected, found] = None

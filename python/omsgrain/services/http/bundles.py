@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
+from hashlib import sha256
 from typing import IO, Any
 
 from starlette.responses import Response
@@ -22,7 +25,7 @@ from omsgrain.gateways.aimem.erasing import erase_tenant
 from omsgrain.services.http import exporting, signing
 from omsgrain.services.http.call import Call, as_json, is_gone
 from omsgrain.services.http.exporting import Wanted
-from omsgrain.services.http.media import BUNDLE, LINES
+from omsgrain.services.http.media import BUNDLE, LINES, weights
 from omsgrain.services.http.problems import Refusal, refusal_of
 from omsgrain.services.http.streaming import PIECE, Stream, gathered
 from omsgrain.services.http.work import Flag, Stopped
@@ -30,6 +33,12 @@ from omsgrain.services.http.work import Flag, Stopped
 __all__ = ["erase", "export", "export_lines", "import_"]
 
 _REASON = "tenant_request"
+_DIGEST = "content-digest"
+_LIMIT = "aimem-document-limit"
+_IGNORED = "aimem-ignored"
+_GZIP = 31  # of zlib: a gzip header
+_LARGER = "a larger bundle comes by lines, as application/x-ndjson"
+_TOO_LARGE = 413
 _OURS = 500  # a status from here on is no fault of the bundle
 
 
@@ -44,6 +53,9 @@ async def export(call: Call) -> Response:
             file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
             held.callback(file.close)
         headers |= {"content-length": str(size)} | await _signed(call, size, partial(_text, file))
+        headers |= await service.quick(partial(_digest, file))
+        if size > service.options.document:
+            headers[_LIMIT] = str(service.options.document)
         return await _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
 
 
@@ -86,6 +98,8 @@ def _lines(
     lines, headers = exporting.lines_of(
         call.service.stores.main, call.tenant, call.actor, asked, call.service.options, flag
     )
+    if call.given["since"] is not None and asked.since is None:
+        headers[_IGNORED] = "since"
     return exporting.watched(lines, flag), headers
 
 
@@ -94,6 +108,15 @@ def _document(call: Call, asked: Wanted, flag: Flag) -> tuple[IO[bytes], int, di
     with closing(lines):
         file, size, _ = exporting.spooled(exporting.as_document(lines))
     return file, size, headers
+
+
+def _digest(file: IO[bytes]) -> dict[str, str]:
+    """The header with the hash of a whole answer. Spec: RFC 9530 §2."""
+    file.seek(0)
+    hashed = sha256()
+    while piece := file.read(PIECE):
+        hashed.update(piece)
+    return {_DIGEST: f"sha-256=:{base64.b64encode(hashed.digest()).decode()}:"}
 
 
 async def _signed(call: Call, size: int, text: Callable[[], bytes]) -> dict[str, str]:
@@ -131,6 +154,12 @@ async def _stream(
     except Stopped:  # later it can only be cut short
         raise Refusal("erased", "the tenant was erased meanwhile") from None
     timeout = call.service.options.timeout
+    headers = headers | {"vary": "accept-encoding"}
+    asked = weights(call.headers, "accept-encoding")
+    if asked.get("gzip", asked.get("*", 0)) > 0:
+        # What is hashed and counted is what goes over the wire, which nobody knows beforehand.
+        headers = {n: v for n, v in headers.items() if n not in ("content-length", _DIGEST)}
+        headers["content-encoding"], pieces = "gzip", _packed(call, pieces)
     return Stream(
         pieces, held.pop_all(), timeout=timeout, headers=headers, media_type=media, check=check
     )
@@ -147,6 +176,14 @@ async def _pieces(
         flag, lines = rest
         while piece := await service.step(flag, partial(gathered, lines)):
             yield piece
+
+
+async def _packed(call: Call, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    packer = zlib.compressobj(wbits=_GZIP)
+    async for piece in pieces:
+        if packed := await call.service.quick(partial(packer.compress, piece)):
+            yield packed
+    yield packer.flush()
 
 
 async def _unerased(call: Call) -> Callable[[], Awaitable[None]]:
@@ -182,7 +219,10 @@ async def import_(call: Call) -> Response:
     """Take a bundle in."""
     options = call.service.options
     lines = call.media == LINES
-    file = await call.body(options.lines if lines else options.document)
+    try:
+        file = await call.body(options.lines if lines else options.document)
+    except Refusal as refusal:
+        raise refusal if lines else _to_lines(refusal) from None
     with file:
         size = file.seek(0, 2)
         file.seek(0)
@@ -199,7 +239,16 @@ def _audited(call: Call, work: Callable[[Flag], Response], flag: Flag) -> Respon
         if refusal.status < _OURS:  # else the store could not tell it either
             told: dict[str, int | str] = {"refused": refusal.rule, "status": refusal.status}
             call.service.stores.main.note_import(FORMAT, told, actor=call.actor)
+        if call.media != LINES and refusal.status == _TOO_LARGE:
+            raise _to_lines(refusal) from None
         raise
+
+
+def _to_lines(refusal: Refusal) -> Refusal:
+    """A refusal of a document that is too large says what is taken instead."""
+    if refusal.status == _TOO_LARGE:
+        refusal.detail = "; ".join(filter(None, (refusal.detail, _LARGER)))
+    return refusal
 
 
 def _import_document(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:

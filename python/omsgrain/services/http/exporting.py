@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from omsgrain.crypto.spool import spool
@@ -48,6 +49,7 @@ class Wanted:
         since: with SINCE, the least created_at.
         include_embeddings: with vectors.
         embedding_model: of which model.
+        embedding_dim: of how many floats; refused if they have others.
         producer: only what this one has named.
     """
 
@@ -55,6 +57,7 @@ class Wanted:
     since: str | None
     include_embeddings: bool
     embedding_model: str | None
+    embedding_dim: int | None
     producer: str | None
 
 
@@ -65,6 +68,8 @@ def wanted(given: Mapping[str, Any]) -> Wanted:
         Refusal, SchemaError: they do not fit.
     """
     asked = Wanted(**given)
+    if asked.scope != "SINCE":
+        asked = replace(asked, since=None)
     scopes.wanted(asked.scope, asked.since)
     if asked.embedding_model is not None and not asked.include_embeddings:
         raise Refusal("invalid_parameter", "embedding_model goes with include_embeddings=true")
@@ -108,6 +113,12 @@ def lines_of(
             raise
         kept = f"the rule {error.rule} keeps memory here"
         raise Refusal("refused_by_policy", kept, code=error.code) from None
+    if asked.embedding_dim is not None:
+        first = next(pieces)
+        found = json.loads(first.partition(b"\n")[0]).get("embedding_dim")
+        if found not in (None, asked.embedding_dim):
+            raise Refusal("invalid_parameter", f"embedding_dim: expected {found}")
+        pieces = chain((first,), pieces)
     return pieces, {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
 
 

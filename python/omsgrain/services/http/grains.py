@@ -25,7 +25,7 @@ from omsgrain.grain import make
 from omsgrain.ops import removing
 from omsgrain.ops.plain import plain, revive
 from omsgrain.services.http.call import Call, as_json
-from omsgrain.services.http.media import BLOB, JSON
+from omsgrain.services.http.media import BLOB, JSON, weights
 from omsgrain.services.http.problems import Refusal, refusal_of
 from omsgrain.services.http.work import Flag
 
@@ -225,12 +225,5 @@ def _refused(bad: Sequence[tuple[int, OmsError]]) -> Refusal:
 
 def _prefers_blob(headers: Headers) -> bool:
     """Whether a blob is asked for, and JSON is not, or less."""
-    weights: dict[str, float] = {}
-    for part in ",".join(headers.getlist("accept")).split(","):
-        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        weight = next((p[2:] for p in parameters if p.startswith("q=")), "1")
-        try:
-            weights[name] = float(weight)
-        except ValueError:
-            weights[name] = 0.0
-    return weights.get(BLOB, 0) > weights.get(JSON, 0)
+    asked = weights(headers, "accept")
+    return asked.get(BLOB, 0) > asked.get(JSON, 0)

@@ -28,7 +28,7 @@ from omsgrain.formats.problems import DocumentError
 __all__ = ["MEDIA", "RULES", "Refusal", "Rule", "answer", "refusal_of"]
 
 MEDIA: Final = "application/problem+json"
-_TYPE = "urn:omsgrain:problem:"
+_TYPE = "https://github.com/omsgrain/omsgrain/blob/main/docs/serving.md#"
 _CONFLICT, _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 409, 404, 422, 503
 
 

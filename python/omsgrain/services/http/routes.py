@@ -61,9 +61,12 @@ class Route:
 _SCOPES: Final = ("FULL", "DNA_ONLY", "SINCE")
 _EXPORT: Final = (
     Parameter("scope", "which chunks", choices=_SCOPES, default="FULL", rule="invalid_scope"),
-    Parameter("since", "with scope SINCE: the least created_at"),
+    Parameter("since", "with scope SINCE: the least created_at; else passed over"),
     Parameter("include_embeddings", "with vectors", "boolean", default=False),
     Parameter("embedding_model", "of which model; may be left out where there is one"),
+    Parameter(
+        "embedding_dim", "how many floats each has; refused if it has others", "integer", low=1
+    ),
     Parameter("producer", "only what this producer has named; what all have by default"),
 )
 _FIND: Final = tuple(
