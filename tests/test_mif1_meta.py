@@ -92,7 +92,8 @@ def test_metadata_is_counted_anew() -> None:
     for kind, time in zip(["Task", "Task", "Error", "Task"], times, strict=True):
         counted.add("memory", {"type": kind, "created_at": time})
     counted.add("todo", {})
-    counted.add("edge", {})
+    counted.add("node", {"id": "b"})
+    counted.add("edge", {"source": "a", "target": "b"})
     assert counted.metadata(pii=True, redacted=["phone", "email", "phone"]) == {
         "total_memories": 4,
         "total_todos": 1,
@@ -104,4 +105,4 @@ def test_metadata_is_counted_anew() -> None:
             "redacted_fields": ["email", "phone"],
         },
     }
-    assert counted.graph() == {"format": "adjacency_list", "node_count": 0, "edge_count": 1}
+    assert counted.graph() == {"format": "adjacency_list", "node_count": 2, "edge_count": 1}

@@ -319,3 +319,29 @@ def test_redaction_leaves_no_residue_anywhere(store: og.GrainStore, maker: Maker
     with opened() as other:
         again = import_document(other, maker.load(document), user_id=USER)
         assert not again.errors
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
+def test_an_export_says_what_wrote_it(store: og.GrainStore, maker: Maker) -> None:
+    """Also one of what came from elsewhere; a document that was kept says what it said."""
+    maker.take(store, maker.memory(1, "tea"))
+    for redact in (False, True):
+        dump, _ = export_document(store, USER, format=maker.format, redact_pii=redact)
+        document = json.loads(dump.data)
+        assert document["generator"] == {"name": "omsgrain", "version": og.__version__}
+        names = list(document)
+        assert names.index("generator") == names.index("mif_version") + 1
+
+
+def test_memories_that_edges_lead_to_are_nodes(store: og.GrainStore) -> None:
+    maker = MAKERS[1]
+    one, two = maker.id(1), maker.id(2)
+    edges = [
+        {"source": one, "target": two, "weight": 0.5, "type": "semantic_association"},
+        {"source": "entity:tea", "target": one, "weight": 0.5, "type": "semantic_association"},
+    ]
+    graph = {"nodes": [{"id": "entity:tea", "type": "entity"}], "edges": edges}
+    maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"), graph=graph)
+    dump, _ = export_document(store, USER, format="mif1")
+    told = json.loads(dump.data)["graph"]
+    assert (told["node_count"], told["edge_count"]) == (3, 2)

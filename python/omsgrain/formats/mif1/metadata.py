@@ -22,12 +22,15 @@ class Metadata:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._types: Counter[str] = Counter()
+        self._nodes: set[str] = set()
         self._earliest: tuple[times.Instant, str] | None = None
         self._latest: tuple[times.Instant, str] | None = None
 
     def add(self, kind: str, record: dict[str, Any]) -> None:
         """Count one more."""
         self._counts[kind] += 1
+        names = ("id",) if kind == "node" else ("source", "target") if kind == "edge" else ()
+        self._nodes.update(str(record[name]) for name in names if name in record)
         if kind != "memory":
             return
         self._types[str(record.get("type"))] += 1
@@ -65,9 +68,12 @@ class Metadata:
         return found
 
     def graph(self) -> dict[str, Any]:
-        """The ``graph`` of the document, without its arrays."""
+        """The ``graph`` of the document, without its arrays.
+
+        A memory or todo that an edge leads to is a node, listed among the nodes or not.
+        """
         return {
             "format": "adjacency_list",
-            "node_count": self._counts["node"],
+            "node_count": len(self._nodes),
             "edge_count": self._counts["edge"],
         }
