@@ -362,3 +362,16 @@ def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(UnsupportedError, match=r"omsgrain\[web\]"):
         HttpPeer("https://hub.example")
+
+
+def test_the_address_of_a_server_that_is_dead() -> None:
+    """Whoever syncs with several hubs is told which of them does not answer."""
+
+    def dead(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    url = "http://127.0.0.1:9/hub"
+    peer = HttpPeer(url, transport=httpx.MockTransport(dead), wait=lambda _: None)
+    with pytest.raises(StoreError) as refused:
+        peer.greet(Hello())
+    assert url in refused.value.message

@@ -183,10 +183,9 @@ def _merge(
             note("supersede", [digest, after])
             changed = True
     status = claim.verification_status
-    now = acts.state(writer, seq).verification_status
-    rises = trusted and (now, status) == ("unverified", "verified")
-    if rises or status in ("contested", "retracted"):
-        if rises or _RANK[status] > _RANK[now]:
+    if status in ("contested", "retracted") or (trusted and status == "verified"):
+        now = acts.state(writer, seq).verification_status
+        if (now, status) == ("unverified", "verified") or _RANK[status] > _RANK[now]:
             operation = acts.set_verification(writer, settings, digest, status, None)
             if operation is not None:
                 note(operation, [digest])

@@ -26,12 +26,14 @@ from omsgrain.sync.peer import (
     Tombstone,
 )
 
-__all__ = ["GRAINS", "ID", "check", "check_count", "check_keys", "check_prefixes"]
+__all__ = ["GRAINS", "ID", "PLACE", "check", "check_count", "check_keys", "check_prefixes"]
 
 ID: Final = 16
 """Bytes of the id of a store."""
 _KEY, _MARK, _DIGEST, _VERSION, _HINT = 32, 32, 32, 32, 2  # bytes, of some at the most
 _WORD, _NAME, _NAMESPACES = 256, 1_024, 1_000
+PLACE: Final = 4
+"""Bytes of the place where a piece of an item begins."""
 _LAST: Final = 2**63 - 1
 GRAINS: Final = 8 * ITEMS
 """Grains of a batch at the most, and states: of a grain there is one for each signer."""
@@ -65,9 +67,13 @@ def check_count(items: Sequence[Any], most: int = ITEMS) -> None:
 
 
 def check_keys(keys: Sequence[bytes]) -> None:
-    """See that these are keys of items, and not too many; errors as of ``check``."""
+    """See that these are keys of items, or of pieces of them, and not too many.
+
+    Raises:
+        SchemaError, RangeError: as ``check``.
+    """
     check_count(keys)
-    _all(keys, _KEY)
+    _places(keys)
 
 
 def check_prefixes(prefixes: Sequence[str]) -> None:
@@ -81,6 +87,13 @@ def _all(keys: Iterable[bytes], size: int) -> None:
     for key in keys:
         if len(key) != size:
             raise SchemaError("not so many bytes", expected=str(size), found=str(len(key)))
+
+
+def _places(keys: Iterable[bytes]) -> None:
+    """See that each is a key, or a key with the place where a piece of the item begins."""
+    for key in keys:
+        if len(key) not in (_KEY, _KEY + PLACE):
+            raise SchemaError("not the key of an item", expected=f"{_KEY} bytes")
 
 
 def _store(id_: bytes) -> None:
@@ -186,7 +199,8 @@ def _batch(value: Batch) -> None:
     _position(value.taken)
     for many in (value.grains, value.states, value.tombstones, value.withheld):
         check_count(many, GRAINS)
-    check_keys(value.rest)
+    check_count(value.rest, _LISTED)
+    _places(value.rest)
     _at_most(value.followed, _DIGEST)
     for one in (*value.states, *value.tombstones, *value.withheld):
         check(one)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from omsgrain.engine.base import now
 from omsgrain.errors import SchemaError, SignatureError, UnsupportedError
 from omsgrain.sync import bundle_file, parts
-from omsgrain.sync.asking import by_keys, onward
+from omsgrain.sync.asking import by_keys, onward, whole
 from omsgrain.sync.bundle_file import BundleFile, Head, write_file
 from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import (
@@ -337,10 +337,14 @@ def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[
         if late is not None:
             yield replace(late, more=False, followed=stones if late.store else b"")
     if first.until is not None:
-        yield first
-    if first.until is not None and first.more:
-        later = onward(peer, first.until, hello)
-        yield from (batch for batch in later if batch.until is not None)
+        yield from whole(peer, first, hello)
+        if first.more:
+            yield from filter(_says, onward(peer, first.until, hello))
+
+
+def _says(batch: Batch) -> bool:
+    """Whether there is anything in a batch; the last of a feed may be empty."""
+    return bool(batch.until or batch.grains or batch.states)
 
 
 def _all(peer: Peer, space: Space, hello: Hello) -> Iterator[Batch]:

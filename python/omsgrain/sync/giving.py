@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from omsgrain.engine import leaving
 from omsgrain.engine.moving import in_envelopes
-from omsgrain.errors import OmsError, StoreError, UnsupportedError
+from omsgrain.errors import IntegrityError, OmsError, StoreError, UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.store.base import PAGE_GRAINS, Reader
@@ -30,6 +31,7 @@ from omsgrain.store.tables import (
     event_of,
 )
 from omsgrain.sync import records, states
+from omsgrain.sync.bounds import PLACE
 from omsgrain.sync.peer import (
     ITEMS,
     START,
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = ["changes", "give"]
 
+_KEY: Final = 32
+_TOLD: Final = 2 << 20
+"""Bytes of states in a batch, about: as Python objects they take many times as much."""
 _PROFILE: Final = b"profile:"
 _SHARING: Final = leaving.SHARING.encode()
 _HOUSE: Final = ("move", "access")
@@ -77,15 +82,15 @@ def changes(
     ):
         return Batch(own, hello.namespaces, known=False)
     scope = Scope(hello.namespaces)
-    packing = _Packing(reader, settings, scope, purpose)
+    packing = _Packing(reader, settings, scope, purpose, size)
     spans, at = records.came(reader, hello.store), since.seq
     chosen = scope.numbers(reader, at, last) if size else None
-    while at < last and not packing.is_full(size):
+    while at < last and not packing.is_full:
         begin = at
         rows, at = _rows(reader, at, last, spans, chosen)
         packing.storied = None if chosen is not None else states.storied(reader, begin, at)
         for seq, blob, event in rows:
-            if packing.is_full(size):
+            if packing.is_full:
                 break
             if blob:
                 packing.grain(seq, blob)
@@ -97,7 +102,8 @@ def changes(
         at = done
     until = None if at == since.seq else Position(at, records.mark_at(reader, at))
     taken = records.seen(reader, hello.store, hello.namespaces) if hello.store else None
-    return packing.batch(own, hello, until=until, taken=taken, more=at < last)
+    more, rest = at < last, packing.rest
+    return packing.batch(own, hello, until=until, taken=taken, rest=rest, more=more)
 
 
 def give(
@@ -115,21 +121,23 @@ def give(
         rows = ((key, reader.row(TOMBSTONES, key)) for key in keys)
         stones = tuple(states.tombstone_of(key, row) for key, row in rows if row is not None)
         return Batch(own, hello.namespaces, tombstones=stones)
-    packing = _Packing(reader, settings, Scope(hello.namespaces), purpose)
+    packing = _Packing(reader, settings, Scope(hello.namespaces), purpose, size)
     below: Reader = getattr(reader, "inner", reader)
-    found = zip(below.find(list(keys)), keys, strict=True)
+    found = zip(below.find([key[:_KEY] for key in keys]), keys, strict=True)
     seqs = sorted((seq, key) for seq, key in found if seq is not None)
     rest: list[bytes] = []
     for seq, key in seqs:
-        if packing.is_full(size):
+        if packing.is_full:
             rest.append(key)
         elif space in ("grains", "signatures"):
             packing.grain(seq, below.blob_at(seq) or b"")
         elif space == "states":
-            packing.state(seq)
+            packing.state(seq, int.from_bytes(key[_KEY:], "big"))
         else:
-            packing.holds(seq)
-    return packing.batch(own, hello, rest=tuple(rest))
+            packing.holds(seq, int.from_bytes(key[_KEY:], "big"))
+    # Of a grain's state the rest is found by its digest, when the states are compared.
+    pieces = () if space in ("grains", "signatures") else packing.rest
+    return packing.batch(own, hello, rest=(*rest, *pieces))
 
 
 def _rows(
@@ -177,23 +185,48 @@ def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, 
 
 
 class _Packing:
-    """A batch that is put together out of one snapshot."""
+    """A batch that is put together out of one snapshot.
 
-    def __init__(self, reader: Reader, settings: Settings, scope: Scope, purpose: Purpose) -> None:
+    Args:
+        reader: the snapshot.
+        settings: of the handle.
+        scope: which grains it is about.
+        purpose: why they leave.
+        size: bytes of grains and of states, about.
+    """
+
+    def __init__(
+        self, reader: Reader, settings: Settings, scope: Scope, purpose: Purpose, size: int
+    ) -> None:
         self._reader, self._settings = reader, settings
-        self._scope, self._purpose = scope, purpose
+        self._scope, self._purpose, self._size = scope, purpose, size
         self._grains: list[bytes] = []
-        self._states: dict[bytes, GrainState] = {}
+        self._states: dict[bytes, list[GrainState]] = {}
+        self._rest: dict[bytes, int] = {}
+        self._known: dict[int, GrainState | None] = {}
         self._withheld: dict[bytes, Refusal] = {}
         self._met: set[int] = set()
-        self._bytes = 0
+        self._bytes = self._told = 0
         self._over = leaving.over(reader, settings.clock())
         self.storied: set[int] | None = None
         """The grains of which there may be more to tell; None: any."""
 
-    def is_full(self, size: int) -> bool:
+    @property
+    def is_full(self) -> bool:
         """Whether it should take no more."""
-        return self._bytes >= size or len(self._met) + len(self._states) >= ITEMS
+        count = len(self._met) + len(self._states) + len(self._rest)
+        return self._bytes >= self._size or self._is_told or count >= ITEMS
+
+    @property
+    def _is_told(self) -> bool:
+        return self._told >= min(self._size, _TOLD)
+
+    @property
+    def rest(self) -> tuple[bytes, ...]:
+        """Of which states there is more to tell, and from where on."""
+        return tuple(
+            key + at.to_bytes(PLACE, "big") if at else key for key, at in self._rest.items()
+        )
 
     def grain(self, seq: int, blob: bytes) -> None:
         """Add a grain with its state, if nothing keeps it here."""
@@ -202,19 +235,35 @@ class _Packing:
         self._met.add(seq)
         digest = sha256(blob).digest()
         more = self.storied is None or seq in self.storied
-        told = states.state_told(self._reader, seq, digest) if more else None
+        try:
+            told = self._state_of(seq, digest) if more else None
+            frames = in_envelopes(self._reader, seq, blob)
+        except IntegrityError as damage:  # it holds up no other
+            self._withheld[digest] = Refusal("grain", digest, damage.code, damage.rule)
+            return
         rule = self._kept(seq, blob, told)
         if rule is not None:
             code = UnsupportedError.code
             self._withheld[digest] = Refusal("grain", digest, code, rule)
             return
-        frames = in_envelopes(self._reader, seq, blob)
         self._grains += frames
         self._bytes += sum(map(len, frames))
         if told is not None:
             self._add(told)
-        for old, _ in states.predecessors(self._reader, seq) if more else ():
-            self.state(old)
+        for n, (old, address) in enumerate(states.predecessors(self._reader, seq) if more else ()):
+            if n and (self._is_told or len(self._states) >= ITEMS):
+                self._rest.setdefault(address, 0)  # it superseded thousands
+            else:
+                self._before(old, address, digest)
+
+    def _before(self, old: int, address: bytes, new: bytes) -> None:
+        """Add the state of a grain that one in the batch superseded: perhaps it needs that."""
+        if (told := self._told_of(old)) is None:
+            return
+        self._add(told)
+        if not any(new in one.successors for one in self._states[address]):
+            if new in told.successors:
+                self._states[address].append(replace(told, successors=(new,), holds=()))
 
     def event(self, row: bytes) -> None:
         """Add the state of the grain that an event is about."""
@@ -233,15 +282,15 @@ class _Packing:
         if blob and blob[1] & SIGNED_BIT:
             self.grain(seq, blob)
 
-    def state(self, seq: int) -> None:
+    def state(self, seq: int, start: int = 0) -> None:
         """Add the state of a grain, whether it may leave or not: others may have it already."""
-        if (told := self._told(seq)) is not None:
-            self._add(told)
+        if (told := self._told_of(seq)) is not None:
+            self._add(told, start)
 
-    def holds(self, seq: int) -> None:
+    def holds(self, seq: int, start: int = 0) -> None:
         """Add who holds a grain."""
-        if (told := self._told(seq)) is not None and told.holds:
-            self._states[told.address] = GrainState(told.address, holds=told.holds)
+        if (told := self._told_of(seq)) is not None and told.holds:
+            self._add(GrainState(told.address, holds=told.holds), start)
 
     def batch(
         self,
@@ -258,7 +307,7 @@ class _Packing:
             own,
             hello.namespaces,
             tuple(self._grains),
-            tuple(self._states.values()),
+            tuple(chain.from_iterable(self._states.values())),
             (),
             until,
             taken,
@@ -267,14 +316,37 @@ class _Packing:
             more,
         )
 
-    def _told(self, seq: int) -> GrainState | None:
+    def _told_of(self, seq: int) -> GrainState | None:
         blob = self._reader.blob_at(seq)
         if blob is None or not self._scope.takes(self._reader, seq, blob):
             return None
-        return states.state_told(self._reader, seq, sha256(blob).digest())
+        digest = sha256(blob).digest()
+        try:
+            return self._state_of(seq, digest)
+        except IntegrityError as damage:
+            self._withheld[digest] = Refusal("state", digest, damage.code, damage.rule)
+            return None
 
-    def _add(self, told: GrainState) -> None:
-        self._states[told.address] = told
+    def _state_of(self, seq: int, digest: bytes) -> GrainState | None:
+        """What is told of a grain; many that superseded the same one ask for it again."""
+        if seq not in self._known:
+            self._known[seq] = states.state_told(self._reader, seq, digest)
+        return self._known[seq]
+
+    def _add(self, told: GrainState, start: int = 0) -> None:
+        """Add a state, or the pieces of it for which there is room, one at the least."""
+        if told.address in self._states:
+            return
+        self._rest.pop(told.address, None)
+        pieces = self._states[told.address] = []
+        while True:
+            piece, start = states.cut(told, start)
+            pieces.append(piece)
+            self._told += states.weight(piece)
+            if not start or self._is_told:
+                break
+        if start:
+            self._rest[told.address] = start
 
     def _kept(self, seq: int, blob: bytes, told: GrainState | None) -> str | None:
         """The rule that keeps a grain in the store."""

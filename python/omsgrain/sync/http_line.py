@@ -50,6 +50,7 @@ class Line:
     """A line to a server.
 
     Attributes:
+        url: of the server; it holds no secret.
         host: of the server.
         sent: bytes of messages, of those too that did not arrive.
         received: bytes of answers.
@@ -77,8 +78,8 @@ class Line:
         transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._url = service_url(url)
-        parts = urlsplit(self._url)
+        self.url = service_url(url)
+        parts = urlsplit(self.url)
         self.host = parts.hostname or ""
         self.sent = self.received = 0
         self._timeout = timeout
@@ -118,7 +119,7 @@ class Line:
         """
         self.sent += len(body)
         try:
-            with self._client.stream("POST", f"{self._url}{PATH}{name}", content=body) as answer:
+            with self._client.stream("POST", f"{self.url}{PATH}{name}", content=body) as answer:
                 media = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if answer.status_code == 200 and media == MEDIA:
                     return self._read(answer, MOST)
@@ -129,7 +130,8 @@ class Line:
             unreached = (self._httpx.ConnectError, self._httpx.ConnectTimeout)
             raise Broken(type(error).__name__, reached=not isinstance(error, unreached)) from None
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
-            raise StoreError("the server cannot be asked", found=type(error).__name__) from None
+            text = f"the server at {self.url} cannot be asked"
+            raise StoreError(text, found=type(error).__name__) from None
 
     def _read(self, answer: httpx.Response, most: int) -> bytes:
         """The body of an answer, bounded in bytes and time."""

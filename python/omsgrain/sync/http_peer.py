@@ -283,7 +283,7 @@ class HttpPeer:
         self._reached |= broken.reached
         if self._breaks >= (self._tries if self._reached else min(self._tries, _UNREACHED)):
             raise StoreError(
-                "the other store does not answer",
+                f"the server at {self._line.url} does not answer",
                 found=f"{broken.what}, {self._breaks} times in a row",
             ) from None
         if broken.after is None:

@@ -14,11 +14,12 @@ from hashlib import sha256
 
 from omsgrain.container.check import blob_of
 from omsgrain.errors import OmsError
+from omsgrain.sync import states
 from omsgrain.sync.peer import Batch, GrainState, Taken
 
 __all__ = ["added", "cut", "digests", "put_off", "together"]
 
-_ABOUT = 64  # bytes that an address takes in a message, with what is said of it
+_ABOUT = 64  # bytes that a tombstone takes in a message
 _LENGTH = 4
 
 
@@ -57,7 +58,7 @@ def cut(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
         left = tuple(state for state in batch.states if state in others)
         rest = replace(batch, grains=later, states=left)
     elif batch.states:
-        count = _fitting([_of_state(state) for state in batch.states], size)
+        count = _fitting([states.weight(state) for state in batch.states], size)
         first = replace(early, states=batch.states[:count])
         rest = replace(batch, states=batch.states[count:])
     else:
@@ -99,22 +100,18 @@ def added(before: Taken, done: Taken, *, last: bool) -> Taken:
     )
 
 
-def _about(states: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
+def _about(told: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
     """Those that speak of some grains."""
     return tuple(
         state
-        for state in states
+        for state in told
         if state.address in of or any(one in of for one in state.successors)
     )
 
 
 def _weight(batch: Batch) -> int:
     grains = sum(map(len, batch.grains)) + _LENGTH * len(batch.grains)
-    return grains + sum(map(_of_state, batch.states)) + _ABOUT * len(batch.tombstones)
-
-
-def _of_state(state: GrainState) -> int:
-    return _ABOUT * (1 + len(state.successors) + len(state.holds))
+    return grains + sum(map(states.weight, batch.states)) + _ABOUT * len(batch.tombstones)
 
 
 def _things(batch: Batch) -> int:

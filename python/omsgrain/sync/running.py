@@ -238,8 +238,7 @@ class _Pass:
         for batch in onward(self._giver.peer, at, self._taker.hello):
             if not batch.known:
                 return False
-            if batch.until is not None:
-                self._offer("grains", batch)
+            self._offer("grains", batch)
         return True
 
     def _compare(self) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby
@@ -32,8 +32,10 @@ from omsgrain.sync.wire import pack
 
 __all__ = [
     "VERSION",
+    "cut",
     "holds_told",
     "is_compared",
+    "joined",
     "numbers",
     "predecessors",
     "signed",
@@ -42,10 +44,17 @@ __all__ = [
     "tombstone_of",
     "tombstone_row",
     "version",
+    "weight",
 ]
 
 VERSION: Final = 8
 """Bytes of the version of a state, holds or a tombstone."""
+_PIECE: Final = 64 << 10
+"""Bytes of a piece of a state, about: also a bad line carries as many."""
+_ITEMS: Final = 1_000
+"""Successors and holds in a piece of a state, together."""
+_NAME: Final = 64
+"""Bytes that an address takes in a message, with what is said of it."""
 _TOLD = {one: one for one in ("verified", "contested", "retracted")}
 _ABOUT: dict[Space, tuple[Table, ...]] = {
     "states": (STATES, HOLDS, TOGGLES),
@@ -59,7 +68,7 @@ def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
     restricted = toggles.turn(reader, seq, toggles.RESTRICTION, state.restricted)
     told = GrainState(
         address,
-        tuple(sorted(_shown(reader, one) for one in state.successors)),
+        tuple(sorted(_shown(reader, state.successors))),
         state.system_valid_to,
         _TOLD.get(state.verification_status, ""),  # type: ignore[arg-type]  # one of its words
         restricted,
@@ -68,13 +77,15 @@ def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
     return None if told == GrainState(address) else told
 
 
-def _shown(reader: Reader, successor: str) -> bytes:
-    """A successor as others are told of it: by its mark, if it was erased."""
-    digest = bytes.fromhex(successor)
+def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
+    """Successors as others are told of them: one that was erased by its mark."""
+    digests = [bytes.fromhex(one) for one in successors]
     below: Reader = getattr(reader, "inner", reader)
-    if below.find([digest])[0] is None and tombstones.refused(reader, [digest]):
-        return tombstones.mark_of(reader, digest) or digest
-    return digest
+    for digest, seq in zip(digests, below.find(digests) if digests else (), strict=True):
+        if seq is None and tombstones.refused(reader, [digest]):
+            yield tombstones.mark_of(reader, digest) or digest
+        else:
+            yield digest
 
 
 def holds_told(reader: Reader, seq: int) -> tuple[HoldTurn, ...]:
@@ -148,6 +159,53 @@ def version(told: GrainState | Tombstone | tuple[HoldTurn, ...]) -> bytes:
         status = "" if told.status == "verified" else told.status
         told = replace(told, valid_to=None, status=status)
     return blake3.blake3(pack(told)).digest(VERSION)
+
+
+def weight(told: GrainState) -> int:
+    """How many bytes a state takes in a message, about."""
+    named = sum(_of_hold(one) for one in told.holds)
+    return _NAME * (1 + len(told.successors)) + named
+
+
+def cut(told: GrainState, start: int) -> tuple[GrainState, int]:
+    """Cut a piece out of a state that has more successors or holds than one message carries.
+
+    Each piece is a state of its own. In which order they are taken over changes nothing.
+
+    Args:
+        told: the whole.
+        start: the first of the successors, and then of the holds, that goes along.
+
+    Returns:
+        The piece, and where the next begins; 0 after the last.
+    """
+    successors, holds = told.successors[start:], told.holds[max(0, start - len(told.successors)) :]
+    count = size = 0
+    for one in (*(_NAME for _ in successors[:_ITEMS]), *map(_of_hold, holds[:_ITEMS])):
+        if count == _ITEMS or (count and size + one > _PIECE):
+            break
+        size += one
+        count += 1
+    if count == len(successors) + len(holds):
+        return replace(told, successors=successors, holds=holds), 0
+    held = max(0, count - len(successors))
+    return replace(told, successors=successors[:count], holds=holds[:held]), start + count
+
+
+def joined(pieces: Iterable[GrainState]) -> dict[bytes, GrainState]:
+    """Put the pieces of states together again, as far as they are here; by address."""
+    found: dict[bytes, GrainState] = {}
+    for one in pieces:
+        if (before := found.get(one.address)) is not None:
+            successors = tuple(sorted({*before.successors, *one.successors}))
+            holds = tuple(sorted({*before.holds, *one.holds}, key=lambda hold: hold.authority))
+            one = replace(one, successors=successors, holds=holds)
+        found[one.address] = one
+    return found
+
+
+def _of_hold(told: HoldTurn) -> int:
+    return _NAME + len(told.authority.encode()) + len(told.reason_code.encode())
 
 
 def is_compared(told: GrainState) -> bool:

@@ -217,9 +217,9 @@ class _Turn:
     def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
         """Whether the states that were changed last are now those that were told."""
         writer = self._writer
-        said = {state.address: states.version(state) for state in told}
-        for _, row in writer.rows(EVENTS, SEQUENCE.pack(middle)):
-            _, seq, address = event_of(row)
+        said = {key: states.version(one) for key, one in states.joined(told).items()}
+        events = (event_of(row) for _, row in writer.rows(EVENTS, SEQUENCE.pack(middle)))
+        for seq, address in {seq: address for _, seq, address in events}.items():
             mine = states.state_told(writer, seq, address)
             if mine is not None and states.version(mine) != said.get(address):
                 return False

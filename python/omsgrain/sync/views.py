@@ -18,7 +18,7 @@ from typing import Final
 import blake3
 
 from omsgrain import _core
-from omsgrain.errors import SchemaError
+from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.store.base import Reader
 from omsgrain.store.tables import DELETED, EVENTS, SEQUENCE, TOMBSTONES, event_of
 from omsgrain.sync import states
@@ -151,14 +151,22 @@ def _told(reader: Reader, space: Space, scope: Scope) -> View:
         if blob is None or not scope.takes(reader, seq, blob):
             continue
         address = sha256(blob).digest()
-        if space == "holds":
-            if held := states.holds_told(reader, seq):
-                found.add(address, states.version(held), seq)
-            continue
-        told = states.state_told(reader, seq, address)
-        if told is not None and states.is_compared(told):
-            found.add(address, states.version(told), seq)
+        try:
+            told = _version(reader, space, seq, address)
+        except IntegrityError:
+            continue  # whoever gives it tells the damage
+        if told is not None:
+            found.add(address, told, seq)
     return found
+
+
+def _version(reader: Reader, space: Space, seq: int, address: bytes) -> bytes | None:
+    """What tells a state, or holds, from others; None where there are none."""
+    if space == "holds":
+        held = states.holds_told(reader, seq)
+        return states.version(held) if held else None
+    told = states.state_told(reader, seq, address)
+    return states.version(told) if told is not None and states.is_compared(told) else None
 
 
 def _grains(reader: Reader, scope: Scope, before: View | None) -> View:
