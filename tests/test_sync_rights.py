@@ -245,6 +245,45 @@ def test_verified_survives_by_trust_alone(
     }
 
 
+@pytest.mark.parametrize("signer", [None, ALICE, BOB])
+def test_verified_survives_a_mg_file(
+    mine: og.GrainStore, shell: Shell, tmp_path: Path, signer: Any
+) -> None:
+    other, path = memory(), tmp_path / "x.mg"
+    made = {name: other.put(belief(name, n)) for n, name in enumerate(("good", "doubted"))}
+    for address in made.values():
+        other.set_verification(address, "verified")
+    other.export_mg(path)
+    if signer is not None:
+        (tmp_path / "x.mg.sig").write_bytes(sign_file(path, signer))
+    mine.contest(mine.put(belief("doubted", 1)))
+    mine.import_mg(path)
+    assert mine.state(made["good"]).verification_status == "unverified"
+    key = tmp_path / "alice.pub"
+    key.write_text(ALICE.did)
+    mine.import_mg(path, trust_state_from=[key])
+    status = "verified" if signer is ALICE else "unverified"
+    assert mine.state(made["good"]).verification_status == status
+    assert mine.state(made["doubted"]).verification_status == "contested"
+    assert shell("import", "cli.omsg", path, "--trust-state-from", ALICE.did) == 0
+    with og.open("cli.omsg") as store:
+        assert store.state(made["good"]).verification_status == status
+    (tmp_path / "x.mg.sig").write_bytes(b"garbage")
+    with pytest.raises(SignatureError):
+        mine.import_mg(path, trust_state_from=[ALICE.did])
+
+
+def test_verified_by_sync_of_a_file(shell: Shell) -> None:
+    with og.open("robot.omsg") as robot:
+        address = robot.put(belief("0"))
+        robot.set_verification(address, "verified")
+        file_of(robot, Path("out.mg"), ALICE)
+    for name, trust, status in (("a", BOB, "unverified"), ("b", ALICE, "verified")):
+        assert shell("sync", "out.mg", f"{name}.omsg", "--trust-state-from", trust.did) == 0
+        with og.open(f"{name}.omsg") as hub:
+            assert hub.state(address).verification_status == status
+
+
 def test_verified_between_stores() -> None:
     robot, hub = memory(), memory()
     address = robot.put(belief("0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +18,19 @@ from omsgrain import container
 from omsgrain.container.packed import pack_stream
 from omsgrain.grain import encode
 from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, is_sync_record
-from omsgrain.sync import LocalPeer, bundle_file, message, take_bundle, wire, write_bundle
-from sync_stores import TIME, belief, memory
+from omsgrain.store import toggles
+from omsgrain.sync import (
+    LocalPeer,
+    bounds,
+    bundle_file,
+    message,
+    sync,
+    take_bundle,
+    wire,
+    write_bundle,
+)
+from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldTurn, Right, Tombstone
+from sync_stores import TIME, belief, memory, told
 from test_sync_bounds import GOOD
 
 _NAMES: Final = tuple(GOOD)
@@ -50,15 +62,75 @@ def _messages() -> list[bytes]:
 
 
 @contextmanager
+def _batch(room: Path) -> Iterator[Run]:
+    """A batch that is taken in; the first byte says with which rights. Others can take all."""
+
+    def run(data: bytes) -> None:
+        first, body = (data[0], data[1:]) if data else (0, b"")
+        batch = wire.unpack(Batch, body)
+        rights = [right for n, right in enumerate(EVERYTHING) if first >> n & 1 or right == "give"]
+        with memory() as store:
+            kept = store.put(belief("kept"))
+            store.hold(kept, authority="court", reason_code="case")
+            try:
+                LocalPeer(store, rights=rights).take(batch)
+            finally:
+                if "releases" not in rights:
+                    assert store.state(kept).held
+                for state in told(store).values():
+                    bounds.check(state)
+                    assert all(hold.turn <= toggles.MOST for hold in state.holds)
+                with memory() as other:
+                    sync(LocalPeer(store), LocalPeer(other))
+
+    yield run
+
+
+def _batches() -> list[bytes]:
+    """Large numbers, many states, many successors and holds, with few rights and with all."""
+    kept = bytes.fromhex(og.address(og.encode(belief("kept"))))
+    grains = [og.encode(belief(f"{n}", n)) for n in range(4)]
+    keys = [bytes.fromhex(og.address(one)) for one in grains]
+    turns = (1, 2, 2**16 + 2, 2**32, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1)
+    holds = tuple(HoldTurn("court", turn, "case", turn >> 1) for turn in turns)
+    states = (
+        GrainState(kept, tuple(keys), 2**63 - 1, "verified", 2**64 - 1, holds),
+        *(
+            GrainState(key, (kept,), -1, "contested", turn)
+            for key, turn in zip(keys, turns[4:], strict=True)
+        ),
+        GrainState(keys[0], tuple(bytes([n]) * 32 for n in range(200)), None, "retracted"),
+        GrainState(keys[1], holds=tuple(HoldTurn(f"{n}", 1, "case", n) for n in range(200))),
+    )
+    stones = tuple(
+        Tombstone(key, turn >> 1, "x", (turn >> 1) + 1)
+        for key, turn in zip(keys, turns[4:], strict=True)
+    )
+    whole = Batch(b"o" * 16, None, tuple(grains), states, stones)
+    found = [replace(whole, tombstones=()), whole, replace(whole, grains=())]
+    found += [Batch(b"o" * 16, states=(one,)) for one in states]
+    found += [Batch(b"o" * 16, grains=(one,)) for one in grains]
+    return [bytes([rights]) + wire.pack(one) for rights in (0x06, 0x2E, 0x7F) for one in found]
+
+
+@contextmanager
 def _taken(room: Path, path: Path) -> Iterator[Run]:
     """A file that is taken in: the store is what it was, or has more, and is right."""
     store = memory()
     kept = store.put(belief("kept"))
+    store.hold(kept, authority="court", reason_code="case")
+    rights: tuple[tuple[Right, ...] | None, ...] = (
+        None,
+        ("grains",),
+        ("grains", "states", "holds", "restrictions", "erasures"),
+    )
 
     def run(data: bytes) -> None:
         with bundle_file.BundleFile(path) as file:
             list(file.batches())
-        take_bundle(path, LocalPeer(store))
+        held = store.state(kept).held
+        take_bundle(path, LocalPeer(store), rights=rights[len(data) % len(rights)])
+        assert store.state(kept).held == held, "an unsigned file ends no hold"
         assert store.audit.verify().ok
         assert store.get(kept)["object"] == "kept"
 
@@ -160,6 +232,7 @@ def _grains_of(data: bytes) -> list[bytes]:
 
 TARGETS = {
     "sync message": Target(_message, _messages),
+    "sync batch": Target(_batch, _batches),
     "sync file": Target(_file, _files, mend=lambda data: reclosed(data)),
     "sync records": Target(_records, _record_trees, "msgpack"),
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,13 @@ def export_mg(
     show_default=True,
     help="What FILE is; auto looks into it.",
 )
+@click.option(
+    "--trust-state-from",
+    multiple=True,
+    metavar="SOURCE",
+    help="A DID, or a file of public keys: what a .mg FILE says was verified is believed if this "
+    "key has signed it. Repeatable.",
+)
 @formats.import_options
 @mif.import_options
 @actor_option
@@ -202,6 +210,7 @@ def import_mg(
     errors: Any,
     allow_erased: bool,
     format: str,
+    trust_state_from: tuple[str, ...],
     actor: str | None,
     as_json: bool,
     **given: Any,
@@ -254,20 +263,24 @@ def import_mg(
     own = {name: given.pop(name) for name in mif.IMPORT}
     if named in ("mif1", "mif2", "mif-ld") or own["passphrase_file"] is not None:
         others = [name for name in formats.IMPORT if name != "dry_run"]
-        formats.refuse_given(mif.DOCUMENTS, "errors", *others)
+        formats.refuse_given(mif.DOCUMENTS, "errors", "trust_state_from", *others)
         if named != "mif-ld":
             formats.refuse_given("a document of MIF 1.0 or 2.0", "mode")
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
         own |= {"dry_run": given["dry_run"], **signed}
         return mif.import_document(store, file, as_json, **own)
     if named == "aimem":
-        formats.refuse_given(formats.BUNDLES, "errors", *own)
+        formats.refuse_given(formats.BUNDLES, "errors", "trust_state_from", *own)
         given |= {"allow_erased": allow_erased, "actor": actor, **signed}
         return formats.import_bundle(store, file, as_json, **given)
     formats.refuse_given(
         tables.TABLES if named == "parquet" else formats.CONTAINERS, *formats.IMPORT, *own
     )
-    take = import_parquet if named == "parquet" else ops.import_mg
+    if named == "parquet":
+        formats.refuse_given(tables.TABLES, "trust_state_from")
+        take: Any = import_parquet
+    else:
+        take = partial(ops.import_mg, trust_state_from=trust_state_from)
     report = take(store, file, errors=errors, allow_erased=allow_erased, actor=actor, **signed)
     if as_json:
         output.emit(

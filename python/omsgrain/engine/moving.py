@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -201,12 +202,14 @@ class Moving(Finding, Putting, Changing):
         *,
         errors: OnError = "raise",
         allow_erased: bool = False,
+        trust_state_from: Iterable[str | os.PathLike[str]] = (),
     ) -> ImportReport:
         """Take in the grains of a .mg file, or of all its parts, after verifying every byte.
 
         What the file says of their state is a claim. That a grain was superseded is taken over
-        where the grain that did so is there and the policies allow it; a verification is never
-        raised by a claim, and counts of reads stay where they were counted.
+        where the grain that did so is there and the policies allow it; that a grain was verified,
+        only from a file that is signed by whom you trust. Counts of reads stay where they were
+        counted.
 
         The signatures of signed grains are verified. One whose DID cannot be resolved is kept, and
         does not count until it is verified. Sealed grains come in as they are. Those that a key of
@@ -217,8 +220,13 @@ class Moving(Finding, Putting, Changing):
             path: the file, or the name that its parts have in common.
             errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
             allow_erased: take in those, too, that were erased before.
+            trust_state_from: DIDs, or files of public keys. A grain that is unverified here
+                becomes verified if the file says so, and one of these keys has signed every part
+                of it, as ``PART.sig``.
 
         Raises:
+            SignatureError: with ``trust_state_from``, a signature beside the file does not hold;
+                nothing was stored.
             OmsError: what is wrong with the file; nothing was stored then. With ``raise``, why
                 the store refuses a grain; those before it stay, with their states.
             StoreError: read-only or full; what was stored by then stays, and the import can be
@@ -228,10 +236,27 @@ class Moving(Finding, Putting, Changing):
         """
         from omsgrain.exchange import import_mg
 
-        put, merge = self._taking_in(allow_erased)
+        put, merge = self._taking_in(allow_erased, self._is_trusted(path, trust_state_from))
         return import_mg(path, put, merge, errors=errors)
 
-    def _taking_in(self, allow_erased: bool) -> tuple[PutMany, Merge]:
+    def _is_trusted(
+        self, path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]
+    ) -> bool:
+        """Whether one of some keys has signed a .mg file, or all its parts."""
+        from omsgrain import container
+        from omsgrain.crypto.files import signer_of
+        from omsgrain.crypto.trust import Trust
+
+        given, resolver = [os.fspath(one) for one in sources], self._settings.resolver
+        if not given:
+            return False
+        trust = Trust.load(given, resolver)
+        with ExitStack() as opened:
+            parts = [opened.enter_context(container.read(one)) for one in container.parts(path)]
+            signer = signer_of(((one.path, one.inside.data) for one in parts), trust, resolver)
+        return signer in {one.did for one in trust.keys}
+
+    def _taking_in(self, allow_erased: bool, trusted: bool = False) -> tuple[PutMany, Merge]:
         """How grains of a file come in, and what it claims of them."""
         from omsgrain.exchange import Put
 
@@ -253,6 +278,7 @@ class Moving(Finding, Putting, Changing):
                     coming.split(given),
                     partial(noted, writer),
                     allow_erased=allow_erased,
+                    trusted=trusted,
                 )
 
             return self._bring(coming.intake, work, allow_erased=allow_erased)

@@ -69,6 +69,7 @@ def import_mg(
     allow_erased: bool = False,
     trust: Sequence[str] = (),
     require_signature: bool = False,
+    trust_state_from: Sequence[str] = (),
     actor: str | None = None,
 ) -> ImportReport:
     """Take the grains of a .mg file into a store, which is made if it is not there.
@@ -83,6 +84,8 @@ def import_mg(
         trust: files of public keys, or DIDs; without any, a signature is refused only if it is
             none, or provably false.
         require_signature: refuse a file that nobody who is trusted has signed.
+        trust_state_from: files of public keys, or DIDs: by whose signature over the file it is
+            believed that a grain was verified.
         actor: who imports, for the audit trail.
 
     Raises:
@@ -93,4 +96,6 @@ def import_mg(
         container.read(part).close()
         look_beside(part, trust, required=require_signature)
     with open_store(store, actor=actor) as grains:
-        return grains.import_mg(file, errors=errors, allow_erased=allow_erased)
+        return grains.import_mg(
+            file, errors=errors, allow_erased=allow_erased, trust_state_from=trust_state_from
+        )
