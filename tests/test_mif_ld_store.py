@@ -150,7 +150,7 @@ def test_bad_memories_are_told(shell: Shell, tmp_path: Path) -> None:
     bad.write_bytes(spelled([MINIMAL, MINIMAL | {"created": "yesterday"}]))
     assert shell("verify", bad) == exit_code("ERR_FORMAT")
     assert b"/1/created" in shell.err
-    told = shell.json("import", tmp_path / "m.omsg", bad, "--user", USER)
+    _, told = shell.refused("import", tmp_path / "m.omsg", bad, "--user", USER)
     assert (told["memories_imported"], len(told["errors"])) == (1, 1)
 
 
@@ -164,7 +164,7 @@ def test_a_bad_memory_is_told_once_however_bad_it_is(shell: Shell, tmp_path: Pat
                  {"kind": "memory", "payload": bad}, bad]})}  # fmt: skip
     for name, data in files.items():
         (notes / name).write_bytes(data)
-    told = shell.json("import", store, notes, "--user", USER, "--dry-run")
+    _, told = shell.refused("import", store, notes, "--user", USER, "--dry-run")
     assert told["memories_imported"] == 2
     assert [(one["pointer"].split("/")[1], one["kind"]) for one in told["errors"]] == [
         ("a.jsonld", "memory"), ("c.ndjson", "memory"), ("d.jsonld", "memory"),
@@ -195,7 +195,7 @@ def test_what_a_store_refuses_is_told_by_file(shell: Shell, tmp_path: Path) -> N
         for name in gone:
             (hit,) = store.query(origin=name).results
             store.set_verification(hit.content_address, "retracted")
-    told = shell.json("import", path, notes, "--user", USER)
+    _, told = shell.refused("import", path, notes, "--user", USER)
     assert [one["pointer"] for one in told["errors"]] == [
         "/a.jsonld/1", "/a.jsonld/2/created", "/a.jsonld/3", "/a.jsonld/12",
         "/b.jsonld/records/1", "/c.ndjson/1", "/d.jsonld",
