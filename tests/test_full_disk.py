@@ -6,17 +6,26 @@ A limit on the size of files is the full disk that a test can have without being
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import lmdb
 import pytest
 
 import omsgrain as og
 from child import run
-from omsgrain.errors import StoreError
+from omsgrain.errors import (
+    AccessDeniedError,
+    DiskFullError,
+    StoreCutError,
+    StoreDamagedError,
+    StoreError,
+)
+from omsgrain.store.opening import failure
 
 BEGIN = """
 import resource, signal, sys
@@ -87,6 +96,22 @@ print(all_there(store, addresses), store.check().ok)
 store.close()
 """
 
+SHORT = """
+lmdb.RUN = 1_000_000
+codes, found = set(), set()
+for room in range(0, 40_000, 1_000):  # some writes of LMDB end half way
+    limit(store.stats().file_bytes + room)
+    for call in (lambda: store.put_many([event(n) for n in range(500)]), store._store.flush):
+        try:
+            call()
+        except StoreError as error:
+            codes.add(error.code)
+            found.add("Input/output error" in str(error))
+limit(resource.RLIM_INFINITY)
+print(sorted(codes), sorted(found), store.check().ok)
+store.close()
+"""
+
 NO_SIDE_FILE = """
 import os
 addresses.append(store.put(event(1)))
@@ -107,8 +132,37 @@ def test_puts_on_a_full_disk(tmp_path: Path) -> None:
 def test_flush_and_rebuild_on_a_full_disk(tmp_path: Path) -> None:
     lines = run(BEGIN + FLUSH, tmp_path / "memory.omsg")
     assert lines[:4] == ["0 True"] * 4
-    assert lines[4:] == ["8", "True True 2001", "ERR_STORE", "ERR_STORE", "True True"]
+    assert lines[4:] == ["8", "True True 2001", "ERR_DISK_FULL", "ERR_DISK_FULL", "True True"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["memory.omsg"]  # no half a backup
+
+
+def test_a_write_that_ends_half_way_is_told_as_a_full_disk(tmp_path: Path) -> None:
+    lines = run(BEGIN + SHORT, tmp_path / "memory.omsg")
+    assert lines == ["['ERR_DISK_FULL'] [False] True"]
+
+
+def test_what_a_store_cannot_do_is_told_apart_by_its_code(tmp_path: Path) -> None:
+    """A copy that did not end, a missing permission, damage, and a full disk."""
+    path = tmp_path / "memory.omsg"
+    with og.open(path) as store:
+        store.put_many({"type": "event", "content": f"{n}" * 900, "created_at": n}
+                       for n in range(1, 200))  # fmt: skip
+    shutil.copytree(path, cut := tmp_path / "cut.omsg")
+    os.truncate(cut / "data.mdb", (path / "data.mdb").stat().st_size // 2)
+    with pytest.raises(StoreCutError):
+        og.open(cut)
+    shutil.copytree(path, damaged := tmp_path / "damaged.omsg")
+    (damaged / "data.mdb").write_bytes(b"x" * 100_000)
+    with pytest.raises(StoreDamagedError):
+        og.open(damaged)
+    for number, kind in (
+        (errno.EACCES, AccessDeniedError), (errno.EROFS, AccessDeniedError),
+        (errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EIO, StoreError),
+    ):  # fmt: skip
+        found = failure(path, "open the store", OSError(number, os.strerror(number)))
+        assert type(found) is kind, number
+    told = lmdb.DiskError(f"mdb_txn_commit: {os.strerror(errno.ENOSPC)}")
+    assert type(failure(path, "write to the store", told)) is DiskFullError
 
 
 def test_a_side_file_that_cannot_be_written(tmp_path: Path) -> None:

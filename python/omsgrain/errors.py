@@ -29,7 +29,11 @@
     │   ├── KeyMissingError           ERR_KEY
     │   └── ErasedError               ERR_ERASED
     ├── StoreError                    ERR_STORE: full, locked, broken, or not a store
-    │   └── NotFoundError             ERR_NOT_FOUND
+    │   ├── NotFoundError             ERR_NOT_FOUND
+    │   ├── DiskFullError             ERR_DISK_FULL
+    │   ├── AccessDeniedError         ERR_ACCESS
+    │   ├── StoreDamagedError         ERR_DAMAGED
+    │   └── StoreCutError             ERR_CUT_SHORT
     ├── FormatError                   ERR_FORMAT: a rule of a JSON format
     └── UnsupportedError              ERR_UNSUPPORTED
 
@@ -280,6 +284,30 @@ class StoreError(OmsError):
     """The store is full, locked, broken, or not a store."""
 
     code, exit_code = "ERR_STORE", 60
+
+
+class DiskFullError(StoreError):
+    """The disk has no room for what is to be written."""
+
+    code, exit_code = "ERR_DISK_FULL", 62
+
+
+class AccessDeniedError(StoreError):
+    """The files of the store may not be read or written by this user."""
+
+    code, exit_code = "ERR_ACCESS", 63
+
+
+class StoreDamagedError(StoreError):
+    """The data file is not one that LMDB could have written."""
+
+    code, exit_code = "ERR_DAMAGED", 64
+
+
+class StoreCutError(StoreError):
+    """The data file ends too early, as that of a copy that did not end does."""
+
+    code, exit_code = "ERR_CUT_SHORT", 65
 
 
 class NotFoundError(StoreError, KeyError):

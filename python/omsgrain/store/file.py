@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from omsgrain import _core
-from omsgrain.errors import StoreError
+from omsgrain.errors import AccessDeniedError, StoreCutError
 from omsgrain.store.door import clean, passing
 from omsgrain.store.layout import only_free_pages_from
 from omsgrain.store.opening import DATA_FILE, HEAD_FILE, LOCK_FILE, open_tables
@@ -170,7 +170,7 @@ def _allocate(lock_file: Path) -> None:
     try:
         fd = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except PermissionError as error:
-        raise StoreError(
+        raise AccessDeniedError(
             f"could not open the store {str(lock_file.parent)!r}",
             expected=f"permission to write to its {lock_file.name}: who reads is noted there",
             found=error.strerror,
@@ -225,7 +225,7 @@ def _measure(env: lmdb.Environment, fd: int, path: Path) -> None:
             return
         if fine is False:
             break
-    raise StoreError(
+    raise StoreCutError(
         f"the data file of the store {str(path)!r} is cut short",
         expected=f"{whole} bytes",
         found=str(found),

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import struct
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import lmdb
 
 from omsgrain.durable import sync_directory
-from omsgrain.errors import StoreError
+from omsgrain.errors import AccessDeniedError, DiskFullError, StoreDamagedError, StoreError
 from omsgrain.store.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, META, TABLES, Table
 
 if TYPE_CHECKING:
@@ -36,13 +39,38 @@ WRITER_FILE = "writer.lock"
 HEAD_FILE = "head"
 NEXT_FILE = "data.next"
 PART_DIRECTORY = "data.part"
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, struct.error)
+_ROOM = 4 << 20  # bytes; more than the largest grain
 _BESIDE = {LOCK_FILE, WRITER_FILE, HEAD_FILE, PART_DIRECTORY}
 
 
 def failure(path: Path, doing: str, error: BaseException) -> StoreError:
     """Make the StoreError for something that LMDB or the operating system refused."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return StoreError(f"could not {doing} {str(path)!r}", found=reason)
+    number = getattr(error, "errno", None)
+    kind: type[StoreError] = StoreError
+    if number in _FULL or any(os.strerror(one) in reason for one in _FULL):
+        kind = DiskFullError
+    elif os.strerror(errno.EIO) in reason and _is_full(path):
+        # LMDB says so of a write that ended half way, for want of room.
+        kind, reason = DiskFullError, os.strerror(errno.ENOSPC)
+    elif isinstance(error, lmdb.ReadonlyError) or number in _DENIED:
+        kind = AccessDeniedError
+    elif isinstance(error, _DAMAGED):
+        kind = StoreDamagedError
+    return kind(f"could not {doing} {str(path)!r}", found=reason)
+
+
+def _is_full(path: Path) -> bool:
+    """Whether a commit of a usual size finds no room beside the store."""
+    try:
+        with TemporaryFile(dir=path) as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        return error.errno in _FULL
+    return False
 
 
 def identity(path: Path) -> tuple[int, int] | None:
