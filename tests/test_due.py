@@ -116,7 +116,12 @@ def test_what_is_due_is_erased_in_time(store: og.GrainStore, clock: Clock) -> No
     assert [entry.overdue for entry in store.due_erasures()] == [True, True]
     done = store.run_due_erasures()
     assert (done.erased, done.kept, done.complete) == (2, (), True)
-    assert store.due_erasures() == []
+    # The free space of the files still has their bytes.
+    assert [entry.kind for entry in store.due_erasures()] == ["scrub"]
+    assert done.scrub_due == NOW + 40 * DAY
+    assert store.run_due_erasures().scrub_due == done.scrub_due
+    store.compact()
+    assert store.due_erasures() == [] and store.run_due_erasures().scrub_due is None
     assert not any(store.exists(address) for address in gone)
     assert store.exists(stays)
     assert store.exists(grant)

@@ -144,6 +144,8 @@ def due(
             f"{report.erased} erased, {report.expired} expired, {report.finished} others done, "
             f"{report.dropped} void, {len(report.kept)} kept, {report.waiting} waiting"
         )
+        if report.scrub_due is not None:
+            click.echo("Free space still holds erased bytes; compact removes them now.", err=True)
         for address, rule in report.kept:
             click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     if report.kept:

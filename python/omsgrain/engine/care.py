@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omsgrain.engine.searching import Searching
-from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats
+from omsgrain.store import due
+from omsgrain.store.base import CheckReport, CompactReport, RebuildReport, StoreStats, Writer
 
 if TYPE_CHECKING:
     from omsgrain.store.audit import AuditLog
@@ -66,11 +67,19 @@ class Care(Searching):
             StoreError: read-only, damaged, no room, or another process writes for too long; the
                 store stays as it was.
         """
+        with self._store.read() as reader:  # what asks for this by now is done by it
+            keys = [entry.key for entry in due.due(reader) if entry.kind == due.SCRUB]
         self._vectors().catch_up(self._store, make=False)  # first: it may have tables of its own
         with self._texts().scrubbing(self._store.read):
             report = self._store.compact()
         told = {"before": report.before, "after": report.after}
-        self._store.write(lambda writer: self._note(writer, "compact", [], details=told))
+
+        def work(writer: Writer) -> None:
+            for key in keys:
+                due.done(writer, key)
+            self._note(writer, "compact", [], details=told)
+
+        self._store.write(work)
         return report
 
     def backup(self, path: str | os.PathLike[str]) -> None:

@@ -79,6 +79,11 @@ class Opened(Protocol):
 
     inner: Terms
 
+    @property
+    def users(self) -> int:
+        """How many users may have some."""
+        ...
+
     def has_sealed(self) -> bool:
         """Whether there are any."""
         ...

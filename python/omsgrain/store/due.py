@@ -23,12 +23,17 @@ from omsgrain.store.tables import DUE
 if TYPE_CHECKING:
     from omsgrain.store.base import Reader, Writer
 
-__all__ = ["CONSENT", "KEY", "RETENTION", "Due", "add", "done", "drop", "due"]
+__all__ = ["CONSENT", "KEY", "RETENTION", "SCRUB", "WITHIN", "Due", "add", "done", "drop", "due"]
 
 CONSENT: Final = "consent"
 """The kind of a grain that goes because a consent was withdrawn; "consent" is its number."""
 RETENTION: Final = "retention"
 """The kind of a grain that the terms it came under let nobody keep longer."""
+
+SCRUB: Final = "scrub"
+"""The kind of writing the files anew, so that they are free of what was erased."""
+WITHIN: Final = 30
+"""Days within which that must be done, if nothing else is asked."""
 
 KEY = struct.Struct(">QQ")
 

@@ -67,6 +67,11 @@ class SealedReader:
             after = number + b"\xff" * SEQUENCE.size
         return False
 
+    @property
+    def users(self) -> int:
+        """Among the grains of how many users is looked: each costs a token for each term."""
+        return self.ring.live if self._users is None else len(self._users)
+
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> SealedReader:
         """The same snapshot, asked for the grains of one user, or with some words, only."""
         users = self._users

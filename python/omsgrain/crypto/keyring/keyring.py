@@ -354,6 +354,12 @@ class KeyRing(Ring):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def live(self) -> int:
+        """How many users have a key."""
+        head = self._file.head
+        return int(head.records - head.erased)
+
     def __repr__(self) -> str:
         head = self._file.head
         return f"<KeyRing {head.records - head.erased} live, {head.erased} erased>"

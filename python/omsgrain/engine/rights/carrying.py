@@ -21,15 +21,13 @@ from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
 from omsgrain.store import due, mentions, tombstones
 from omsgrain.store.base import Writer
+from omsgrain.store.due import WITHIN
 from omsgrain.store.tables import DUE, KEYED, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import UserKeys
 
 __all__ = ["WITHIN", "Carrying", "Done"]
-
-WITHIN = 30
-"""Days within which the files must be free of what was erased, if nothing else is asked."""
 
 _PAGE = 1_000  # grains a transaction; an entry of the audit trail tags no more
 _ROWS = 20_000  # blind rows a transaction
@@ -243,21 +241,12 @@ class Carrying(Running, Care):
         return not kept and not left
 
     def _scrub(self) -> bool:
-        """Write the files anew, and take out what was queued for it; False if it cannot be."""
-        with self._store.read() as reader:
-            keys = [entry.key for entry in due.due(reader) if entry.kind == SCRUB]
+        """Write the files anew; False if it cannot be."""
         try:
-            self.compact()
+            self.compact()  # takes it out of the queue
         except OmsError:
             return False
-        for key in keys:
-            self._store.write(partial(due.done, key=key))
         return True
-
-    def _scrub_due(self) -> int | None:
-        with self._store.read() as reader:
-            entries = (entry for entry in due.due(reader) if entry.kind == SCRUB)
-            return next((entry.deadline for entry in entries), None)
 
 
 def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:

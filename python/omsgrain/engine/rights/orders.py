@@ -24,7 +24,7 @@ ERASE: Final = "erase"
 """The kind of an erasure under way."""
 RELEASE: Final = "release"
 """The kind of what was kept by a hold, or for a time, and goes when that ends."""
-SCRUB: Final = "scrub"
+SCRUB: Final = due.SCRUB
 """The kind of a compaction: free pages still have bytes of what was erased."""
 
 _KNOWN = 10_000  # names that are remembered

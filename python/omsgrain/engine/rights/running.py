@@ -25,6 +25,7 @@ from omsgrain.store.tables import DUE, HOLDS, SEQUENCE
 __all__ = ["DueErasure", "DueReport", "Running"]
 
 _PAGE = 1_000  # grains a transaction: as many as an entry of the audit trail can name
+_DAY = 86_400_000
 _CODES = {due.CONSENT: "consent_withdrawn", due.RETENTION: "retention_over"}
 """The kinds that are about grains, and the word for the reason."""
 
@@ -61,6 +62,8 @@ class DueReport:
         kept: grains that stay, restricted, with the rule that keeps them.
         waiting: entries of other kinds that could not be done yet; and erasures that are done but
             for grains that could not be looked into, for want of a key or by damage.
+        scrub_due: by when the files must be free of what was erased, ms since 1970; until then
+            their free space can hold its bytes. None: nothing waits for that.
     """
 
     erased: int = 0
@@ -69,10 +72,11 @@ class DueReport:
     finished: int = 0
     kept: tuple[tuple[str, str], ...] = ()
     waiting: int = 0
+    scrub_due: int | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that was due is left."""
+        """Whether nothing that was due is left; what ``scrub_due`` tells of may be due later."""
         return not self.kept and not self.waiting
 
 
@@ -111,7 +115,8 @@ class Running(Base):
         the report. If the consent stands again the entry is dropped and the grain stays
         restricted, for nobody can tell whether it was restricted for another reason, too. Call it
         once a day or so; what has crashed half way goes on with the next call. Free pages
-        of the file can still hold the bytes until ``compact``.
+        of the files can still hold the bytes: ``scrub_due`` says by when a later call, or
+        ``compact`` before it, writes the files anew.
 
         Args:
             now: ms since 1970, instead of the clock.
@@ -144,7 +149,16 @@ class Running(Base):
         for entry in entries:
             if entry.kind not in _CODES:
                 counts["finished" if self._run(entry, at) else "waiting"] += 1
-        return DueReport(**counts, expired=expired + self._expire(at), kept=tuple(kept))
+        expired += self._expire(at)
+        if counts["erased"] or expired:
+            self._store.write(partial(_queue_scrub, now=at))
+        return DueReport(**counts, expired=expired, kept=tuple(kept), scrub_due=self._scrub_due())
+
+    def _scrub_due(self) -> int | None:
+        """By when the files must be written anew; None if nothing asks for that."""
+        with self._store.read() as reader:
+            entries = (entry for entry in due.due(reader) if entry.kind == due.SCRUB)
+            return next((entry.deadline for entry in entries), None)
 
     def _run(self, entry: due.Due, now: int) -> bool:
         """Do an entry of another kind, and take it out; False if it must wait."""
@@ -266,6 +280,11 @@ class Running(Base):
             self._remove(writer, gone, "retention", tombstone=False)
             self._note(writer, "delete", list(gone.values()), reason_code="retention")
         return len(gone)
+
+
+def _queue_scrub(writer: Writer, now: int) -> None:
+    if not any(entry.kind == due.SCRUB for entry in due.due(writer)):
+        due.add(writer, now + due.WITHIN * _DAY, {"kind": due.SCRUB})
 
 
 def _time(store: Base, now: int | None) -> int:
