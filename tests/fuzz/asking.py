@@ -140,7 +140,12 @@ def _requests() -> list[bytes]:
             if media:
                 lines.append(f"content-type: {media}")
             found.append("\n".join(lines).encode() + b"\n\n" + body)
-    return [*found, b"GET /v1/grains?subject=lamp&limit=2\nx-as: A\nrange: bytes=0-1\n\n"]
+    odd = (
+        b"GET /v1/brain/export?embedding_dim=2&since=x\nx-as: A\naccept-encoding: gzip;q=1, *\n\n"
+    )
+    both = b"POST /v1/brain/import\nx-as: A\ncontent-length: 2\ntransfer-encoding: chunked\n\n{}"
+    long = b"POST /v1/grains\nx-as: A\ncontent-length: 99999999999\nexpect: 100-continue\n\n[]"
+    return [*found, odd, both, long, b"GET /v1/grains?subject=lamp\nx-as: A\nrange: bytes=0-1\n\n"]
 
 
 # -- MCP ------------------------------------------------------------------------------------------
