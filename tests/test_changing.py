@@ -183,6 +183,21 @@ def test_contest_and_retract_are_refused_by_a_lock(store: og.GrainStore) -> None
         store.set_verification(address, "unverified")
 
 
+def test_fields_inherit_the_policy_of_a_goal(store: og.GrainStore) -> None:
+    terms = {"mode": "locked", "scope": "lineage"}
+    goal = {"type": "goal", "description": "tidy", "goal_state": "active", "created_at": 1}
+    free = {"allowed_transitions": ["satisfied"], "invalidation_policy": terms}
+    old = store.put({**goal, **free})
+    done = {**goal, "goal_state": "satisfied", "created_at": 2}
+    with pytest.raises(err.InvalidationDeniedError) as denied:
+        store.supersede(old, og.encode(done))
+    assert denied.value.rule == "laundering"
+    new = store.supersede(old, {**done, "invalidation_policy": None})
+    assert store.get(new)["invalidation_policy"] == terms
+    other = store.put({**goal, "created_at": 3, "invalidation_policy": {"mode": "open"}})
+    assert "invalidation_policy" not in store.get(store.supersede(other, done))
+
+
 def test_an_unknown_status(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
     with pytest.raises(err.SchemaError):

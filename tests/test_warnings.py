@@ -13,6 +13,12 @@ import omsgrain as og
 import oracle
 from minimal import minimal
 
+
+def quorum(threshold: int, *authorized: str) -> dict[str, Any]:
+    """A policy that asks for several."""
+    return {"mode": "quorum", "threshold": threshold, "authorized": list(authorized)}
+
+
 DOUBTFUL: list[dict[str, Any]] = [
     minimal("belief", subjects="x"),
     minimal("belief", importanc=0.5),
@@ -28,6 +34,23 @@ DOUBTFUL: list[dict[str, Any]] = [
     minimal("observation", observer_type="classifier"),
     minimal("observation", observer_type="detector"),
     minimal("observation", observer_type="nose"),
+    minimal("belief", created_at=1),
+    minimal("belief", created_at=1_768_471_200),
+    minimal("consent", created_at=99_999_999_999),
+    minimal("belief", created_at="1970-01-21T11:14:31Z"),
+    minimal("belief", invalidation_policy=quorum(3, "did:key:a", "did:key:b")),
+    minimal("belief", invalidation_policy=quorum(2, "did:key:a", "did:key:a")),
+    minimal("belief", invalidation_policy={"mode": "quorum", "threshold": 1}),
+    minimal("belief", invalidation_policy={"mode": "locked", "authorized": ["did:key:a"]}),
+    minimal(
+        "belief",
+        invalidation_policy={
+            "mode": "timed",
+            "locked_until": 1_768_471_200,
+            "fallback_mode": "locked",
+            "authorized": ["did:key:a"],
+        },
+    ),
 ]
 FINE: list[dict[str, Any]] = [
     minimal("belief", x_subject="x", notes="x", labels=[], custom_name=1),
@@ -39,6 +62,11 @@ FINE: list[dict[str, Any]] = [
     minimal("observation", observer_type="trigger:cron"),
     minimal("observation", observer_type="llm", observer_model="m"),
     minimal("observation", observer_type="human"),
+    minimal("belief", created_at=0),
+    minimal("belief", created_at=100_000_000_000),
+    minimal("belief", invalidation_policy=quorum(2, "did:key:a", "did:key:b")),
+    minimal("belief", invalidation_policy={"mode": "locked"}),
+    minimal("belief", invalidation_policy={"mode": "delegated", "authorized": ["did:key:a"]}),
 ]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from omsgrain import _core
 from omsgrain.engine import acts, holding, reviewing
@@ -21,6 +22,7 @@ from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.reviewing import Review
 from omsgrain.engine.world import seq_of, stored_digest
 from omsgrain.errors import OmsWarning, RangeError, SchemaError
+from omsgrain.index import policy
 from omsgrain.intake import Item, take_one
 from omsgrain.store.base import Writer
 from omsgrain.store.state import State, Verification
@@ -43,7 +45,8 @@ class Changing(Bringing):
         Args:
             old: address of the grain to supersede. One that is superseded already gets a second
                 successor: a fork, whose heads all stay.
-            new: fields, a grain, or a blob; it may be in the store already.
+            new: fields, a grain, or a blob; it may be in the store already. Fields that supersede
+                a protected goal and name no policy get the goal's.
             justification: the reason, for policies that ask for one. Given fields, it becomes
                 their ``supersession_justification``; a grain cannot be changed any more, so
                 beside one it is kept in the list of reviews only.
@@ -69,6 +72,8 @@ class Changing(Bringing):
             if new.get(name, justification) != justification:
                 raise SchemaError("two justifications that differ", field=f"/{name}")
             new = {**new, name: justification}
+        if isinstance(new, dict):
+            new = self._protected(digest, new)
         intake = take_one(new, replacing=True, resolver=self._settings.resolver)
         for note in intake.warnings:
             warnings.warn(note.message, OmsWarning, stacklevel=2)
@@ -82,6 +87,16 @@ class Changing(Bringing):
             return after.hex()
 
         return self._bring(intake, work)
+
+    def _protected(self, old: bytes, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields, with the policy of the goal that they supersede if they name none."""
+        with self._store.read() as reader:
+            seq = reader.find([old])[0]
+            grain = None if seq is None else reader.grain(seq)
+        if grain is None or grain.sealed:
+            return fields
+        terms = policy.inherited(grain, fields, self._settings.clock())
+        return fields if terms is None else {**fields, policy.FIELD: terms}
 
     def contest(self, address: str, *, reason: str | None = None) -> None:
         """Say that a grain is in doubt; it stays among current results, marked as contested.

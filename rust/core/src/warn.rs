@@ -2,6 +2,7 @@
 //! What is allowed, but looks like a mistake.
 
 use crate::Result;
+use crate::check::millis;
 use crate::fields::Fields;
 use crate::profiles::Tags;
 use crate::registry::{FIELDS, Field, MG_RELATIONS, OBSERVATION, id};
@@ -42,6 +43,55 @@ pub fn collect<K: AsRef<str>, N: Node>(
     }
     if fields.type_byte == OBSERVATION {
         observer(fields, warnings)?;
+    }
+    if let Some(entry) = fields.get(id::CREATED_AT)
+        && millis(&entry.node.view()?).is_ok_and(is_early)
+    {
+        warnings
+            .push("created_at: a time before March 1973; were seconds given for milliseconds?".to_owned());
+    }
+    if let Some(entry) = fields.get(id::INVALIDATION_POLICY) {
+        policy(&entry.node, warnings)?;
+    }
+    Ok(())
+}
+
+/// Whether a time in ms is more likely one in seconds: until the year 5138 those are below this.
+pub(crate) fn is_early(ms: i64) -> bool {
+    (1..100_000_000_000).contains(&ms)
+}
+
+/// Warns of a policy that nobody can ever meet. What is malformed, the store treats as locked.
+fn policy<N: Node>(node: &N, warnings: &mut Vec<String>) -> Result<()> {
+    let (mut mode, mut fallback) = (String::new(), String::new());
+    let (mut threshold, mut named) = (0, Vec::<String>::new());
+    node.each_entry(&mut |key, value| {
+        match (key.as_ref(), value.view()?) {
+            ("mode", View::Str(text)) => text.clone_into(&mut mode),
+            ("fallback_mode", View::Str(text)) => text.clone_into(&mut fallback),
+            ("threshold", View::Int(count)) => threshold = count,
+            ("authorized", View::List) => value.each_item(&mut |item| {
+                if let View::Str(did) = item.view()? {
+                    named.push(did.to_owned());
+                }
+                Ok(())
+            })?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    named.sort_unstable();
+    named.dedup();
+    match if mode == "timed" { &*fallback } else { &*mode } {
+        "quorum" if threshold > i64::try_from(named.len()).unwrap_or(i64::MAX) => warnings.push(format!(
+            "invalidation_policy: {} authorized DIDs can never give the {threshold} signatures of its threshold",
+            named.len()
+        )),
+        "locked" if !named.is_empty() => warnings.push(
+            "invalidation_policy: a locked grain lets nobody through, so its authorized list is never used"
+                .to_owned(),
+        ),
+        _ => {}
     }
     Ok(())
 }

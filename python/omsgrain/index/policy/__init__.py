@@ -18,11 +18,13 @@ from omsgrain.index.policy.act import Act, Operation, Scope, Verdict, World, ope
 from omsgrain.index.policy.decide import authorized, check, check_goal
 from omsgrain.index.policy.delegation import check_delegation
 from omsgrain.index.policy.export import check_export
-from omsgrain.index.policy.modes import covers_lineage
+from omsgrain.index.policy.goals import inherited
+from omsgrain.index.policy.modes import FIELD, covers_lineage
 from omsgrain.index.policy.payload import claim
 from omsgrain.index.policy.reach import HOPS, LIMIT
 
 __all__ = [
+    "FIELD",
     "HOPS",
     "LIMIT",
     "Act",
@@ -37,5 +39,6 @@ __all__ = [
     "check_goal",
     "claim",
     "covers_lineage",
+    "inherited",
     "operation_of",
 ]

@@ -45,6 +45,24 @@ def moves(guard: Grain, target: Grain, act: Act) -> bool:
     )
 
 
+def inherited(old: Grain, new: Mapping[str, Any], now: int) -> dict[str, Any] | None:
+    """The policy that fields inherit from the goal that they supersede; None if they inherit none.
+
+    Fields that others have agreed to are left as they are: the signatures cover them.
+
+    Args:
+        old: the grain that is superseded.
+        new: fields of a grain.
+        now: ms since 1970.
+    """
+    if not is_goal(old) or new.get(modes.FIELD) is not None or new.get("supersession_auth"):
+        return None
+    if modes.read(old, now).mode == "open":
+        return None
+    terms: dict[str, Any] = old.to_dict()[modes.FIELD]
+    return terms
+
+
 def inherit(old: Grain, policy: Policy, new: Grain, *, leave: str) -> None:
     """Refuse a grain that takes a protected goal's place without its protection.
 

@@ -40,18 +40,24 @@ pub fn passes(step: &Step, view: &View<'_>, side: Side) -> bool {
             side == Side::Write && (*low..=*high).contains(&(*i as f64))
         }
         (Rule::Datetime(low, high), View::Int(ms)) => {
-            (*low..=*high).contains(&(*ms as f64)) && (step.id != id::CREATED_AT || seconds(*ms).is_some())
+            (*low..=*high).contains(&(*ms as f64)) && (step.id != id::CREATED_AT || created(*ms).is_some())
         }
         (Rule::Datetime(..), View::Str(text)) => {
             side == Side::Write
                 && datetime::parse_rfc3339(text)
-                    .is_some_and(|ms| step.id != id::CREATED_AT || seconds(ms).is_some())
+                    .is_some_and(|ms| step.id != id::CREATED_AT || created(ms).is_some())
         }
         (Rule::Object | Rule::Any, View::Str(_)) => true,
         (Rule::Any, View::Bool(_) | View::Int(_) | View::UInt(_) | View::Bytes(_)) => true,
         (Rule::Any, View::Float(f)) => f.is_finite(),
         _ => false,
     }
+}
+
+/// Whole seconds of a `created_at` that fits the header and is not warned of.
+#[inline]
+pub fn created(ms: i64) -> Option<u32> {
+    if warn::is_early(ms) { None } else { seconds(ms) }
 }
 
 /// Whether a text is of this kind.

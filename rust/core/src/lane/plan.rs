@@ -170,11 +170,12 @@ fn known(side: Side, name: &str, type_byte: u8) -> Option<u8> {
     let (full, short) = (registry::by_name(name, type_byte), registry::by_short(name, type_byte));
     let (found, other) = if side == Side::Write { (full, short) } else { (short, full) };
     if found != UNKNOWN {
-        let elides = [id::ELIDED, id::DISCLOSURE_OF].contains(&found);
+        // The general way looks into them: for what is elided, and for a policy nobody can meet.
+        let apart = [id::ELIDED, id::DISCLOSURE_OF, id::INVALIDATION_POLICY].contains(&found);
         // On the wire `content` of an action is a full name.
         let full_name =
             side == Side::Read && type_byte == ACTION && name == registry::field(id::CONTENT).short;
-        return (!elides && !full_name && !registry::field(found).index_layer).then_some(found);
+        return (!apart && !full_name && !registry::field(found).index_layer).then_some(found);
     }
     let old = registry::aliases(type_byte).any(|alias| alias.old.contains(&name));
     (other == UNKNOWN && !old && !warn::is_near(name)).then_some(UNKNOWN)

@@ -8,12 +8,12 @@ use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
 use crate::codec::{Cursor, EXTENDED, Encoding, Head, Wire, read_value};
 use crate::fields::Side;
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash, seconds};
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash};
 use crate::registry::id;
 use crate::text;
 use crate::value::{Value, View};
 
-use super::judge::{is_word, passes, tag_level};
+use super::judge::{created, is_word, passes, tag_level};
 use super::plan::{Plan, Step};
 use super::rules::{Need, Rule};
 
@@ -89,7 +89,7 @@ fn judge<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -
         return None;
     }
     match (step.id, view) {
-        (id::CREATED_AT, View::Int(ms)) => facts.created_at = seconds(ms)?,
+        (id::CREATED_AT, View::Int(ms)) => facts.created_at = created(ms)?,
         (id::NAMESPACE, View::Str(name)) => {
             facts.no_namespace = name.is_empty();
             facts.ns_hash = if name.is_empty() { 0 } else { ns_hash(name) };

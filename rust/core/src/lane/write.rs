@@ -7,13 +7,13 @@ use crate::codec::msgpack::Msgpack;
 use crate::codec::{Encoding, Wire};
 use crate::encode::{self, Options};
 use crate::fields::Side;
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, LEN, ns_hash, seconds};
+use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, LEN, ns_hash};
 use crate::registry::id;
 use crate::value::{Node, View};
 use crate::{check, text, validate};
 use alloc::vec::Vec;
 
-use super::judge::{is_word, passes, tag_level};
+use super::judge::{created, is_word, passes, tag_level};
 use super::plan::{Plan, Step};
 use super::rules::{Need, Rule};
 
@@ -125,7 +125,7 @@ impl Writer<'_> {
     #[inline]
     fn time<W: Wire>(&mut self, step: &Step, ms: i64, out: &mut Vec<u8>) -> Option<()> {
         if step.id == id::CREATED_AT {
-            self.facts.created_at = seconds(ms)?;
+            self.facts.created_at = created(ms)?;
         }
         W::int(out, ms);
         Some(())
