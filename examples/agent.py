@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent that remembers over MCP: a client of the official package, and our server behind it.
 
-    pip install 'omsgrain[mcp]'
+    pip install '.[mcp]'
     python examples/agent.py memory.omsg
 
 The client starts `omsgrain mcp` as its own process and speaks with it over stdin and stdout. It

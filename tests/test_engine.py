@@ -383,3 +383,10 @@ def test_an_iterator_outlives_its_store_with_a_clear_error(store: og.GrainStore)
     store.close()
     with pytest.raises(err.StoreError):
         list(grains)
+
+
+def test_a_report_of_many_prints_counts(tmp_path: Path) -> None:
+    fields = {"type": "event", "content": "it rained", "created_at": 10**12}
+    with og.open(tmp_path / "m.omsg") as store:
+        report = store.put_many([fields, fields, {"type": "event"}], errors="collect")
+    assert repr(report) == "<PutReport 1 stored, 1 duplicates, 1 refused, 0 warnings>"

@@ -359,3 +359,12 @@ def test_an_unknown_filter_is_told_which_there_are(twelve: og.GrainStore) -> Non
         ask(twelve, subjekt="s")
     assert caught.value.expected is not None
     assert caught.value.expected.split(", ") == list(CONDITIONS)
+
+
+def test_an_unknown_filter_is_told_with_those_there_are(tmp_path: Path) -> None:
+    with og.open(tmp_path / "m.omsg") as store:
+        ask: Any = store.query
+        with pytest.raises(err.SchemaError) as refused:
+            ask(typ="belief")
+    assert refused.value.field == "/typ"
+    assert str(refused.value.expected).split(", ") == list(CONDITIONS)

@@ -173,6 +173,6 @@ def arrow() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise
-        text = "tables need more packages: pip install omsgrain[arrow]"
+        text = "tables need more packages: pip install '.[arrow]'"
         raise UnsupportedError(text) from None
     return pyarrow

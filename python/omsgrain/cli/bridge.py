@@ -267,7 +267,7 @@ def _connector(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != module:
             raise
-        text = f"this broker needs more packages: pip install omsgrain[{extra}]"
+        text = f"this broker needs more packages: pip install '.[{extra}]'"
         raise UnsupportedError(text) from None
     if is_nats:
         return lambda: Nats(

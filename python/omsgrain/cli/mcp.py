@@ -94,7 +94,7 @@ def mcp(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "anyio"):
             raise
-        text = "MCP needs more packages: pip install omsgrain[mcp]"
+        text = "MCP needs more packages: pip install '.[mcp]'"
         raise UnsupportedError(text) from None
     options = Options(
         user=normalize("NFC", user),

@@ -188,7 +188,7 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
-        text = "serving needs more packages: pip install omsgrain[server]"
+        text = "serving needs more packages: pip install '.[server]'"
         raise UnsupportedError(text) from None
     options = Options(
         producer=producer,

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from omsgrain.engine.base import Base
 from omsgrain.grain import Grain
 from omsgrain.index import query as queries
+from omsgrain.index.filters import conditions
 from omsgrain.index.query import Order, Page, Time
 from omsgrain.store.state import Verification
 
@@ -48,6 +49,7 @@ class Finding(Base):
         explain: bool = False,
         scan: bool = False,
         sealed: bool = True,
+        **unknown: NoReturn,
     ) -> Page:
         """Find grains that match every filter given.
 
@@ -104,6 +106,8 @@ class Finding(Base):
             "tag": tag,
             "origin": origin,
         }
+        if unknown:
+            conditions(unknown)  # refuses them, and names those there are
         with self._store.read() as reader:
             page = queries.run(
                 reader,

@@ -60,6 +60,13 @@ class PutReport:
     errors: list[ItemError]
     warnings: list[ItemWarning]
 
+    def __repr__(self) -> str:
+        """Counts; a list of a million addresses is of no use to a reader."""
+        return (
+            f"<PutReport {self.stored} stored, {self.duplicates} duplicates, "
+            f"{len(self.errors)} refused, {len(self.warnings)} warnings>"
+        )
+
 
 class Putting(Bringing):
     """The part of a GrainStore that takes grains in."""

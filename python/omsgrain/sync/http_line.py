@@ -87,7 +87,7 @@ class Line:
         try:
             self._httpx: Any = import_module("httpx")
         except ImportError:
-            text = "syncing over HTTP needs more packages: pip install omsgrain[web]"
+            text = "syncing over HTTP needs more packages: pip install '.[web]'"
             raise UnsupportedError(text) from None
         headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
         if token is not None:
