@@ -85,6 +85,7 @@ class Finding(Base):
             scan: allow a query that no index answers to read every grain.
             sealed: look among sealed grains, too, those that the keys of the store open. They can
                 be asked for exact values and words; with False anything can be asked of the rest.
+            **unknown: none; a filter of another name is refused, with those that there are.
 
         Raises:
             SchemaError: a filter or cursor that cannot be.
