@@ -80,7 +80,7 @@ def _query(bench: Bench) -> Iterator[Tried]:
         ("created before", {"created_before": NOW + 5000}, [one]),
     ):
         yield Tried(what, expected, found(store, **filters))
-    yield Tried("an unknown filter", "TypeError", _raised(lambda: store.query(colour="red")))  # type: ignore[arg-type]
+    yield Tried("an unknown filter", "SchemaError", _raised(lambda: store.query(colour="red")))  # type: ignore[arg-type]
 
 
 def _raised(call: Any) -> str:
