@@ -102,9 +102,12 @@ def _inherits(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
     guard: dict[str, Any] = {"invalidation_policy": _LOCKED, "allowed_transitions": ["satisfied"]}
     old = store.put(_goal(**guard))
-    yield refuses("by one without it", _DENIED, _step(store, old, _goal("satisfied", 1)))
+    without = og.encode(_goal("satisfied", 1))
+    yield refuses("by one without it", _DENIED, _step(store, old, without))
     open_one = _goal("satisfied", 1, **{**guard, "invalidation_policy": {"mode": "open"}})
     yield refuses("by one that is open", _DENIED, _step(store, old, open_one))
+    new = store.supersede(old, _goal("satisfied", 1))
+    yield Tried("fields without it", _LOCKED, store.get(new)["invalidation_policy"])
 
 
 @_rule(
