@@ -37,6 +37,7 @@ tag = one_of(
     "phi:email", "phi:mrn", "pii:name", "sec:internal", "legal:hold", "reg:gdpr", "favourite",
     "ünïcode", "cafe\u0301",
 )  # fmt: skip
+word = one_of("goal_inference", "Shelf Inc.", "cafe\u0301")
 _relation_types = one_of("similar", "contradicts", "causal", "replaces", "temporal_next")
 
 #: Known fields that any grain may carry, by the kind of their value.
@@ -62,7 +63,8 @@ _KINDS: tuple[tuple[Make, str], ...] = (
     (array(text), "premises participating_observers"),
     (random_map, "context token_usage input_schema output_schema statistical_context"),
     (random_map, "software_environment parameter_set"),
-    (array(random_map), "provenance_chain history criteria_structured alternatives_considered"),
+    (array(entry(source_hash=address, method=word, weight=fraction)), "provenance_chain"),
+    (array(random_map), "history criteria_structured alternatives_considered"),
     (whole(0), "success_count failure_count delegation_depth evidence_required agreement_count"),
     (whole(), "random_seed priority"),
     (whole(0, 255), "category"),
@@ -90,7 +92,7 @@ _KINDS: tuple[tuple[Make, str], ...] = (
     (one_of("eu", "x:elsewhere"), "jurisdiction"),
     (one_of("Apache-2.0", "LicenseRef-house"), "license"),
     (entry(mode=one_of("locked", "soft_locked"), authorized=array(did)), "invalidation_policy"),
-    (entry(name=text), "owner"),
+    (entry(name=word), "owner"),
     (entry(tsp_response=lambda rng: rng.randbytes(9), tsa_uri=text), "trusted_timestamp"),
     (entry(minimum_retention_years=whole(0, 99), regulation=text), "retention_policy"),
     (array(entry(type=one_of("text", "image"), text=text)), "content_blocks"),

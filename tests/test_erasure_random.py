@@ -24,7 +24,7 @@ WHO: tuple[dict[str, Any], ...] = (
     {"author_did": SHOP},
     {"user_id": "ben", "subject_did": ANN},
     {"subject": "ann-17"},
-    {"owner": {"email": "ann@example.org"}, "user_id": "ben"},
+    {"owner": {"name": "Shelf Inc.", "email": "ann@example.org"}, "user_id": "ben"},
 )
 OWN = (1, 3, 5)
 NAMED = (6, 7)

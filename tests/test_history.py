@@ -159,7 +159,9 @@ def test_up_and_down(kept: Kept) -> None:
         {"method": "guess"},
         {"source_hash": 7},
     ]
-    (leaf,) = kept.put(belief("leaf", derived_from=[right, left, right], provenance_chain=steps))
+    with pytest.warns(og.OmsWarning):
+        fields = belief("leaf", derived_from=[right, left, right], provenance_chain=steps)
+        (leaf,) = kept.put(fields)
     up = kept.ask(provenance, leaf)
     assert shape(up) == {leaf: 0, right: 1, left: 1, ABSENT: 1, root: 2}
     assert [(link.source, link.field) for link in up.links[:3]] == [

@@ -67,7 +67,7 @@ def test_any_value_is_packed_alike(value: Any) -> None:
         assert og.decode(blob).to_dict() == oracle.clean(fields)
 
 
-@given(st.dictionaries(st.text("abcde_", min_size=9), values(), max_size=4), st.integers(11, 255))
+@given(st.dictionaries(st.text("abcde_", min_size=9), values(), max_size=4), st.integers(14, 255))
 def test_opaque_grains(fields: dict[str, Any], type_byte: int) -> None:
     for encoding in ENCODINGS:
         blob = og.encode(fields, encoding=encoding, type_byte=type_byte)

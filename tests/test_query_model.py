@@ -471,7 +471,7 @@ def test_an_empty_string_is_a_term(store: og.GrainStore) -> None:
 @pytest.mark.parametrize("time", [-5, 1 << 47, 1 << 48, (1 << 48) + 5, (1 << 63) - 1, 1 << 63])
 def test_times_that_only_an_opaque_grain_can_have(store: og.GrainStore, time: int) -> None:
     """They count as the first or the last, and every page is there."""
-    odd = store.put(og.encode({"created_at": time}, type_byte=0x0B))
+    odd = store.put(og.encode({"created_at": time}, type_byte=0x0E))
     plain = [store.put(event(n)) for n in range(3)]
     first = time < 0 or time >= 1 << 63
     expected = [odd, *plain] if first else [*plain, odd]

@@ -60,6 +60,10 @@ def sample(field: Field) -> Any:
         return {"user_id": "sha256:" + ADDRESS}
     if field.name == "content_blocks":
         return [{"type": "text"}]
+    if field.name == "owner":
+        return {"name": "Shelf Inc."}
+    if field.name == "provenance_chain":
+        return [{"source_hash": ADDRESS, "method": "goal_inference"}]
     if field.enum:
         return field.enum[0]
     if field.keys:

@@ -235,6 +235,63 @@ def test_lightweight_profile() -> None:
     rejected(_LIGHT | {"object": nested(8)}, "ERR_CORRUPT", profile="lightweight")
 
 
+@pytest.mark.parametrize("shape", [one for one in SHAPES if one != "action result"])
+def test_a_lightweight_grain_carries_what_its_type_requires(shape: str) -> None:
+    fields = minimal(shape)
+    assert og.encode(fields, profile="lightweight") == oracle.encode(fields)
+    batch = og.encode_many([fields] * 3, profile="lightweight")
+    assert batch.blobs == [oracle.encode(fields)] * 3
+    name = "observation_scope" if shape == "observation" else "importance"
+    value = "point" if shape == "observation" else 0.5
+    rejected(fields | {name: value}, SCHEMA, field=f"/{name}", profile="lightweight")
+
+
+def test_a_lightweight_grain_is_derived_from_nothing() -> None:
+    rejected(minimal("action result"), SCHEMA, field="/derived_from", profile="lightweight")
+
+
+DOI = {"citation_type": "doi", "identifier": "10.1000/182", "citation_role": "supports"}
+
+
+@pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
+@pytest.mark.parametrize("name", ["content_refs", "derived_from"])
+def test_external_citations(name: str, encoding: Any) -> None:
+    entry: Any = {"uri": "cas://x", "modality": "image"} if name == "content_refs" else A
+    fields = minimal("belief", **{name: [entry, DOI]})
+    blob = og.encode(fields, encoding=encoding)
+    assert blob == oracle.encode(fields, encoding)
+    assert og.decode(blob).fields[name] == [entry, DOI]
+    assert og.encode_many([fields] * 3, encoding=encoding).blobs == [blob] * 3
+    assert blob[1] & 8 == (8 if name == "content_refs" else 0)
+    for wrong, code in (
+        ({"citation_type": "doi"}, SCHEMA),
+        ({"citation_type": "doi", "identifier": None}, SCHEMA),
+        ({"citation_type": "doi", "identifier": ""}, "ERR_EMPTY"),
+        ({"citation_type": 5, "identifier": "x"}, SCHEMA),
+        ({"identifier": "x"}, SCHEMA),
+        ({}, SCHEMA),
+        (5, SCHEMA),
+    ):
+        bad = minimal("belief", **{name: [entry, wrong]})
+        rejected(bad, code)
+        refused(oracle.encode(bad, encoding), code, "ERR_CORRUPT", "ERR_SCHEMA")
+
+
+def test_what_cites_and_refers_at_once_stays_accepted() -> None:
+    entry = {"uri": "cas://x", "modality": "image", "citation_type": 5}
+    fields = minimal("belief", content_refs=[entry])
+    with pytest.warns(og.OmsWarning):
+        assert og.encode(fields) == oracle.encode(fields)
+
+
+def test_a_citation_in_a_store() -> None:
+    with og.open(":memory:") as store:
+        source = store.put(minimal("belief"))
+        child = store.put(minimal("reasoning", derived_from=[source, DOI]))
+        assert {link.source for link in store.provenance(child).links} == {source}
+        assert {link.derived for link in store.descendants(source).links} == {child}
+
+
 def nested(depth: int) -> dict[str, Any]:
     return {} if depth == 1 else {"x": nested(depth - 1)}
 

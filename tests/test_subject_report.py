@@ -109,7 +109,10 @@ def test_every_field_of_the_list_counts_and_no_other() -> None:
     with og.GrainStore(MemoryStore()) as store:
         expected = {}
         for name in FIELDS:
-            value: Any = {"owner": {"legal": [ANN]}, "witness_dids": [ANN]}.get(name, ANN)
+            value: Any = {
+                "owner": {"name": "Shelf Inc.", "legal": [ANN]},
+                "witness_dids": [ANN],
+            }.get(name, ANN)
             expected[store.put(belief("on", x_field=name) | {name: value})] = (name,)
         store.put(belief("on", session_id=ANN, x_name=ANN, origin_did=ANN, context={"of": ANN}))
         assert {f.address: f.fields for f in select(store._store, [ANN])} == expected

@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 import oracle
-from minimal import minimal
+from minimal import A, minimal
 
 
 def quorum(threshold: int, *authorized: str) -> dict[str, Any]:
@@ -19,6 +19,12 @@ def quorum(threshold: int, *authorized: str) -> dict[str, Any]:
     return {"mode": "quorum", "threshold": threshold, "authorized": list(authorized)}
 
 
+DOI = {
+    "citation_type": "doi",
+    "identifier": "10.1000/182",
+    "citation_role": "supports",
+    "retrieved_at": 1_768_471_200_000,
+}
 DOUBTFUL: list[dict[str, Any]] = [
     minimal("belief", subjects="x"),
     minimal("belief", importanc=0.5),
@@ -51,6 +57,31 @@ DOUBTFUL: list[dict[str, Any]] = [
             "authorized": ["did:key:a"],
         },
     ),
+    minimal("observation", observation_mode="reflective"),
+    minimal("belief", contradicted=True),
+    minimal("belief", ct=True),
+    minimal("belief", owner={"seat": "Bern"}),
+    minimal("belief", owner={"name": 5}),
+    minimal("belief", provenance_chain=[{"source_hash": A, "method": "m"}, {"method": "m"}]),
+    minimal("belief", provenance_chain=[{"source_hash": "x", "method": "m"}]),
+    minimal("belief", provenance_chain=[{"source_hash": A, "method": "m", "weight": 1.5}]),
+    minimal("event", token_usage={"input_tokens": -1}),
+    minimal("event", token_usage={"output_tokens": "many"}),
+    minimal("belief", content_refs=[{"citation_type": "tweet", "identifier": "1"}]),
+    minimal("belief", content_refs=[DOI | {"citation_role": "likes"}]),
+    minimal("belief", derived_from=[DOI | {"retrieved_at": "yesterday"}]),
+    # What a later version of OMS owns.
+    minimal("belief", embedding_text="x"),
+    minimal("goal", et="x"),
+    minimal("belief", skname="x"),
+    minimal("event", practice_count=1),
+    minimal("belief", rec_status="applied"),
+    minimal("belief", rstat="applied"),
+    minimal("reasoning", tref="x"),
+    minimal("belief", twf=A),
+    minimal("workflow", nodes=["a"]),
+    minimal("workflow", bind={}),
+    minimal("action", tool_phase="call"),
 ]
 FINE: list[dict[str, Any]] = [
     minimal("belief", x_subject="x", notes="x", labels=[], custom_name=1),
@@ -67,6 +98,15 @@ FINE: list[dict[str, Any]] = [
     minimal("belief", invalidation_policy=quorum(2, "did:key:a", "did:key:b")),
     minimal("belief", invalidation_policy={"mode": "locked"}),
     minimal("belief", invalidation_policy={"mode": "delegated", "authorized": ["did:key:a"]}),
+    minimal("observation", observation_mode="reflective", observation_scope="session"),
+    minimal("observation", observation_mode="passive"),
+    minimal("belief", owner={"name": "Shelf Inc.", "seat": "Bern"}),
+    minimal("belief", provenance_chain=[{"source_hash": A, "method": "m", "weight": 1}]),
+    minimal("event", token_usage={"input_tokens": 5, "cache_read_tokens": 0, "tier": "x"}),
+    minimal("belief", content_refs=[DOI, {"uri": "cas://x", "modality": "image"}]),
+    minimal("belief", derived_from=[A, DOI | {"content_hash": "sha256:" + A}]),
+    # Names that only the type of a later version owns.
+    minimal("belief", nodes=[], kind="x", name="x", version="1", config={}, tool_phase="x"),
 ]
 
 
@@ -103,3 +143,26 @@ def test_several_warnings() -> None:
     with pytest.warns(og.OmsWarning) as caught:
         og.encode(fields)
     assert len(caught) == 2
+
+
+@pytest.mark.parametrize(("byte", "version"), [(11, "1.4"), (12, "1.5"), (13, "1.6")])
+def test_a_type_byte_of_a_later_version(byte: int, version: str) -> None:
+    with pytest.warns(og.OmsWarning, match=f"OMS {version}"):
+        blob = og.encode({"type": "x", "created_at": 0}, type_byte=byte)
+    assert og.decode(blob).fields["type"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("skill", "1.4"), ("recommendation", "1.5"), ("trigger", "1.6")]
+)
+def test_a_type_of_a_later_version_is_refused_with_its_version(name: str, version: str) -> None:
+    with pytest.raises(og.errors.UnknownTypeError, match=f"OMS {version}"):
+        og.encode({"type": name, "created_at": 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("embedding_text", "1.4"), ("rstat", "1.5"), ("tcron", "1.6")]
+)
+def test_the_warning_names_the_version(name: str, version: str) -> None:
+    with pytest.warns(og.OmsWarning, match=f"OMS {version}"):
+        og.encode(minimal("belief", **{name: "x"}))

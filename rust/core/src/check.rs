@@ -49,7 +49,8 @@ pub fn field<N: Node>(spec: &Field, node: &N, around: Around) -> Result<()> {
         View::Map if !spec.keys.is_empty() => structured(spec, node, around)?,
         View::List => {
             if let Some(table) = spec.nested {
-                each(node, &mut |item| nested_entry(table, item, around))?;
+                let cites = spec.name == "content_refs";
+                each(node, &mut |item| nested_entry(table, item, around, cites))?;
             }
         }
         _ => {}
@@ -179,8 +180,8 @@ fn structured<N: Node>(spec: &Field, node: &N, around: Around) -> Result<()> {
     })
 }
 
-/// An entry of content_refs, embedding_refs or related_to.
-fn nested_entry<N: Node>(table: &'static Nested, node: &N, around: Around) -> Result<()> {
+/// An entry of content_refs, embedding_refs or related_to; with `cites` an external citation is one.
+fn nested_entry<N: Node>(table: &'static Nested, node: &N, around: Around, cites: bool) -> Result<()> {
     let mut present = 0u16;
     node.each_entry(&mut |key, value| {
         let Some(spec) = nested_name(table, key.as_ref(), around.side)? else { return Ok(()) };
@@ -192,9 +193,58 @@ fn nested_entry<N: Node>(table: &'static Nested, node: &N, around: Around) -> Re
     })?;
     match table.0.iter().enumerate().find(|(i, f)| f.required && present & 1 << i == 0) {
         None => Ok(()),
+        Some(_) if cites && is_citation(node)? => citation(node),
         Some((_, missing)) => {
             Err(Error::new(Code::Schema, "a required entry is missing").in_key(missing.name))
         }
+    }
+}
+
+/// What derived_from holds: addresses, and external citations. Spec: OMS §27.5
+///
+/// # Errors
+/// `ERR_SCHEMA`, `ERR_EMPTY`, the address errors.
+pub fn sources<N: Node>(node: &N) -> Result<()> {
+    if !matches!(node.view()?, View::List) {
+        return Err(wrong_kind(&node.view()?, "an array"));
+    }
+    each(node, &mut |item| match item.view()? {
+        View::Str(text) => address::parse(text).map(|_| ()),
+        View::Map => citation(item),
+        view => Err(wrong_kind(&view, "an address, or a map with citation_type and identifier")),
+    })
+}
+
+/// The members that every external citation has.
+const CITATION: [&str; 2] = ["citation_type", "identifier"];
+
+/// Whether a map is an external citation, right or not.
+pub(crate) fn is_citation<N: Node>(node: &N) -> Result<bool> {
+    let mut found = false;
+    node.each_entry(&mut |key, value| {
+        found |= key.as_ref() == CITATION[0] && !value.is_null();
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn citation<N: Node>(node: &N) -> Result<()> {
+    let mut found = [false; 2];
+    node.each_entry(&mut |key, value| {
+        let Some(i) = CITATION.iter().position(|name| *name == key.as_ref()) else { return Ok(()) };
+        match value.view()? {
+            View::Null => return Ok(()),
+            View::Str("") => Err(Error::new(Code::Empty, "a citation without its text")),
+            View::Str(_) => Ok(()),
+            view => Err(wrong_kind(&view, "a string")),
+        }
+        .map_err(|e| e.in_key(CITATION[i]))?;
+        found[i] = true;
+        Ok(())
+    })?;
+    match found.iter().position(|there| !there) {
+        None => Ok(()),
+        Some(i) => Err(Error::new(Code::Schema, "a required entry is missing").in_key(CITATION[i])),
     }
 }
 

@@ -7,7 +7,8 @@ use crate::codec::WireKey;
 use crate::error::shown;
 use crate::registry::{self, COUNT, Field, GrainType, UNKNOWN, id};
 use crate::value::{Node, View};
-use crate::{Code, Error, Result};
+use crate::{Code, Error, Result, warn};
+use alloc::string::String;
 
 /// Which way the fields go: as a user gave them, or as a payload holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +161,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         match (registry::type_named(name), type_byte) {
             (None, _) if opaque => Ok(None),
             (None, _) => Err(entry.place(
-                Error::new(Code::UnknownType, "not a grain type")
+                Error::new(Code::UnknownType, unknown_type(name))
                     .expected("belief, event, state, workflow, action, observation, goal, reasoning, consensus or consent")
                     .found(shown(name)),
             )),
@@ -234,6 +235,13 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
             entry.key = WireKey::Short(registry::field(id).short);
         }
         Ok(())
+    }
+}
+
+fn unknown_type(name: &str) -> String {
+    match warn::version_of_type(name) {
+        Some(version) => format!("{name} is a type of {version}, and this is OMS 1.2"),
+        None => "not a grain type".into(),
     }
 }
 

@@ -122,6 +122,8 @@ pub const UNKNOWN: u8 = 255;
 
 /// Type byte of an action, whose `content` is a field of its own.
 pub const ACTION: u8 = 5;
+/// Type byte of a workflow, whose steps a later OMS makes a graph.
+pub const WORKFLOW: u8 = 4;
 /// Type byte of an observation, whose `object` may be anything.
 pub const OBSERVATION: u8 = 6;
 

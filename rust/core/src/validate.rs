@@ -34,11 +34,12 @@ pub fn validate<K: AsRef<str>, N: Node>(
         profiles::apply(fields, &tags);
         let elided = rules(fields, grain_type)?;
         if profile.lightweight {
-            lightweight(fields)?;
+            lightweight(fields, grain_type)?;
         }
         profiles::check(fields, &tags, &elided)?;
         warn::collect(fields, &tags, warnings)?;
     } else {
+        warn::later_type(fields.type_byte, warnings);
         for entry in &fields.entries {
             if let Some(table) = entry.field.and_then(|f| f.nested) {
                 check::nested_names(table, &entry.node, fields.side).map_err(|e| entry.place(e))?;
@@ -90,6 +91,9 @@ fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static Gra
 pub(crate) fn value<N: Node>(id: u8, spec: &Field, node: &N, around: Around) -> Result<()> {
     if id == id::DISCLOSURE_OF {
         return disclosure_of(node);
+    }
+    if id == id::DERIVED_FROM {
+        return check::sources(node);
     }
     check::field(spec, node, around)?;
     if id == id::CONTENT_BLOCKS { content_blocks(node) } else { Ok(()) }
@@ -275,12 +279,31 @@ fn elided<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn lightweight<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<()> {
-    match fields.entries.iter().find(|e| !registry::LIGHTWEIGHT.contains(&e.id)) {
+/// The fields of the profile, and what the type requires; never what leads to other content.
+fn lightweight<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &GrainType) -> Result<()> {
+    let name = fields.text(id::ACTION_PHASE)?.unwrap_or("");
+    let mode = fields.text(id::EXECUTION_MODE)?.unwrap_or("");
+    let phase = (grain_type.byte == registry::ACTION).then(|| registry::phase(name, mode)).flatten();
+    let carries = |id: u8| {
+        let of_phase = |phase: &Phase| {
+            [id::ACTION_PHASE, id::EXECUTION_MODE].contains(&id)
+                || phase.required.contains(&id)
+                || phase.required_any.iter().any(|group| group.contains(&id))
+        };
+        registry::LIGHTWEIGHT.contains(&id)
+            || grain_type.required.contains(&id)
+            || grain_type.required_any.iter().any(|group| group.contains(&id))
+            || phase.is_some_and(of_phase)
+            || (grain_type.byte == CONSENT && id == id::PRIOR_CONSENT)
+    };
+    let refused =
+        |id: &u8| [id::DERIVED_FROM, id::PROVENANCE_CHAIN, id::CONTENT_REFS, id::EMBEDDING_REFS].contains(id);
+    match fields.entries.iter().find(|e| !carries(e.id) || refused(&e.id)) {
         None => Ok(()),
         Some(entry) => Err(entry.place(
-            Error::new(Code::Schema, "a lightweight grain does not carry this field")
-                .expected("type, subject, relation, object, confidence, created_at, namespace"),
+            Error::new(Code::Schema, "a lightweight grain does not carry this field").expected(
+                "type, subject, relation, object, confidence, created_at, namespace, and what the type requires",
+            ),
         )),
     }
 }

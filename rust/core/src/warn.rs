@@ -1,13 +1,133 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is allowed, but looks like a mistake.
 
-use crate::Result;
 use crate::check::millis;
 use crate::fields::Fields;
 use crate::profiles::Tags;
-use crate::registry::{FIELDS, Field, MG_RELATIONS, OBSERVATION, id};
+use crate::registry::{ACTION, FIELDS, Field, MG_RELATIONS, OBSERVATION, WORKFLOW, id};
 use crate::value::{Node, View};
+use crate::{Result, address, check};
 use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
+
+/// Names and short keys that a later OMS owns, by its version; for any type, or for this one alone.
+/// Plain words (`name`, `kind`, `config`) of types that OMS 1.2 does not have are not among them.
+const LATER: [(&str, Option<u8>, &[&str]); 6] = [
+    ("OMS 1.4", None, &["embedding_text", "et"]),
+    ("OMS 1.4", Some(WORKFLOW), &["nodes", "edges", "bindings", "bind", "retries"]),
+    ("OMS 1.4", Some(ACTION), &["tool_phase"]),
+    (
+        "OMS 1.4",
+        None,
+        &[
+            "when_to_use",
+            "wtu",
+            "skname",
+            "instr",
+            "sver",
+            "allowed_tools",
+            "atls",
+            "holder_did",
+            "hdid",
+            "proficiency",
+            "prof",
+            "practice_count",
+            "prcnt",
+            "last_practiced_at",
+            "lpa",
+            "strategies",
+            "strat",
+            "transferable",
+            "xfer",
+            "input_modalities",
+            "imod",
+            "output_modalities",
+            "omod",
+        ],
+    ),
+    (
+        "OMS 1.5",
+        None,
+        &[
+            "rec_status",
+            "rstat",
+            "target_ref",
+            "tref",
+            "analyzer",
+            "anlz",
+            "summ",
+            "dedup_key",
+            "ddk",
+            "proposal_cal",
+            "pcal",
+            "proposal_edit",
+            "pedit",
+            "proposal_data",
+            "pdata",
+            "sev",
+            "metric_snapshot",
+            "msnap",
+            "evidence_query",
+            "evq",
+        ],
+    ),
+    (
+        "OMS 1.6",
+        None,
+        &[
+            "aknd",
+            "twf",
+            "tcon",
+            "tscp",
+            "tena",
+            "tdk",
+            "interval_secs",
+            "tint",
+            "tcron",
+            "at_ms",
+            "tat",
+            "tpred",
+            "tmem",
+            "correlate",
+            "tcorr",
+            "window_ms",
+            "twin",
+            "tconc",
+            "catchup",
+            "tcatch",
+            "tcfg",
+        ],
+    ),
+];
+
+/// Types that a later OMS has, by name and byte.
+const LATER_TYPES: [(&str, u8, &str); 3] =
+    [("skill", 0x0b, "OMS 1.4"), ("recommendation", 0x0c, "OMS 1.5"), ("trigger", 0x0d, "OMS 1.6")];
+
+/// What `contradicted` was called until OMS 1.1, by name and short key.
+const REMOVED: [&str; 2] = ["contradicted", "ct"];
+
+/// The version of OMS that first has a type of this name.
+pub(crate) fn version_of_type(name: &str) -> Option<&'static str> {
+    LATER_TYPES.iter().find(|later| later.0 == name).map(|later| later.2)
+}
+
+/// Warns of an opaque grain whose byte a later OMS has given to a type.
+pub(crate) fn later_type(byte: u8, warnings: &mut Vec<String>) {
+    if let Some((name, _, version)) = LATER_TYPES.iter().find(|later| later.1 == byte) {
+        warnings.push(format!("type byte {byte:#04x} is {name} of {version}; its fields are not checked"));
+    }
+}
+
+/// What is to be said of a name, or a short key, that OMS 1.2 does not have and another version does.
+fn of_another_version(name: &str, type_byte: u8) -> Option<String> {
+    if REMOVED.contains(&name) {
+        return Some(format!("{name:?} was removed in OMS 1.2: contest the grain in a store instead"));
+    }
+    let is_it = |later: &&(&str, Option<u8>, &[&str])| {
+        later.1.is_none_or(|byte| byte == type_byte) && later.2.contains(&name)
+    };
+    LATER.iter().find(is_it).map(|(version, ..)| format!("{name:?} is a field of {version}, not of OMS 1.2"))
+}
 
 /// Appends the warnings of a grain.
 ///
@@ -21,11 +141,16 @@ pub fn collect<K: AsRef<str>, N: Node>(
     warnings.extend(tags.unknown.iter().cloned());
     for entry in &fields.entries {
         let Some(spec) = entry.field else {
-            if let Some(near) = nearest(entry.key.as_str(), tags) {
+            if let Some(said) = of_another_version(entry.key.as_str(), fields.type_byte) {
+                warnings.push(said);
+            } else if let Some(near) = nearest(entry.key.as_str(), tags) {
                 warnings.push(format!("unknown field {:?}: did you mean {near:?}?", entry.key.as_str()));
             }
             continue;
         };
+        if let Some(said) = inner(entry.id, &entry.node)? {
+            warnings.push(said.to_owned());
+        }
         if spec.listed.is_empty() {
             continue;
         }
@@ -97,6 +222,9 @@ fn policy<N: Node>(node: &N, warnings: &mut Vec<String>) -> Result<()> {
 }
 
 fn observer<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, warnings: &mut Vec<String>) -> Result<()> {
+    if fields.text(id::OBSERVATION_MODE)? == Some(REFLECTIVE) && fields.get(id::OBSERVATION_SCOPE).is_none() {
+        warnings.push("observation_scope is missing for an observation of mode \"reflective\"".to_owned());
+    }
     let Some(kind) = fields.text(id::OBSERVER_TYPE)? else { return Ok(()) };
     let listed = FIELDS[usize::from(id::OBSERVER_TYPE)].listed;
     if thinks(kind) && fields.get(id::OBSERVER_MODEL).is_none() {
@@ -106,6 +234,88 @@ fn observer<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, warnings: &mut Vec<St
         warnings.push("observer_type: a custom type wants a prefix, such as \"lab:spectrometer\"".to_owned());
     }
     Ok(())
+}
+
+/// The mode of an observation that should name its scope.
+pub(crate) const REFLECTIVE: &str = "reflective";
+
+/// What is wrong inside a field whose members have no rule that refuses them.
+pub(crate) fn inner<N: Node>(id: u8, node: &N) -> Result<Option<&'static str>> {
+    match (id, node.view()?) {
+        (id::OWNER, View::Map) => {
+            let named = |key: &str, view: View<'_>| {
+                key == "name" && matches!(view, View::Str(name) if !name.is_empty())
+            };
+            Ok((!any(node, named)?).then_some("owner: a legal entity has a name"))
+        }
+        (id::PROVENANCE_CHAIN, View::List) => {
+            let mut good = true;
+            node.each_item(&mut |step| {
+                let source = |key: &str, view: View<'_>| {
+                    key == "source_hash" && matches!(view, View::Str(text) if address::is_address(text))
+                };
+                let method = |key: &str, view: View<'_>| {
+                    key == "method" && matches!(view, View::Str(text) if !text.is_empty())
+                };
+                let heavy = |key: &str, view: View<'_>| key == "weight" && !is_share(&view);
+                good &= any(&step, source)? && any(&step, method)? && !any(&step, heavy)?;
+                Ok(())
+            })?;
+            Ok((!good)
+                .then_some("provenance_chain: a step has source_hash (an address), method and weight 0..1"))
+        }
+        (id::TOKEN_USAGE, View::Map) => {
+            let wrong = |key: &str, view: View<'_>| {
+                key.ends_with("_tokens") && !matches!(view, View::Int(0..) | View::UInt(_) | View::Null)
+            };
+            Ok(any(node, wrong)?.then_some("token_usage: a number of tokens is a whole number from 0 on"))
+        }
+        (id::CONTENT_REFS | id::DERIVED_FROM, View::List) => {
+            let mut good = true;
+            node.each_item(&mut |item| {
+                if matches!(item.view()?, View::Map) && check::is_citation(&item)? {
+                    good &= !any(&item, is_odd)?;
+                }
+                Ok(())
+            })?;
+            Ok((!good).then_some(
+                "a citation has a citation_type and a citation_role of OMS, retrieved_at in ms, content_hash as text",
+            ))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether a member of a citation is not as OMS has it. Spec: OMS §27.5
+fn is_odd(key: &str, view: View<'_>) -> bool {
+    let known: &[&str] = match key {
+        "citation_type" => &["doi", "arxiv", "pmid", "isbn", "rrid", "clinicaltrials", "url"],
+        "citation_role" => &["supports", "refutes", "extends", "replicates", "uses_data", "uses_software"],
+        "retrieved_at" => return !matches!(view, View::Int(_) | View::Null),
+        "content_hash" => return !matches!(view, View::Str(_) | View::Null),
+        _ => return false,
+    };
+    !matches!(view, View::Str(text) if known.contains(&text)) && view != View::Null
+}
+
+fn is_share(view: &View<'_>) -> bool {
+    match view {
+        View::Null | View::Int(0..=1) => true,
+        View::Float(share) => (0.0..=1.0).contains(share),
+        _ => false,
+    }
+}
+
+/// Whether any entry of a map is so; there is none in what is no map.
+fn any<N: Node>(node: &N, is_so: impl Fn(&str, View<'_>) -> bool) -> Result<bool> {
+    let mut found = false;
+    if matches!(node.view()?, View::Map) {
+        node.each_entry(&mut |key, value| {
+            found |= is_so(key.as_ref(), value.view()?);
+            Ok(())
+        })?;
+    }
+    Ok(found)
 }
 
 /// Whether an observer of this type is a model, which should be named.
@@ -122,8 +332,8 @@ pub(crate) fn near_listed(spec: &Field, value: &str) -> Option<&'static str> {
 }
 
 /// Whether an unknown name is warned of where no profile is declared.
-pub(crate) fn is_near(name: &str) -> bool {
-    nearest(name, &Tags::default()).is_some()
+pub(crate) fn warns_of(name: &str, type_byte: u8) -> bool {
+    of_another_version(name, type_byte).is_some() || nearest(name, &Tags::default()).is_some()
 }
 
 /// The known field that a name is one edit away from.

@@ -20,6 +20,7 @@ pub fn passes(step: &Step, view: &View<'_>, side: Side) -> bool {
         (Rule::Fixed(text), View::Str(value)) => **text == **value,
         (Rule::Text(word), View::Str(text)) => is_word(*word, text),
         (Rule::OneOf(known), View::Str(text)) => known.contains(text),
+        (Rule::Mode(known), View::Str(text)) => known.contains(text) && *text != warn::REFLECTIVE,
         (Rule::Listed(field), View::Str(text)) => is_listed(field, text),
         (Rule::Relation, View::Str(text)) => !text.starts_with("mg:") || MG_RELATIONS.contains(text),
         (Rule::Observer(model), View::Str(kind)) => observer(*model, kind),

@@ -178,7 +178,7 @@ fn known(side: Side, name: &str, type_byte: u8) -> Option<u8> {
         return (!apart && !full_name && !registry::field(found).index_layer).then_some(found);
     }
     let old = registry::aliases(type_byte).any(|alias| alias.old.contains(&name));
-    (other == UNKNOWN && !old && !warn::is_near(name)).then_some(UNKNOWN)
+    (other == UNKNOWN && !old && !warn::warns_of(name, type_byte)).then_some(UNKNOWN)
 }
 
 #[cfg(test)]

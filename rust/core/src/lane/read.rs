@@ -10,8 +10,8 @@ use crate::codec::{Cursor, EXTENDED, Encoding, Head, Wire, read_value};
 use crate::fields::Side;
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, Header, ns_hash};
 use crate::registry::id;
-use crate::text;
 use crate::value::{Value, View};
+use crate::{text, warn};
 
 use super::judge::{created, is_word, passes, tag_level};
 use super::plan::{Plan, Step};
@@ -138,6 +138,9 @@ fn container<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Fact
     if let Some(field) = step.field {
         let around = Around { side: Side::Read, type_byte, open: false };
         check::field(field, &&value, around).ok()?;
+        if warn::inner(step.id, &&value).ok()?.is_some() {
+            return None;
+        }
     }
     let filled = match &value {
         Value::List(items) => !items.is_empty(),

@@ -22,6 +22,8 @@ pub enum Rule {
     Text(Word),
     /// One of these texts.
     OneOf(&'static [&'static str]),
+    /// One of these texts but the mode that asks for a scope, which is not there.
+    Mode(&'static [&'static str]),
     /// Text; one that is near to a listed one would be warned of.
     Listed(&'static Field),
     /// Text; an mg: relation is a known one.
@@ -177,6 +179,9 @@ impl Shape {
             id::RELATION => Rule::Relation,
             id::STRUCTURAL_TAGS => Rule::Tags,
             id::OBSERVER_TYPE => Rule::Observer(self.has(id::OBSERVER_MODEL)),
+            id::OBSERVATION_MODE if !self.has(id::OBSERVATION_SCOPE) => {
+                Rule::Mode(FIELDS[usize::from(id)].one_of)
+            }
             id::IS_WITHDRAWAL if !self.has(id::PRIOR_CONSENT) => Rule::False,
             _ => of_field(registry::field(id), self.grain_type.byte),
         }

@@ -10,7 +10,7 @@ use crate::fields::Side;
 use crate::header::{CONTENT_REFS, EMBEDDING_REFS, Facts, LEN, ns_hash};
 use crate::registry::id;
 use crate::value::{Node, View};
-use crate::{check, text, validate};
+use crate::{check, text, validate, warn};
 use alloc::vec::Vec;
 
 use super::judge::{created, is_word, passes, tag_level};
@@ -164,6 +164,9 @@ impl Writer<'_> {
             // Observers that open the enums are declined.
             let around = Around { side: Side::Write, type_byte: self.plan.grain_type.byte, open: false };
             validate::value(step.id, field, node, around).ok()?;
+            if warn::inner(step.id, node).ok()?.is_some() {
+                return None;
+            }
         }
         let what = encode::What { id: step.id, field: step.field, negate: false, grain_type };
         encode::value::<W, N>(what, node, self.options, out).ok()
