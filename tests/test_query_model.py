@@ -66,7 +66,7 @@ PREFIXES = ["a:*", "a:b:*", "b:*", ":*", "Cafe\u0301:*", "Caf\u00e9:*", "n" * 49
 SPANS = ("valid_from", "valid_to", "system_valid_from")
 STATUSES = ("unverified", "verified", "contested", "retracted")
 ADDRESSES = ["ab" * 32, "cd" * 32]
-BYTES = {"belief": 1, "fact": 1, "event": 2, "observation": 6, "goal": 7, 0xFE: 0xFE, 0x0B: 0x0B}
+BYTES = {"belief": 1, "fact": 1, "event": 2, "observation": 6, "goal": 7, 0xFE: 0xFE, 0x0E: 0x0E}
 OBSERVER = {"observer_id": "robot", "observer_type": "human"}
 REQUIRED: dict[str | int, dict[str, Any]] = {
     "belief": {"subject": "room", "relation": "has", "object": "light", "confidence": 0.75},
@@ -74,7 +74,7 @@ REQUIRED: dict[str | int, dict[str, Any]] = {
     "observation": OBSERVER,
     "goal": {"subject": "room", "description": "light", "goal_state": "active"},
     0xFE: {},
-    0x0B: {},
+    0x0E: {},
 }
 
 
@@ -448,7 +448,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainSt
         yield store
 
 
-@pytest.mark.parametrize("byte", [0x0B, 0xFD, 0xFE, 0xFF])
+@pytest.mark.parametrize("byte", [0x0E, 0xFD, 0xFE, 0xFF])
 def test_type_bytes_that_look_like_marks_of_a_hash(store: og.GrainStore, byte: int) -> None:
     address = store.put(og.encode({"x_any": 1}, type_byte=byte))
     assert [hit.content_address for hit in store.query(type=byte).results] == [address]
