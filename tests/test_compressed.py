@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import zstandard
 
@@ -75,7 +77,7 @@ def test_a_frame_that_unpacks_to_more_than_it_says(blocks: int) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_frames_of_streaming_writers(encoding: str) -> None:
+def test_frames_of_streaming_writers(tmp_path: Path, encoding: str) -> None:
     """Frames of another implementation that do not state their content size."""
     plain = payload(encoding, pairs(encoding, BELIEF))
     for checksum in (False, True):
@@ -84,7 +86,7 @@ def test_frames_of_streaming_writers(encoding: str) -> None:
         grain = og.decode(blob)
         assert (grain.fields["subject"], grain.blob) == ("a", blob)
         assert og.address(blob) == grain.address
-        with og.open(":memory:") as store:
+        with og.open(tmp_path / "store.omsg") as store:
             assert store.put(grain) == grain.address
             assert store.get(grain.address).blob == blob
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -284,8 +285,8 @@ def test_what_cites_and_refers_at_once_stays_accepted() -> None:
         assert og.encode(fields) == oracle.encode(fields)
 
 
-def test_a_citation_in_a_store() -> None:
-    with og.open(":memory:") as store:
+def test_a_citation_in_a_store(tmp_path: Path) -> None:
+    with og.open(tmp_path / "store.omsg") as store:
         source = store.put(minimal("belief"))
         child = store.put(minimal("reasoning", derived_from=[source, DOI]))
         assert {link.source for link in store.provenance(child).links} == {source}

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from omsgrain.errors import OmsError, OmsWarning
     from omsgrain.grain import Grain, address, decode, encode, verify
     from omsgrain.header import Header, read_header
+    from omsgrain.lenient import adapt
 
 if _core.DEBUG:
     import warnings
@@ -86,6 +87,7 @@ __all__ = [
     "VerifyReport",
     "Workflow",
     "__version__",
+    "adapt",
     "address",
     "address_many",
     "container",
@@ -135,6 +137,7 @@ _HOMES = {
     "errors": ("OmsError", "OmsWarning"),
     "grain": ("Grain", "address", "decode", "encode", "verify"),
     "header": ("Header", "read_header"),
+    "lenient": ("adapt",),
 }
 _ROOMS = ("batch", "constructors", "container", "crypto", "errors", "grain", "header", "registry")
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from omsgrain import container
 from omsgrain.batch import ItemError, OnError, stops
-from omsgrain.container.check import blob_of
+from omsgrain.container.check import blob_of, examine
 from omsgrain.container.layout import Codec
+from omsgrain.container.verify import check_footer
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.intake import is_sync_record, superseding, sync_record
 from omsgrain.store.state import Verification
@@ -146,7 +147,12 @@ def export_mg(
 
 
 def import_mg(
-    path: str | os.PathLike[str], put: PutMany, merge: Merge, *, errors: OnError
+    path: str | os.PathLike[str],
+    put: PutMany,
+    merge: Merge,
+    *,
+    errors: OnError,
+    adapt: bool = False,
 ) -> ImportReport:
     """Put the grains of a .mg file, or of all its parts, into a store.
 
@@ -164,6 +170,8 @@ def import_mg(
         raise SchemaError(
             "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
         )
+    if adapt:
+        return _import_adapted(files, put, merge, stop=stop)
     bad: dict[int, OmsError] = {}
     claims: dict[str, Mapping[str, Any]] = {}
     first = 0
@@ -181,6 +189,46 @@ def import_mg(
         raise bad[min(bad)]
     refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
     return take_in(_batches(files, bad), claims, refused, put, merge, stop=stop)
+
+
+def _import_adapted(
+    files: Sequence[os.PathLike[str]], put: PutMany, merge: Merge, *, stop: bool
+) -> ImportReport:
+    """As `import_mg`, of files whose grains another writer may have made wrongly."""
+    claims: dict[str, Mapping[str, Any]] = {}
+    refused: list[ItemError] = []
+    for file in files:
+        with container.read(file) as source:
+            check_footer(source)
+            claims.update(source.manifest)
+    for _ in _adapted(files, refused):
+        if stop and refused:
+            raise refused[0].error
+    if stop and refused:
+        raise refused[0].error
+    return take_in(_adapted(files, []), claims, refused, put, merge, stop=stop)
+
+
+def _adapted(
+    files: Iterable[os.PathLike[str]], refused: list[ItemError]
+) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Read the grains with their positions; adapt those that do not conform, if it can be done."""
+    from omsgrain.lenient import adapt
+
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            for number, _, block in source.inside.blocks():
+                grains = dict(enumerate(block.grains(), first + number))
+                for i, error in examine(block)[1]:
+                    at = first + number + i
+                    try:
+                        grains[at] = adapt(grains[at]).blob
+                    except OmsError:
+                        refused.append(ItemError(at, None, error))
+                        del grains[at]
+                yield list(grains), list(grains.values())
+            first += len(source)
 
 
 def take_in(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what another writer made wrongly, for inspection only."""
+"""What another writer made wrongly: read for inspection, or made into a grain that conforms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from omsgrain import _core, registry
 from omsgrain.errors import CorruptError, OmsError, UnsupportedError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, make
+
+__all__ = ["adapt", "read_leniently"]
 
 _MAX = 1 << 20  # bytes; what a strict reader would take
 _DEPTH = 100  # levels; a strict reader takes 32
@@ -31,12 +33,20 @@ def read_leniently(blob: bytes) -> Grain:
     if flags & 0b110:
         raise UnsupportedError("a packed or sealed payload cannot be read leniently")
     packed = blob[9 : 9 + _MAX]
-    payload = _unpack(packed, cbor=bool(flags & 32))
+    payload = _unpack(packed, cbor=_is_cbor(packed, flags))
     _refuse_larger(payload, 2 * len(packed))  # a byte of MessagePack can be two values
     grain_type = next((t for t in registry.TYPES if t.byte == type_byte), None)
     name = grain_type.name if grain_type else None
     fields = {_full_name(str(key), name): value for key, value in payload.items()}
     return Grain._of(blob, header, name, [reason], fields)
+
+
+def _is_cbor(payload: bytes, flags: int) -> bool:
+    """Whether the payload is CBOR: its map says so, as one writer has another use for the flag."""
+    first = payload[:1]
+    if b"\x80" <= first <= b"\x8f" or first in (b"\xde", b"\xdf"):
+        return False
+    return bool(flags & 32) or b"\xa0" <= first <= b"\xbb"
 
 
 def _unpack(payload: bytes, cbor: bool) -> dict[Any, Any]:
@@ -88,3 +98,108 @@ def _full_name(key: str, type_name: str | None) -> str:
     matches = [f for f in registry.FIELDS if f.short == key]
     own = [f for f in matches if f.scope == type_name]
     return (own or matches)[0].name if matches else key
+
+
+#: Keys that another engine writes, and the fields they stand for.
+_KEYS = {
+    "xcode": "exit_code",
+    "ischema": "input_schema",
+    "thr": "threshold",
+    "agrc": "agreement_count",
+    "disc": "dissent_count",
+    "dgrains": "dissent_grains",
+    "acnt": "agreed_content",
+}
+_WORDS = {"realtime": "real_time"}
+_ORIGINAL, _KEPT, _ADDED = "x_original", "x_foreign", "x_added"
+
+
+def adapt(blob: bytes) -> Grain:
+    """Make a grain that conforms of a blob that another writer made wrongly.
+
+    The grain is derived from the blob, by its address, and keeps it whole in ``x_original``, so
+    that whoever erases the grain erases the blob. Values of another form are converted. A value
+    that OMS 1.2 has no place for stands in ``x_foreign`` by its field, and ``x_added`` names the
+    fields that OMS requires and the blob lacks. The same blob always gives the same grain.
+
+    Args:
+        blob: the blob. One that conforms is returned as it is.
+
+    Raises:
+        OmsError: it cannot be read at all, is signed, sealed or packed, or lacks what cannot be
+            filled in.
+    """
+    foreign = read_leniently(blob)
+    if foreign.blob == blob and not _is_refused(blob):
+        return foreign
+    if foreign.header.flags & 1 or foreign.type is None:
+        raise UnsupportedError("a signed or opaque blob cannot be adapted")
+    fields = {_KEYS.get(name, name): value for name, value in foreign.fields.items()}
+    fields = {name: _converted(name, value, foreign.type) for name, value in fields.items()}
+    kept = {name: fields.pop(name) for name in _index_layer() & fields.keys()}
+    if fields.pop("aknd", None) == "definition":
+        fields["action_phase"] = "definition"
+    for name in [name for name in fields if name in (_ORIGINAL, _KEPT, _ADDED)]:
+        kept[name] = fields.pop(name)
+    fields |= {"type": foreign.type, _ORIGINAL: blob}
+    parents = fields.get("derived_from", [])
+    fields["derived_from"] = [_core.address(blob), *(parents if isinstance(parents, list) else [])]
+    added: dict[str, Any] = {}
+    for _ in range(len(fields) + 1):
+        added = {n: v for n, v in _required(foreign, fields).items() if n not in fields}
+        told = {_KEPT: kept} if kept else {}
+        told |= {_ADDED: sorted(added)} if added else {}
+        try:
+            return make({**fields, **added, **told}, sensitivity=foreign.header.sensitivity)
+        except OmsError as error:
+            wrong = (error.field or "").partition("/")[2].partition("/")[0]
+            if wrong in ("type", _ORIGINAL) or wrong not in fields:
+                raise
+            kept[wrong] = fields.pop(wrong)
+            if wrong == "derived_from":
+                fields["derived_from"] = [_core.address(blob)]
+    raise CorruptError("the blob cannot be adapted")
+
+
+def _is_refused(blob: bytes) -> bool:
+    try:
+        _core.verify(blob)
+    except OmsError:
+        return True
+    return False
+
+
+def _index_layer() -> set[str]:
+    return {field.name for field in registry.FIELDS if field.index_layer}
+
+
+def _converted(name: str, value: Any, type_name: str) -> Any:
+    """A value in the form that its field has: one text as a list, a whole float as an integer."""
+    rows = [field for field in registry.FIELDS if field.name == name]
+    field = next((row for row in rows if row.scope == type_name), rows[0] if rows else None)
+    if field is None:
+        return value
+    if field.kind.startswith("array[") and isinstance(value, str | Mapping):
+        return [value]
+    if field.kind.startswith("int"):
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+            return int(value)
+    return _WORDS.get(value, value) if isinstance(value, str) and field.enum else value
+
+
+def _required(foreign: Grain, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands for fields that a grain must have, where nothing better is known."""
+    found: dict[str, Any] = {"created_at": 1000 * foreign.header.created_at}
+    phase = fields.get("action_phase")
+    if foreign.type == "action" and phase is None:
+        found |= {"input": {}, "content": "", "is_error": bool(fields.get("error"))}
+    elif foreign.type == "action" and phase == "call":
+        found["input"] = {}
+    elif foreign.type == "action" and phase == "definition":
+        found |= {"tool_description": str(fields.get("tool_name", "")), "input_schema": {}}
+    elif foreign.type == "workflow":
+        nodes = fields.get("nodes")
+        found |= {"steps": nodes, "trigger": "unknown"} if isinstance(nodes, list) else {}
+    return found

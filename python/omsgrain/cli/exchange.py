@@ -185,6 +185,11 @@ def export_mg(
 )
 @click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
 @click.option(
+    "--adapt",
+    is_flag=True,
+    help="Of a .mg file: convert grains that another engine wrote in its own way.",
+)
+@click.option(
     "--format",
     type=click.Choice(["auto", "mg", "parquet", "aimem", "mif2", "mif1", "mif-ld"]),
     default="auto",
@@ -209,6 +214,7 @@ def import_mg(
     file: Path,
     errors: Any,
     allow_erased: bool,
+    adapt: bool,
     format: str,
     trust_state_from: tuple[str, ...],
     actor: str | None,
@@ -232,6 +238,8 @@ def import_mg(
 
     Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
     are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
+    With --adapt a grain that another engine wrote in its own way is stored as a conforming grain,
+    which keeps the foreign blob.
     Grains that are there already stay as they are, so an import can be run again.
 
     If the import refused a grain, a record or a state, the exit code is that of the first refusal.
@@ -266,21 +274,22 @@ def import_mg(
         formats.refuse_given(mif.DOCUMENTS, "errors", "trust_state_from", *others)
         if named != "mif-ld":
             formats.refuse_given("a document of MIF 1.0 or 2.0", "mode")
+        formats.refuse_given(mif.DOCUMENTS, "adapt")
         own |= {"allow_erased": allow_erased, "actor": actor, "format": named}
         own |= {"dry_run": given["dry_run"], **signed}
         return mif.import_document(store, file, as_json, **own)
     if named == "aimem":
-        formats.refuse_given(formats.BUNDLES, "errors", "trust_state_from", *own)
+        formats.refuse_given(formats.BUNDLES, "errors", "adapt", "trust_state_from", *own)
         given |= {"allow_erased": allow_erased, "actor": actor, **signed}
         return formats.import_bundle(store, file, as_json, **given)
     formats.refuse_given(
         tables.TABLES if named == "parquet" else formats.CONTAINERS, *formats.IMPORT, *own
     )
     if named == "parquet":
-        formats.refuse_given(tables.TABLES, "trust_state_from")
+        formats.refuse_given(tables.TABLES, "adapt", "trust_state_from")
         take: Any = import_parquet
     else:
-        take = partial(ops.import_mg, trust_state_from=trust_state_from)
+        take = partial(ops.import_mg, adapt=adapt, trust_state_from=trust_state_from)
     report = take(store, file, errors=errors, allow_erased=allow_erased, actor=actor, **signed)
     if as_json:
         output.emit(

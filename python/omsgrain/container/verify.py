@@ -116,6 +116,17 @@ def verify_open(container: Container, errors: OnError) -> Report:
     return Report(check.verified, check.problems)
 
 
+def check_footer(container: Container) -> None:
+    """Check that the file hashes to its footer, and nothing else.
+
+    Raises:
+        IntegrityError: it does not.
+    """
+    check = _Check(container.inside, stop=True)
+    with check.hashing:
+        check.footer()
+
+
 class _Check:
     """One verification: what was found so far.
 

@@ -202,6 +202,7 @@ class Moving(Finding, Putting, Changing):
         *,
         errors: OnError = "raise",
         allow_erased: bool = False,
+        adapt: bool = False,
         trust_state_from: Iterable[str | os.PathLike[str]] = (),
     ) -> ImportReport:
         """Take in the grains of a .mg file, or of all its parts, after verifying every byte.
@@ -220,6 +221,8 @@ class Moving(Finding, Putting, Changing):
             path: the file, or the name that its parts have in common.
             errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
             allow_erased: take in those, too, that were erased before.
+            adapt: store a conforming grain in place of one that another engine wrote in its own
+                way, and keep the foreign blob in it; see ``omsgrain.adapt``.
             trust_state_from: DIDs, or files of public keys. A grain that is unverified here
                 becomes verified if the file says so, and one of these keys has signed every part
                 of it, as ``PART.sig``.
@@ -237,7 +240,7 @@ class Moving(Finding, Putting, Changing):
         from omsgrain.exchange import import_mg
 
         put, merge = self._taking_in(allow_erased, self._is_trusted(path, trust_state_from))
-        return import_mg(path, put, merge, errors=errors)
+        return import_mg(path, put, merge, errors=errors, adapt=adapt)
 
     def _is_trusted(
         self, path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]

@@ -67,6 +67,7 @@ def import_mg(
     *,
     errors: OnError = "raise",
     allow_erased: bool = False,
+    adapt: bool = False,
     trust: Sequence[str] = (),
     require_signature: bool = False,
     trust_state_from: Sequence[str] = (),
@@ -81,6 +82,7 @@ def import_mg(
         file: the .mg file; the signature of each of its parts is ``PART.sig``.
         errors: as for ``GrainStore.import_mg``.
         allow_erased: store grains that were erased.
+        adapt: as for ``GrainStore.import_mg``.
         trust: files of public keys, or DIDs; without any, a signature is refused only if it is
             none, or provably false.
         require_signature: refuse a file that nobody who is trusted has signed.
@@ -97,5 +99,9 @@ def import_mg(
         look_beside(part, trust, required=require_signature)
     with open_store(store, actor=actor) as grains:
         return grains.import_mg(
-            file, errors=errors, allow_erased=allow_erased, trust_state_from=trust_state_from
+            file,
+            errors=errors,
+            allow_erased=allow_erased,
+            adapt=adapt,
+            trust_state_from=trust_state_from,
         )
