@@ -147,7 +147,7 @@ def adapt(blob: bytes) -> Grain:
     added: dict[str, Any] = {}
     for _ in range(len(fields) + 1):
         added = {n: v for n, v in _required(foreign, fields).items() if n not in fields}
-        told = {_KEPT: kept} if kept else {}
+        told: dict[str, Any] = {_KEPT: kept} if kept else {}
         told |= {_ADDED: sorted(added)} if added else {}
         try:
             return make({**fields, **added, **told}, sensitivity=foreign.header.sensitivity)
