@@ -72,10 +72,23 @@ small: build ## a core built for size, beside the usual one, and what both cost
 bench-stages: ## the core stage by stage, without Python
 	cargo bench --locked --manifest-path rust/benches/Cargo.toml --target-dir target/benches
 
-# The stable compiler has the sanitizer, behind a flag that it takes as a nightly would.
-sanitize: ## the core's tests with AddressSanitizer
+# The stable compiler has the sanitizer, behind a flag that it takes as a nightly would. In a library
+# that Python loads, its own runtime cannot stand first in the process; that of gcc is loaded first.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+SANITIZED := target/sanitize/python
+BOUND := $(addprefix tests/test_,lane.py python_types.py jsonl.py jcs.py reading_many.py strictness.py \
+	compressed.py container_blocks.py container_packed.py signatures_many.py formats_shapes.py \
+	formats_like.py blind.py recent.py fingerprint.py)
+sanitize: build ## the core's tests, and those of the binding, with AddressSanitizer
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --lib --tests \
-		--target $(shell rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
+		--target $(HOST) --target-dir target/sanitize
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Zexternal-clangrt" cargo build --release --locked -q \
+		-p omsgrain-py --features pyo3/extension-module --config profile.release.opt-level=1 \
+		--config profile.release.lto=false --target $(HOST) --target-dir target/sanitize/binding
+	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R python/omsgrain $(SANITIZED)
+	cp target/sanitize/binding/$(HOST)/release/lib_core.so $(SANITIZED)/omsgrain/_core.abi3.so
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -p no:cacheprovider $(BOUND)
 
 FUZZ_SECONDS ?= 60
 fuzz: build ## each fuzz target for a minute, or FUZZ_SECONDS: those of the core, then those in Python
