@@ -21,6 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from source import (  # noqa: E402
     aimem,
+    around,
     flags,
     mif,
     mif_ld,
@@ -37,7 +38,7 @@ DATA = HERE.parent / "tests" / "data"
 LONG = 10_000  # characters of a bundle that is not packed
 OF_GRAINS = (oms, types, values, flags, refused_read, refused_codec, refused_write)
 AREAS = (oms, types, values, flags, refused_read, refused_codec, refused_write, aimem,
-         mif, mif_ld)  # fmt: skip
+         mif, mif_ld, around)  # fmt: skip
 
 
 def build() -> dict[Path, str]:

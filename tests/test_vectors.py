@@ -86,7 +86,7 @@ def test_one_is_not_one_point_nought() -> None:
     assert not run_vector(vector, vector["id"]).agrees
 
 
-@pytest.mark.parametrize("folder", ["oms", "refusals/read", "aimem", "mif-ld/told"])
+@pytest.mark.parametrize("folder", ["oms", "refusals/read", "aimem", "mif-ld/told", "containers"])
 def test_a_folder_of_them_is_run_alone(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(VECTORS / folder)
     outcomes = list(run_vectors(Path()))
@@ -141,7 +141,19 @@ def test_a_file_that_is_no_vector_disagrees_in_short(data: bytes, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "folder", ["oms", "aimem/good", "aimem/good-lines", "mif2/good", "mif1/bad"]
+    "folder",
+    [
+        "oms",
+        "aimem/good",
+        "aimem/good-lines",
+        "mif2/good",
+        "mif1/bad",
+        "containers",
+        "streams",
+        "signatures",
+        "sealed",
+        "disclosures",
+    ],
 )
 def test_whatever_stands_in_a_vector_it_has_an_outcome(folder: str) -> None:
     found = sorted((VECTORS / folder).glob("*.json"))[0]
@@ -151,3 +163,41 @@ def test_whatever_stands_in_a_vector_it_has_an_outcome(folder: str) -> None:
         for odd in odds:
             outcome = run_vector(vector | {key: odd}, str(vector["id"]))
             assert len(outcome.expected) + len(outcome.problem or "") <= 1_200
+
+
+AROUND = [
+    path
+    for folder in ("containers", "streams", "signatures", "sealed", "disclosures")
+    for path in sorted((VECTORS / folder).glob("*.json"))
+]
+
+
+def test_there_are_vectors_of_every_kind_of_bytes_around_grains() -> None:
+    found = [json.loads(path.read_text("utf-8")) for path in AROUND]
+    kinds = {"container", "stream", "envelope", "detached", "sealed", "disclosure"}
+    assert {one["kind"] for one in found} == kinds
+    assert {one["codec"] for one in found if "codec" in one} == {0, 1, 2}
+    assert any(one.get("manifest") for one in found)
+    assert any("wrong" in one for one in found)
+
+
+@pytest.mark.parametrize("path", AROUND, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_changed_vector_of_bytes_disagrees(path: Path) -> None:
+    vector = json.loads(path.read_text("utf-8"))
+    assert run_vector(vector, vector["id"]).agrees
+    for key, value in vector.items():
+        if key in ("kind", "id", "description", "made_by", "checked_by"):
+            continue
+        if isinstance(value, str):
+            changed: Any = value[:-2] + f"{int(value[-2:], 16) ^ 1:02x}" if _is_hex(value) else "x"
+        elif isinstance(value, list | dict):
+            changed = [*value, "x"] if isinstance(value, list) else value | {"x": "x"}
+        else:
+            changed = 7
+        if key in ("hide", "original_hex") or (key == "file_hex" and "wrong" in vector):
+            continue  # other bytes may be broken in the same place
+        assert not run_vector(vector | {key: changed}, vector["id"]).agrees, key
+
+
+def _is_hex(text: str) -> bool:
+    return len(text) > 1 and all(digit in "0123456789abcdef" for digit in text)

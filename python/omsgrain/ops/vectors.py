@@ -20,6 +20,7 @@ import msgpack
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning
 from omsgrain.ops import bundle_vectors as bundles
+from omsgrain.ops import byte_vectors
 from omsgrain.ops import document_vectors as documents
 from omsgrain.ops.layout import HEADER_SIZE
 from omsgrain.ops.plain import plain, revive
@@ -90,6 +91,8 @@ def run_vector(vector: Any, name: str) -> Outcome:
     try:
         if bundles.KEYS[0] in vector:
             expected, problem = bundles.run(vector, name)
+        elif byte_vectors.KEYS[0] in vector:
+            expected, problem = byte_vectors.run(vector, name)
         elif documents.KEYS[0] in vector:
             expected, problem = documents.run(vector, name)
         else:
