@@ -71,6 +71,19 @@ def test_what_several_have_named_leaves_together_unless_one_is_asked_for(served:
             assert json.loads(answer.content.splitlines()[0])["producer"] == name
 
 
+def test_a_header_counts_what_the_store_keeps_back(served: Site) -> None:
+    token = served.token()
+    imported(served, token, bundle(chunk(1), chunk(2)))
+    assert "aimem-withheld" not in served.ask("GET", EXPORT, token).headers
+    with og.open(served.path) as store:
+        first = next(one for one in store if one.type != "state")
+        store.restrict(first.address, reason_code="dispute")
+    for path in (EXPORT, STREAM):
+        answer = served.ask("GET", path, token)
+        assert answer.headers["aimem-withheld"] == "1, restricted"
+    assert len(chunks(served.ask("GET", EXPORT, token))) == 1
+
+
 def test_one_producer_keeps_its_bundle(served: Site) -> None:
     token = served.token()
     imported(served, token, bundle(chunk(1)))

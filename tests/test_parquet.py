@@ -105,7 +105,8 @@ def test_what_may_not_leave_does_not(source: og.GrainStore, tmp_path: Path) -> N
     assert source.export_parquet(file).grains == 1
     assert source.export_parquet(file, purpose="access").grains == 2
     told = [entry.details for entry in source.audit.entries(operation="export")]
-    assert told == [{"grains": 1, "purpose": "transfer"}, {"grains": 2, "purpose": "access"}]
+    shared = {"grains": 1, "purpose": "transfer", "withheld": 1}
+    assert told == [shared, {"grains": 2, "purpose": "access"}]
     before = file.read_bytes()
     source.put(
         belief("sold", structural_tags=["profile:consumer"], **{"con:ccpa_opted_out": True})

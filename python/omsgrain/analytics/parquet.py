@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from types import NoneType
@@ -43,11 +43,13 @@ class Written:
         path: the file.
         grains: how many are in it.
         bytes: its size.
+        withheld: how many grains of a store were chosen and did not leave, by reason.
     """
 
     path: Path
     grains: int
     bytes: int
+    withheld: dict[str, int] = field(default_factory=dict)
 
 
 def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Written:

@@ -157,9 +157,11 @@ def export_mg(
                 "paths": [str(path) for path in written.paths],
                 "grains": written.grains,
                 "bytes": written.bytes,
+                "withheld": written.withheld,
             }
         )
         return
+    formats.tell_withheld(written.withheld)
     names = ", ".join(str(path) for path in written.paths)
     click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {names}"))
 

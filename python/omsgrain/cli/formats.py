@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -190,11 +190,11 @@ def export_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> None
     if as_json:
         lost = [asdict(one) for one in report.losses]
         files = [one.to_dict() for one in written]
-        output.emit(
-            {"files": files, "records": report.counts, "losses": lost, "lost": report.lost}
-        )
+        told = {"files": files, "records": report.counts, "losses": lost, "lost": report.lost}
+        output.emit(told | {"withheld": report.withheld})
         return
     tell_losses(report.losses, report.lost)
+    tell_withheld(report.withheld)
     counts = _counts({name: report.counts.get(kind, 0) for name, kind in ARRAYS.items()})
     for one in written:
         of = f": {counts}" if len(written) == 1 else ""
@@ -224,6 +224,12 @@ def tell_losses(losses: Sequence[Loss], total: int) -> None:
         click.echo(output.safe(f"lost: {field}, {number} times: {reason}"), err=True)
     if total > len(losses):
         click.echo(f"… and {total - len(losses)} more losses", err=True)
+
+
+def tell_withheld(withheld: Mapping[str, int]) -> None:
+    """Print to stderr how many records the store keeps back, and why."""
+    for reason, number in withheld.items():
+        click.echo(f"withheld: {number}, {reason}", err=True)
 
 
 def line(document: Document) -> str:

@@ -37,6 +37,7 @@ def export_parquet(
     store: Where, file: Path, filters: dict[str, Any], as_json: bool, **given: Any
 ) -> None:
     """Write a table, and say how large it is."""
+    from omsgrain.cli.formats import tell_withheld
     from omsgrain.ops import tables
 
     names = given.pop("columns")
@@ -44,6 +45,7 @@ def export_parquet(
     written = tables.export_parquet(store, file, filters, columns=columns, **given)
     if as_json:
         told = {"paths": [str(written.path)], "grains": written.grains, "bytes": written.bytes}
-        output.emit(told)
+        output.emit(told | {"withheld": written.withheld})
         return
+    tell_withheld(written.withheld)
     click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {written.path}"))

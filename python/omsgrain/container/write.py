@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from omsgrain.container.assemble import Files
@@ -36,12 +36,14 @@ class Written:
         grains: how many are in them.
         duplicates: how many were left out because their address was there already.
         bytes: the size of all files.
+        withheld: how many grains of a store were chosen and did not leave, by reason.
     """
 
     paths: tuple[Path, ...]
     grains: int
     duplicates: int
     bytes: int
+    withheld: dict[str, int] = field(default_factory=dict)
 
 
 def write(

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
@@ -22,13 +24,20 @@ if TYPE_CHECKING:
     from omsgrain.engine.base import Settings
     from omsgrain.privacy import Purpose
 
-__all__ = ["SHARING", "Leavers", "Numbered", "check", "over", "told", "under_rules", "whole"]
+__all__ = [
+    "OVER", "RESTRICTED", "SHARING", "Leavers", "Numbered", "check", "over", "told", "under_rules",
+    "whole",
+]  # fmt: skip
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
 
 SHARING: Final = "x_sharing"
 """The field of a grain that came under a consent that says whether it may be shared."""
+OVER: Final = "retention over"
+RESTRICTED: Final = "restricted"
+"""Why a grain is withheld from an export, as reports have it."""
+
 _SHARED = ("transfer", "sale")
 _UNDER_CONSENT = "mif1"
 """The namespace of the grains that can have it."""
@@ -39,21 +48,33 @@ Numbered: TypeAlias = tuple[int, bytes]
 _PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
 
 
-class Leavers(NamedTuple):
+@dataclass(slots=True)
+class Leavers:
     """Which grains may leave, by their numbers.
 
     Attributes:
-        stays: those that do not.
+        stays: those that do not, each with the reason: `OVER` or `RESTRICTED`.
         last: the last number that the store had given. What came later no rule was asked about.
+        withheld: how many of the chosen grains do not leave, by reason.
     """
 
-    stays: frozenset[int]
+    stays: Mapping[int, str]
     last: int
+    withheld: Counter[str] = field(default_factory=Counter)
 
     def of(self, page: Iterable[Numbered]) -> list[Numbered]:
         """Those of some grains."""
-        stays, last = self
+        stays, last = self.stays, self.last
         return [one for one in page if one[0] <= last and one[0] not in stays]
+
+    def count(self, page: Iterable[Numbered]) -> None:
+        """Count those of some chosen grains that do not leave."""
+        stays = self.stays
+        self.withheld.update(stays[seq] for seq, _ in page if seq in stays and seq <= self.last)
+
+    def count_all(self) -> None:
+        """Count all that do not leave, where all grains are chosen."""
+        self.withheld.update(self.stays.values())
 
 
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
@@ -78,7 +99,7 @@ def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tup
 
 
 def over(reader: Reader, now: int) -> frozenset[int]:
-    """The numbers of the grains whose time is over: they leave in no format.
+    """The numbers of the grains whose retention is over: only their person gets them.
 
     A consent or another term under which they were imported lets nobody keep them any longer. They
     are there until ``run_due_erasures``, perhaps since something keeps them.

@@ -69,9 +69,9 @@ class Moving(Finding, Putting, Changing):
             purpose: why, for the rules of presets and profiles: ``move`` to another store of the
                 same house, ``access`` by the person it is about, ``transfer``, or ``sale``.
             **filters: those of ``query``, with past grains unless ``current=True``; without any,
-                all grains. Restricted grains go along to ``move`` and for ``access`` only; what
-                may be kept no longer leaves for no purpose, unless somebody holds it and it goes
-                along to ``move`` or for ``access``.
+                all grains. Restricted grains go along to ``move`` and for ``access`` only. What
+                may be kept no longer goes along for ``access``, and to ``move`` if somebody
+                holds it. The report counts as ``withheld`` what stays.
 
         Raises:
             IntegrityError: a stored grain, or a signature, is damaged.
@@ -87,8 +87,8 @@ class Moving(Finding, Putting, Changing):
         states, rules, leavers = self._leaving(filters, purpose)
         grains = self._packed(filters, leavers)
         written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
-        self._note_export(written.grains, purpose, rules)
-        return written
+        self._note_export(written.grains, purpose, rules, leavers)
+        return replace(written, withheld=dict(leavers.withheld))
 
     def _leaving(
         self, filters: dict[str, Any], purpose: Purpose
@@ -116,11 +116,15 @@ class Moving(Finding, Putting, Changing):
                 states[grain.address] = told
         return states, rules, leavers
 
-    def _note_export(self, grains: int, purpose: Purpose, rules: set[str]) -> None:
+    def _note_export(
+        self, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
+    ) -> None:
         """Tell the audit trail of an export, where it can be written."""
         if self._store.readonly:
             return
         told: dict[str, int | str] = {"grains": grains, "purpose": purpose}
+        if leavers.withheld:
+            told["withheld"] = leavers.withheld.total()
         if rules:
             told["review"] = ",".join(sorted(rules))[:256]
         self._store.write(lambda w: self._note(w, "export", [], details=told))
@@ -129,12 +133,14 @@ class Moving(Finding, Putting, Changing):
         """The chosen grains that have a state, or that a rule may keep here."""
         if filters or self._settings.preset is not None:
             for page in self._chosen(filters):
+                leavers.count(page)
                 yield from self._opened(seq for seq, _ in leavers.of(page))
             return
+        leavers.count_all()
         with self._store.read() as reader:
             seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
             seqs |= leaving.under_rules(reader)
-        for seq in sorted(seqs - leavers.stays):
+        for seq in sorted(seqs.difference(leavers.stays)):
             if seq <= leavers.last:
                 yield from self._opened([seq])
 
@@ -146,14 +152,18 @@ class Moving(Finding, Putting, Changing):
     def _leavers(self, purpose: Purpose) -> Leavers:
         """Which grains may leave: none that is of no use, or only to be erased."""
         with self._store.read() as reader:
-            last, over = reader.last_seq(), leaving.over(reader, self._settings.clock())
-            if purpose in ("move", "access"):
+            last = reader.last_seq()
+            if purpose == "access":  # a person's own data, as long as they are here
+                return Leavers({}, last)
+            over = leaving.over(reader, self._settings.clock())
+            if purpose == "move":
                 # What a hold keeps is evidence, and must not be left behind.
                 free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
-                return Leavers(frozenset(free), last)
+                return Leavers(dict.fromkeys(free, leaving.OVER), last)
             rows = reader.rows(STATES)
             idle = (SEQUENCE.unpack(key)[0] for key, row in rows if row[0] & RESTRICTED)
-            return Leavers(over.union(idle), last)
+            stays = dict.fromkeys(idle, leaving.RESTRICTED)
+            return Leavers(stays | dict.fromkeys(over, leaving.OVER), last)
 
     def _packed(self, filters: dict[str, Any], leavers: Leavers) -> Iterator[Block]:
         """The chosen grains as they stand in a file."""

@@ -109,8 +109,8 @@ class Tabling(Moving):
         _, rules, leavers = self._leaving(filters, purpose)
         rows = self._rows(filters, leavers, _Look.of(asked, unsealed))
         written = parquet.write(path, form, batches(rows, asked))
-        self._note_export(written.grains, purpose, rules)
-        return written
+        self._note_export(written.grains, purpose, rules, leavers)
+        return replace(written, withheld=dict(leavers.withheld))
 
     def import_parquet(
         self,

@@ -27,12 +27,14 @@ from omsgrain.errors import (
     SchemaError,
     StoreError,
 )
+from omsgrain.formats.mif1.consent import is_consent
+from omsgrain.formats.raw import is_beside
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model, models
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Store
 from omsgrain.store.sealing import NUMBER, seqs_of
-from omsgrain.store.state import RESTRICTED
+from omsgrain.store.state import PAST, RESTRICTED
 from omsgrain.store.tables import (
     COUNTERS,
     HOLDS,
@@ -47,6 +49,7 @@ from omsgrain.store.unsealing import SealedReader
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
+    from omsgrain.privacy import Purpose
 
 __all__ = ["Memory", "Page", "check_keys", "check_tenant"]
 
@@ -54,6 +57,7 @@ T = TypeVar("T")
 
 _LONGEST = 2_048  # bytes of the name of a tenant
 _PAGE = 256  # grains
+_STATES = 1_000  # states that are read at once
 _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 
 
@@ -118,12 +122,15 @@ class Page:
 
 
 class Memory:
-    """The current grains of a tenant, without those that may be kept no longer.
+    """The current grains of a tenant.
+
+    Those that are restricted or may be kept no longer are there only for the tenant's own access.
 
     Args:
         store: where.
         tenant: the ``user_id``.
         alive: called for each page; it raises what shall end the reading.
+        purpose: why they are read.
 
     Attributes:
         seqs: their numbers, rising.
@@ -134,18 +141,27 @@ class Memory:
     """
 
     def __init__(
-        self, store: GrainStore, tenant: str, alive: Callable[[], None] = lambda: None
+        self,
+        store: GrainStore,
+        tenant: str,
+        alive: Callable[[], None] = lambda: None,
+        purpose: Purpose = "transfer",
     ) -> None:
         check_tenant(tenant)
+        self._all = purpose == "access"
         self._store: Store = store._store
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
             self._erasures = tombstones.times(reader, "identity", self._tenant)
             doomed = under_way(reader, self._tenant)
-            self._over = over = leaving.over(reader, store._settings.clock())
-            seqs = (seq for seq in self._current(reader) if seq > doomed and seq not in over)
-            found = array("Q", seqs)
+            over = leaving.over(reader, store._settings.clock())
+            self._over = frozenset[int]() if self._all else over
+            current = array("Q", (seq for seq in self._current(reader) if seq > doomed))
+            if self._all:
+                current.extend(seq for seq in self._restricted(reader) if seq > doomed)
+        self._doomed, self._late = doomed, [seq for seq in current if seq in self._over]
+        found = array("Q", (seq for seq in current if seq not in self._over))
         rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
         self.seqs = found if rising else array("Q", sorted(found))
 
@@ -162,15 +178,33 @@ class Memory:
         for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
             yield int.from_bytes(place[12:], "big")
         check_keys(reader)
+        if isinstance(reader, SealedReader):
+            _refuse_unknown(reader)
+        yield from (seq for seq in self._sealed(reader) if not plain.is_past(seq))
+
+    def _restricted(self, reader: Reader) -> list[int]:
+        """The numbers of the grains that would be current if they were not restricted."""
+        plain: Reader = getattr(reader, "inner", reader)
+        places = plain.places(_core.term("user_id", self._tenant), None, False, "past")
+        past = [int.from_bytes(place[12:], "big") for place in places]
+        past += self._sealed(reader)
+        found: list[int] = []
+        for at in range(0, len(past), _STATES):
+            keys = [SEQUENCE.pack(seq) for seq in past[at : at + _STATES]]
+            rows = plain.some_rows(STATES, keys)
+            found += (SEQUENCE.unpack(key)[0] for key in keys
+                      if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
+        return found
+
+    def _sealed(self, reader: Reader) -> Iterator[int]:
+        """The numbers of the tenant's sealed grains."""
         if not isinstance(reader, SealedReader):
             return
-        _refuse_unknown(reader)
         keys = None
         with suppress(RangeError):  # so long a name has no keys
             keys = reader.ring.of_user(self._tenant)
-        for seq in () if keys is None else seqs_of(plain, keys.number):
-            if not plain.is_past(seq):
-                yield seq
+        if keys is not None:
+            yield from seqs_of(reader.inner, keys.number)
 
     def check(self) -> None:
         """Look whether the tenant was erased meanwhile.
@@ -181,6 +215,21 @@ class Memory:
         with self._store.read() as reader:
             if tombstones.times(reader, "identity", self._tenant) != self._erasures:
                 raise ErasedError("the tenant was erased meanwhile")
+
+    def withheld(self) -> dict[str, int]:
+        """How many memories of the tenant are not read, by reason."""
+        with self._open() as reader:
+            idle = [] if self._all else self._restricted(reader)
+            idle = [seq for seq in idle if seq > self._doomed and seq not in self._over]
+            counts = {
+                leaving.OVER: sum(self._is_memory(reader, seq) for seq in self._late),
+                leaving.RESTRICTED: sum(self._is_memory(reader, seq) for seq in idle),
+            }
+        return {reason: number for reason, number in counts.items() if number}
+
+    def _is_memory(self, reader: Reader, seq: int) -> bool:
+        grain = self._own(reader, seq)
+        return grain is not None and not is_beside(grain) and not is_consent(grain)
 
     def each(
         self, seqs: Sequence[int], work: Callable[[Page, int, Grain], T], *, strict: bool = True
@@ -218,10 +267,13 @@ class Memory:
             yield from done
 
     def _grain(self, reader: Reader, seq: int) -> Grain | None:
-        """A grain; None if it may not be read, or is another's."""
+        """A grain; None if it may not be read, or is another tenant's."""
         row = reader.row(STATES, SEQUENCE.pack(seq))
-        if row and row[0] & RESTRICTED:
+        if row and row[0] & RESTRICTED and not self._all:
             return None
+        return self._own(reader, seq)
+
+    def _own(self, reader: Reader, seq: int) -> Grain | None:
         grain = reader.grain(seq)
         if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
             return None  # long names stand in the index by a hash

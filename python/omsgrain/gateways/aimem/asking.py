@@ -96,6 +96,8 @@ class ExportReport:
             first thousand.
         lost: how many there are.
         passed_over: grains that are no memory of their own: parts of records, lists of documents.
+        withheld: how many memories a restriction or the end of their retention keeps back, by
+            reason; none for ``access``.
     """
 
     counts: dict[Kind, int] = field(default_factory=dict)
@@ -104,6 +106,7 @@ class ExportReport:
     losses: list[Loss] = field(default_factory=list)
     lost: int = 0
     passed_over: int = 0
+    withheld: dict[str, int] = field(default_factory=dict)
 
     def lose(self, losses: Iterable[Loss]) -> None:
         """Tell of more losses."""

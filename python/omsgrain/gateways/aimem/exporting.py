@@ -95,8 +95,9 @@ class Export:
             )
         self._now = store._settings.clock() if asked.now is None else asked.now
         self.report = ExportReport() if report is None else report
-        self.memory = Memory(store, tenant, alive)
+        self.memory = Memory(store, tenant, alive, asked.purpose)
         self._parts = choose(self.memory, asked, self.report)
+        self.report.withheld = self.memory.withheld()
         if not self._parts:
             self._parts = {asked.only_producer or asked.producer: Part.empty()}
         self.producers = self.report.producers = tuple(self._parts)
@@ -181,6 +182,8 @@ class Export:
             "embeddings": int(self._asked.include_embeddings),
             "purpose": self._asked.purpose,
         }
+        if self.report.withheld:
+            told["withheld"] = sum(self.report.withheld.values())
         if self._rules:
             told["review"] = ",".join(sorted(self._rules))[:256]
         store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))

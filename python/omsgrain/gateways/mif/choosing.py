@@ -87,7 +87,7 @@ def choose(
         UnsupportedError: a rule keeps a grain here.
         KeyMissingError, ErasedError, StoreError: as ``export_document``.
     """
-    memory = Memory(store, user_id, alive)
+    memory = Memory(store, user_id, alive, purpose)
     chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
 
     def look(page: Page, seq: int, grain: Grain) -> None:

@@ -54,6 +54,8 @@ class ExportReport:
         lost: how many there are.
         passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
         privacy: what was found and taken out, if it was looked for.
+        withheld: how many memories a restriction or the end of their retention keeps back, by
+            reason; none for ``access``.
     """
 
     format: str
@@ -62,6 +64,7 @@ class ExportReport:
     lost: int = 0
     passed_over: int = 0
     privacy: dict[str, Any] | None = None
+    withheld: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
@@ -70,6 +73,7 @@ class ExportReport:
             told[f"{PLURALS.get(kind, kind)}_exported"] = number
         told["losses"] = [asdict(one) for one in self.losses]
         told["lost"] = self.lost
+        told["withheld"] = self.withheld
         return told if self.privacy is None else told | {"privacy": self.privacy}
 
 
@@ -174,6 +178,7 @@ def export_pieces(
         losses = _told(losses, detectors)
     report = _report(format, document, losses, chosen)
     report.privacy = None if flags is None else flags.to_dict()
+    report.withheld = chosen.memory.withheld()
     chosen.memory.check()
     _note(store, report, purpose, grains, chosen, redact_pii, actor)
     return spell(document, format, layout), losses, report
@@ -287,6 +292,8 @@ def _note(
         "redacted": int(redacted),
         "purpose": purpose,
     }
+    if report.withheld:
+        told["withheld"] = sum(report.withheld.values())
     if chosen.rules:
         told["review"] = ",".join(sorted(chosen.rules))[:256]
     store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))

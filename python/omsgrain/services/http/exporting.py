@@ -28,10 +28,12 @@ from omsgrain.services.http.work import Flag
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["PRODUCERS", "Wanted", "as_document", "lines_of", "spooled", "wanted", "watched"]
+__all__ = ["PRODUCERS", "WITHHELD", "Wanted", "as_document", "lines_of", "spooled", "wanted", "watched"]
 
 PRODUCERS: Final = "aimem-producers"
 """The header that names the producers of what an export holds."""
+WITHHELD: Final = "aimem-withheld"
+"""The header that counts what the store keeps back, by reason."""
 _TOLD = 100
 _IN_MEMORY = 1 << 20
 _NAMES: Final = {kind: name for name, kind in ARRAYS.items()}
@@ -119,7 +121,10 @@ def lines_of(
         if found not in (None, asked.embedding_dim):
             raise Refusal("invalid_parameter", f"embedding_dim: expected {found}")
         pieces = chain((first,), pieces)
-    return pieces, {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
+    headers = {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
+    if report.withheld:
+        headers[WITHHELD] = "; ".join(f"{n}, {reason}" for reason, n in report.withheld.items())
+    return pieces, headers
 
 
 def watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
