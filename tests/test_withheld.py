@@ -55,7 +55,7 @@ def test_a_person_gets_what_others_do_not(store: og.GrainStore, format: str) -> 
 
 def test_nobody_gets_the_memory_of_another_person(store: og.GrainStore) -> None:
     MIF1.take(store, MIF1.memory(7, "not hers"), consent=OVER, user_id="grace")
-    dump, report = export_document(store, USER, purpose="access")
+    dump, _ = export_document(store, USER, purpose="access")
     assert b"not hers" not in dump.data
     assert export_document(store, USER)[1].withheld == WITHHELD
 

@@ -28,7 +28,16 @@ from omsgrain.services.http.work import Flag
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["PRODUCERS", "WITHHELD", "Wanted", "as_document", "lines_of", "spooled", "wanted", "watched"]
+__all__ = [
+    "PRODUCERS",
+    "WITHHELD",
+    "Wanted",
+    "as_document",
+    "lines_of",
+    "spooled",
+    "wanted",
+    "watched",
+]
 
 PRODUCERS: Final = "aimem-producers"
 """The header that names the producers of what an export holds."""
