@@ -130,6 +130,12 @@ WARNED = [
         "/memories/2/content",
     ),
     (SEP, {}, "unknown_end", "/graph/edges/0/source"),
+    (
+        SEP,
+        {"/memories/0/relations": {"related_memories": ["mem_none"]}},
+        "unknown_reference",
+        "/memories/0/relations/related_memories/0",
+    ),
     (SEP, {}, "count_differs", "/graph/edge_count"),
     (SEP, {}, "count_differs", "/metadata/total_todos"),
     (SEP, {"/export/user_id": "\ufeff"}, "owner_not_kept", "/export/user_id"),

@@ -160,6 +160,12 @@ WARNED = [
         "unknown_entity",
         "/knowledge_graph/relationships/0/source_entity_id",
     ),
+    (
+        FULL,
+        {"/memories/0/parent_id": "b2c3d4e5-f6a7-2901-2cde-f12345678902"},
+        "unknown_reference",
+        "/memories/0/parent_id",
+    ),
     (DIALECT, {"/todos/0": "Buy a can."}, "foreign_record", "/todos/0"),
     (DIALECT, {"/todos/0/tags/0": 7}, "foreign_record", "/todos/0/tags/0"),
     (DIALECT, {"/reminders": {}}, "foreign_record", "/reminders"),

@@ -16,7 +16,9 @@ from aimem_imports import holdings
 from mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError
-from omsgrain.gateways.mif import deciding, export_document, export_kept
+from omsgrain.formats.mif1.document import validate as validate1
+from omsgrain.formats.mif2.document import validate as validate2
+from omsgrain.gateways.mif import MifReport, deciding, export_document, export_kept
 
 FIRST, SECOND = "tea at four", "coffee at five"
 STRATEGIES = ("skip_duplicates", "overwrite", "rename")
@@ -297,6 +299,79 @@ def test_references_to_a_text_that_is_here_lead_to_it(store: og.GrainStore) -> N
     document = kept(store, maker)
     assert document["memories"][3]["related_memory_ids"] == [one, one, three, three]
     assert contents(store) == [SECOND, FIRST, "water"]
+
+
+@pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite"])
+def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) -> None:
+    maker = MAKERS[0]
+    one, two, three, four = (maker.id(n) for n in (1, 2, 3, 4))
+    maker.take(store, maker.memory(1, FIRST))
+    skipped = [maker.memory(2, FIRST)] if strategy == "skip_duplicates" else []
+    memories = [
+        # What they name comes later in the document, and in another batch.
+        maker.memory(5, "water", related_memory_ids=[one, two, three, four], parent_id=four),
+        *skipped,  # stored as 1
+        maker.memory(3, SECOND),
+        maker.memory(4, SECOND, parent_id=three),  # the same as 3
+    ]
+    todo = maker.todo(6, "brew", related_memory_ids=[four], notes=four)
+
+    def imported() -> MifReport:
+        return maker.take(store, *memories, todos=[todo], merge_strategy=strategy, batch_size=2)
+
+    first = imported()
+    dangling = [one.pointer for one in first.warnings if one.rule == "unknown_reference"]
+    assert dangling == ([] if skipped else ["/memories/0/related_memory_ids/1"])
+    data, _ = export_document(store, USER, strict=True)
+    written = json.loads(data.data)
+    (water,) = [each for each in written["memories"] if each["content"] == "water"]
+    assert water["related_memory_ids"] == [one, one if skipped else two, three, three]
+    assert water["parent_id"] == three
+    assert written["todos"][0]["related_memory_ids"] == [three]
+    assert written["todos"][0]["notes"] == four
+    # The document comes back as it was, and nothing is stored twice.
+    kept_ = kept(store, maker)
+    assert kept_["memories"] == memories
+    assert kept_["todos"] == [todo]
+    before = holdings(store)
+    assert {*fates(imported())} == {"unchanged", "duplicate"}
+    assert holdings(store) == before
+    assert store.check().ok
+
+
+def test_references_lead_to_what_another_format_brought(store: og.GrainStore) -> None:
+    two, one = MAKERS
+    one.take(store, one.memory(1, FIRST), one.memory(7, SECOND))
+    two.take(
+        store,
+        two.memory(2, FIRST),
+        two.memory(3, "water", related_memory_ids=[two.id(2)]),
+        keep_document=False,
+    )
+    edge = {"source": one.id(8), "target": one.id(7), "weight": 0.5, "type": "semantic"}
+    one.take(store, one.memory(8, "water"), graph={"edges": [edge]})
+    data, _ = export_document(store, USER, strict=True)
+    memories = {each["content"]: each for each in json.loads(data.data)["memories"]}
+    assert memories["water"]["related_memory_ids"] == [memories[FIRST]["id"]]
+    data, _ = export_document(store, USER, format="mif1", strict=True)
+    written = json.loads(data.data)
+    (found,) = written["graph"]["edges"]
+    ids = {each["content"]: each["id"] for each in written["memories"]}
+    assert (found["source"], found["target"]) == (ids["water"], ids[SECOND])
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
+def test_references_to_nothing_are_warned_of(store: og.GrainStore, maker: Maker) -> None:
+    name = "related_memory_ids"
+    maker.take(store, maker.memory(1, FIRST))
+    todo = maker.todo(5, "brew", **{name: [maker.id(1), maker.id(2), maker.id(3)]})
+    report = maker.take(store, maker.memory(2, SECOND), todos=[todo])
+    found = [one.pointer for one in report.warnings if one.rule == "unknown_reference"]
+    assert found == [f"/todos/0/{name}/2"]
+    data = json.dumps(maker.document(maker.memory(2, SECOND), todos=[todo])).encode()
+    warnings = (validate2 if maker.format == "mif2" else validate1)(data).warnings
+    found = [one.pointer for one in warnings if one.rule == "unknown_reference"]
+    assert found == [f"/todos/0/{name}/0", f"/todos/0/{name}/2"]
 
 
 def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:

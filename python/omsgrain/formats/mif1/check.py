@@ -11,7 +11,7 @@ from string import ascii_letters, digits, hexdigits
 from typing import Any, Final
 
 from omsgrain.formats import times
-from omsgrain.formats.mif1.fields import ARRAYS, SHAPES, VERSION, Kind, is_loose
+from omsgrain.formats.mif1.fields import ARRAYS, REFERENCES, SHAPES, VERSION, Kind, is_loose
 from omsgrain.formats.mif1.rules import RULES, WARNINGS
 from omsgrain.formats.reading import kind_of
 from omsgrain.formats.shapes.check import Checker as Shaped
@@ -71,6 +71,10 @@ def is_encrypted(document: dict[str, Any]) -> bool:
     return isinstance(document.get("encryption"), dict) and "memories" not in document
 
 
+_REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "edge"}
+"""Those that are looked at once all records are known; the ends of an edge have a rule."""
+
+
 class Checker(Shaped):
     """Checks one document. Of what it saw it keeps only hashes.
 
@@ -79,7 +83,7 @@ class Checker(Shaped):
     """
 
     def __init__(self, firsts: int = 0) -> None:
-        super().__init__(_SHAPES, RULES, WARNINGS, firsts)
+        super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
     def document(self, document: Any, line: int | None = None) -> None:
         """Check what stands around the records, and the consent."""

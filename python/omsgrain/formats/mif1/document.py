@@ -120,6 +120,11 @@ def _checked(parsed: layouts.Parsed, checker: Checker) -> Document:
             of = checker.first_with(record, f"{pointer}/{i}") if kind == "memory" else None
             items.append(Item(kind, record, of))
         found.records[pointer] = items
+    for pointer, items in found.records.items():
+        taken = {id(one.value) for one in items}
+        for i, record in enumerate(arrays[pointer]):
+            if id(record) in taken:
+                checker.refers(items[0].kind, record, f"{pointer}/{i}")
     if not parsed.left_out:
         checker.counts(document)
     verdict = checksum.verify_checksum(document)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from omsgrain.formats.mif1.limits import CONTENT, TASK
-from omsgrain.formats.shapes.field import Field
+from omsgrain.formats.shapes.field import ANY, Field
 
 __all__ = [
     "ARRAYS",
@@ -23,6 +23,7 @@ __all__ = [
     "MEMORY_TYPES",
     "PRIORITIES",
     "RECURRENCES",
+    "REFERENCES",
     "SCHEMA",
     "SHAPES",
     "STATUSES",
@@ -54,6 +55,25 @@ ARRAYS: Final[dict[str, Kind]] = {
     "/graph/edges": "edge",
 }
 """The arrays whose items are records, in the order in which they are read."""
+REFERENCES: Final[dict[str, dict[str, str]]] = {
+    "memory": {
+        "id": "memory",
+        "relations/related_memories": "memory",
+        "relations/related_todos": "todo",
+        "relations/blocks": "todo",
+        "relations/blocked_by": "todo",
+    },
+    "todo": {
+        "id": "todo",
+        "parent_id": "todo",
+        "subtask_ids": "todo",
+        "related_memory_ids": "memory",
+    },
+    "node": {"id": ANY},
+    "edge": {"source": ANY, "target": ANY},
+    "consent": {},
+}
+"""Of each kind the members that hold ids of other records, and of which kind these are."""
 CONSENT: Final = "/consent"
 """Where the one record stands that is no item of an array."""
 

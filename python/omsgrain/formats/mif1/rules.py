@@ -61,6 +61,7 @@ WARNINGS: Final[dict[str, Rule]] = {
     "unknown_end": Rule("5", "an edge of something that is not in the document"),
     "line_member": Rule("1", "a member of a line that is no part of a record: not kept"),
     "count_differs": Rule("7", "not as many as the document says of itself"),
+    "unknown_reference": Rule("3", "a record that is not in the document"),
     "owner_not_kept": Rule("2", "a user whose name no grain can have: grains without an owner"),
 }
 """Taken, and told."""

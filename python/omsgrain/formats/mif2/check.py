@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from omsgrain.formats.mif2.fields import ARRAYS, DIALECT, MAJOR, SHAPES, VERSION, Kind
+from omsgrain.formats.mif2.fields import (
+    ARRAYS,
+    DIALECT,
+    MAJOR,
+    REFERENCES,
+    SHAPES,
+    VERSION,
+    Kind,
+)
 from omsgrain.formats.mif2.rules import RULES, WARNINGS
 from omsgrain.formats.mif2.values import instant
 from omsgrain.formats.problems import Problems
@@ -50,6 +58,9 @@ _FORMS: Final = {
 }
 _SHAPES: Final = Shapes(SHAPES, _FORMS, records=frozenset(ARRAYS.values()))
 
+_REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "relationship"}
+"""Those that are looked at once all records are known; the ends of a relationship have a rule."""
+
 
 class Checker(Shaped):
     """Checks one document. Of what it saw it keeps only hashes.
@@ -59,7 +70,7 @@ class Checker(Shaped):
     """
 
     def __init__(self, firsts: int = 0) -> None:
-        super().__init__(_SHAPES, RULES, WARNINGS, firsts)
+        super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
     def document(self, document: Any) -> None:
         """Check what stands around the records."""

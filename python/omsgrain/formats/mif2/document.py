@@ -113,4 +113,9 @@ def _apart(document: Any, checker: Checker) -> Document:
             elif fate.taken:
                 records.append(Item("other", {"value": value}))
         found.records[pointer] = records
+    for pointer, array in arrays.items():
+        taken = {id(one.value) for one in found.records[pointer] if one.kind != "other"}
+        for i, value in enumerate(array):
+            if id(value) in taken:
+                checker.refers(ARRAYS[pointer], value, f"{pointer}/{i}")
     return found

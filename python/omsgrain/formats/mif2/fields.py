@@ -17,6 +17,7 @@ __all__ = [
     "DIALECT",
     "FORMAT",
     "MAJOR",
+    "REFERENCES",
     "SHAPES",
     "VERSION",
     "Kind",
@@ -45,6 +46,31 @@ ARRAYS: Final[dict[str, Kind]] = {
 """The arrays whose items are records, in the order in which they are read."""
 DIALECT: Final = frozenset({"episode", "todo", "project", "reminder"})
 """Records of the reference implementation. What is none of them is kept as it is."""
+REFERENCES: Final[dict[str, dict[str, str]]] = {
+    "memory": {
+        "id": "memory",
+        "parent_id": "memory",
+        "related_memory_ids": "memory",
+        "related_todo_ids": "todo",
+    },
+    "entity": {"id": "entity"},
+    "relationship": {
+        "id": "relationship",
+        "source_entity_id": "entity",
+        "target_entity_id": "entity",
+    },
+    "episode": {"id": "episode", "entity_ids": "entity"},
+    "todo": {
+        "id": "todo",
+        "project_id": "project",
+        "parent_id": "todo",
+        "related_memory_ids": "memory",
+        "blocked_by": "todo",
+    },
+    "project": {"id": "project"},
+    "reminder": {"id": "reminder"},
+}
+"""Of each kind the members that hold ids of other records, and of which kind these are."""
 
 
 def _need(

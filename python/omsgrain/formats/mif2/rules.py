@@ -38,6 +38,7 @@ WARNINGS: Final[dict[str, Rule]] = {
     "dimension_mismatch": Rule("2.3", "a vector of another length: kept, and not searched"),
     "unknown_entity": Rule("3", "an entity that is not in the document"),
     "foreign_record": Rule("6", "a record of a dialect that is not known: kept, not understood"),
+    "unknown_reference": Rule("2", "a record that is not in the document"),
     "owner_not_kept": Rule("1", "a user whose name no grain can have: grains without an owner"),
 }
 """Taken, and told."""

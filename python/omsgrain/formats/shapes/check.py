@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from omsgrain.formats.problems import FIRSTS, Problem, Problems
@@ -36,6 +37,7 @@ class Checker:
         rules: Mapping[str, Rule],
         warnings: Mapping[str, Rule],
         firsts: int = 0,
+        references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         """Begin a document.
 
@@ -44,7 +46,10 @@ class Checker:
             rules: what refuses a document, or a record of it.
             warnings: what is told.
             firsts: of how many bad records at least one problem is kept.
+            references: of each kind of record the members that hold ids of others, and of which
+                kind these are.
         """
+        self._references = references
         self.faults = Problems()
         self.problems = Problems(firsts)
         self.warnings = Problems()
@@ -79,6 +84,25 @@ class Checker:
         else:
             self._warn("duplicate_content", f"{pointer}/content")
         return first
+
+    def refers(self, kind: str, record: dict[str, Any], pointer: str) -> None:
+        """Tell what a record refers to that is not in the document.
+
+        Args:
+            kind: of what kind it is.
+            record: a good one; ``record`` was told of all of the document.
+            pointer: where it stands.
+        """
+        for path, of in self._references.get(kind, {}).items():
+            value: Any = record
+            for name in path.split("/"):
+                value = value.get(name) if type(value) is dict else None
+            known = self._ids[of]
+            if type(value) is str and path != "id" and hash(value) not in known:
+                self._warn("unknown_reference", f"{pointer}/{path}")
+            for i, one in enumerate(value) if type(value) is list else ():
+                if type(one) is str and hash(one) not in known:
+                    self._warn("unknown_reference", f"{pointer}/{path}/{i}")
 
     def _once(self, kind: str, record: dict[str, Any], pointer: str) -> None:
         """Take the id of a record, and tell if it stands twice."""

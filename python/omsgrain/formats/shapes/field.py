@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Field", "Form", "Rule"]
+__all__ = ["ANY", "Field", "Form", "Rule"]
+
+ANY = "*"
+"""A reference to a record of any kind."""
 
 
 class Field(NamedTuple):

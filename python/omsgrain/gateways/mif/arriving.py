@@ -54,6 +54,7 @@ class Arrived(NamedTuple):
         vector: its embedding, to be searched by.
         is_duplicate: whether an earlier record of the document has the same text.
         old_id: its id before it was renamed.
+        original: the record as it came, where its references lead elsewhere by now.
     """
 
     place: Place
@@ -67,6 +68,7 @@ class Arrived(NamedTuple):
     vector: tuple[str, bytes] | None = None
     is_duplicate: bool = False
     old_id: str | None = None
+    original: tuple[Grain, tuple[Grain, ...]] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

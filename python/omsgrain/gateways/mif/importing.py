@@ -27,7 +27,8 @@ from omsgrain.gateways.mif.linked import FORMAT
 from omsgrain.gateways.mif.natives import natives
 from omsgrain.gateways.mif.planning import Plan, Planner, Terms
 from omsgrain.gateways.mif.reading import read
-from omsgrain.gateways.mif.renaming import rename
+from omsgrain.gateways.mif.references import resolved
+from omsgrain.gateways.mif.renaming import lead, rename
 from omsgrain.gateways.mif.report import MifReport, RecordReport
 
 if TYPE_CHECKING:
@@ -104,7 +105,12 @@ def import_document(
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
     planner = Planner(terms, came, natives(store, came.owner, hashes, came.version.name))
     del hashes
-    renamed = rename(store, came, planner) if strategy == "rename" else 0
+    renamed = 0
+    if strategy == "rename":
+        renamed = rename(store, came, planner)
+    else:
+        lead(store, came, planner)
+    came.warnings = resolved(store, came)
     if renamed:
         planner.count()
     work = _Import(store, terms, came, planner, bound)

@@ -18,7 +18,7 @@ from omsgrain.engine.recording import Step
 from omsgrain.formats import raw, vendors
 from omsgrain.formats.document import manifest
 from omsgrain.formats.problems import Problem
-from omsgrain.gateways.mif.arriving import NATIVE, Document
+from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document
 from omsgrain.gateways.mif.deciding import Decision
 from omsgrain.gateways.mif.planning import Plan
 from omsgrain.gateways.mif.versions import version
@@ -66,21 +66,25 @@ class Keeping:
         if not self._wanted or listed is None or not taken:
             return
         at = plan.one.place.at
-        if step is not None and step.grain is not None:
+        if plan.one.original is not None:
+            grain, parts = plan.one.original
+            self._duplicate(at, listed, plan.one._replace(grain=grain, parts=parts), None)
+        elif step is not None and step.grain is not None:
             listed[at] = step.grain.address
         elif plan.stored is not None:
             listed[at] = plan.stored
         elif plan.one.is_duplicate:
             self._beside(at, listed, Step("", None, plan.one.grain, plan.one.parts))
         elif plan.one.kind != NATIVE:
-            one, document = plan.one, self._document
-            built = version(one.format).table.to_duplicate(
-                one.kind,
-                document.record_of(one),
-                of=plan.of or one.id or "-",
-                owner=document.owner,
-            )
-            self._beside(at, listed, Step("", None, built.grain, tuple(built.parts)))
+            self._duplicate(at, listed, plan.one, plan.of)
+
+    def _duplicate(self, at: int, listed: list[str], one: Arrived, of: str | None) -> None:
+        """Keep a record as it came beside what is stored of it."""
+        document = self._document
+        built = version(one.format).table.to_duplicate(
+            one.kind, document.record_of(one), of=of or one.id or "-", owner=document.owner
+        )
+        self._beside(at, listed, Step("", None, built.grain, tuple(built.parts)))
 
     def _beside(self, at: int, listed: list[str], step: Step) -> None:
         if step.grain is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from omsgrain.engine.origins import TEXT
 from omsgrain.engine.sources import Found, Snapshot
+from omsgrain.formats.across import names
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document
@@ -16,7 +17,7 @@ from omsgrain.gateways.mif.comparing import Comparison, History, is_it, plain
 from omsgrain.gateways.mif.deciding import Decision, Own, Strategy, decide
 from omsgrain.grain import Grain, make
 
-__all__ = ["Look", "Plan", "Planner", "Terms"]
+__all__ = ["Look", "Plan", "Planner", "Skipped", "Terms"]
 
 _HERE = Decision("duplicate", "same_text_here")
 _UNCHANGED = Decision("unchanged")
@@ -75,6 +76,13 @@ class Plan(NamedTuple):
         if self.decision.fate != "renamed" or self.of is None:
             return self.one.grain
         return make({**self.one.grain.fields, "derived_from": [self.of]})
+
+
+class Skipped(NamedTuple):
+    """A record that is skipped, and the id of what is stored with its text."""
+
+    one: Arrived
+    id: str
 
 
 class Look:
@@ -286,6 +294,31 @@ class Planner:
             return None
         return source.id
 
+    def skipped(self, snapshot: Snapshot, records: Sequence[Arrived]) -> Iterator[Skipped]:
+        """Memories that are not stored, since their text is stored under another id.
+
+        Args:
+            snapshot: of the user's grains.
+            records: of the document.
+        """
+        texts = [one for one in records if one.id and one.hash and not one.is_duplicate]
+        there = snapshot.find((one.hashed or "" for one in texts), "current")
+        asked = [
+            one
+            for one in texts
+            if one.hash in self._natives
+            or any(not self._is_version(one, found) for found in there.get(one.hashed or "", ()))
+        ]
+        if not asked:
+            return
+        look = self.look(snapshot, asked)
+        for one in asked:
+            twin, state = self._twin(look, one), self._state(look, one)[0]
+            if twin is None or state not in ("nothing", "text", "newer"):
+                continue
+            if self._decide(one, state, True).fate == "duplicate":
+                yield Skipped(one, _id_in(twin.grain, one))
+
     def _is_often(self, name: str) -> bool:
         return hash(name) in self._often
 
@@ -449,6 +482,15 @@ class Planner:
 def _id(grain: Grain) -> str | None:
     source = Source.of(grain)
     return None if source is None else source.id
+
+
+def _id_in(grain: Grain, one: Arrived) -> str:
+    """What a stored memory is called in the format of a record that has its text."""
+    source = Source.of(grain)
+    if source is not None and source.format == one.format:
+        return source.id
+    known = names.of_address(plain(grain)) if source is None else source.id
+    return names.id_in(one.format, "memory", known)
 
 
 def _known(grain: Grain, decision: Decision) -> str:

@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.formats.records import Record
+from omsgrain.formats.problems import Problem
+from omsgrain.formats.records import Record, is_duplicate
+from omsgrain.gateways.mif.arriving import Document
 from omsgrain.gateways.mif.versions import ANY, Version
 
-__all__ = ["LIKE_UUID", "Key", "References", "named_in"]
+if TYPE_CHECKING:
+    from omsgrain.engine import GrainStore
+
+__all__ = ["LIKE_UUID", "Key", "References", "named_in", "resolved"]
 
 LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
 _TEXTS: Final = frozenset(("content", "summary", "notes", "description"))
 """Members of records that are for people: an id in one is text."""
+_DANGLING: Final = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
+"""Warnings of what is not in a document; it may be in the store."""
 Key = tuple[str, str]
 """The kind of a record, and its id."""
 
@@ -30,6 +37,52 @@ def named_in(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from named_in(one)
+
+
+def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
+    """The warnings of a document without those of references that lead to what is stored.
+
+    Args:
+        store: where the document is to go.
+        document: its references lead where they are to lead.
+    """
+    asked = [one for one in document.warnings if one.rule in _DANGLING]
+    if not asked:
+        return document.warnings
+    at = {pointer for one in asked if (pointer := _record_at(document.version, one.pointer))}
+    records = {
+        one.pointer: document.record_of(one) for one in document.records if one.pointer in at
+    }
+    names = {one.pointer: _value_at(document.version, records, one.pointer) for one in asked}
+    brought = {one.id for one in document.records if not one.is_duplicate}
+    with store.sources(document.owner) as snapshot:
+        found = snapshot.find({name for name in names.values() if name}, "current")
+    there = {name for name, several in found.items()
+             if any(not is_duplicate(one.grain) for one in several)}  # fmt: skip
+    known = there | brought
+    return tuple(
+        one
+        for one in document.warnings
+        if one.rule not in _DANGLING or names[one.pointer] not in known
+    )
+
+
+def _record_at(version: Version, pointer: str) -> str:
+    """The pointer of the record that a pointer leads into."""
+    array, at = version.place_of(pointer)
+    return f"{array}/{at}"
+
+
+def _value_at(version: Version, records: Mapping[str, Record], pointer: str) -> str | None:
+    """The string that a pointer into a record leads to."""
+    record = _record_at(version, pointer)
+    value: Any = records.get(record)
+    for step in pointer[len(record) + 1 :].split("/"):
+        if isinstance(value, list):
+            value = value[int(step)] if int(step) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else None
 
 
 class References:

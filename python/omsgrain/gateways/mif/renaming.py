@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
-from omsgrain.gateways.mif.arriving import Arrived, Document, rebuilt
+from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document, rebuilt
 from omsgrain.gateways.mif.comparing import canonical
 from omsgrain.gateways.mif.planning import Look, Planner
 from omsgrain.gateways.mif.references import Key, References, named_in
@@ -28,7 +28,7 @@ from omsgrain.gateways.mif.references import Key, References, named_in
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["fresh", "rename"]
+__all__ = ["fresh", "lead", "rename"]
 
 _FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
 """The namespace of fresh ids."""
@@ -56,6 +56,43 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
     return work.finish()
 
 
+def lead(store: GrainStore, document: Document, planner: Planner) -> None:
+    """Lead references to memories that are skipped as duplicates to what is stored.
+
+    Args:
+        store: where the document is to go.
+        document: its records are changed.
+        planner: tells what is stored.
+    """
+    records = document.records
+    leads: dict[Key, str] = {}
+    for page in _pages(range(len(records))):
+        with store.sources(document.owner) as snapshot:
+            for skipped in planner.skipped(snapshot, [records[i] for i in page]):
+                leads[skipped.one.kind, skipped.one.id or ""] = skipped.id
+    stay = {(one.kind, one.id) for one in records if one.id and not one.is_duplicate}
+    for one in records:
+        if one.is_duplicate and one.id and (one.kind, one.id) not in stay:
+            of = str(one.grain["context"]["of"])
+            leads[one.kind, one.id] = leads.get((one.kind, of), of)
+    if not leads:
+        return
+    references = References(document.version, leads, _ids_of(records))
+    for i, one in enumerate(records):
+        if one.is_duplicate or one.format != document.version.name or one.kind == NATIVE:
+            continue
+        record = document.record_of(one)
+        changed = references.of_record(one.kind, record)
+        if changed is not record:
+            came = one.grain, one.parts
+            records[i] = rebuilt(document, one, changed, original=came)
+
+
+def _ids_of(records: Sequence[Arrived]) -> list[Key]:
+    """The ids of records, with their kinds."""
+    return [(one.kind, one.id) for one in records if one.id]
+
+
 class _Renaming:
     """The new ids of a document while they are found.
 
@@ -70,7 +107,7 @@ class _Renaming:
         for i, one in enumerate(document.records):
             if one.id and not one.is_duplicate and _is_renamed(document, one):
                 self._first.setdefault((one.kind, one.id), i)
-        self._ids = [(one.kind, one.id) for one in document.records if one.id]
+        self._ids = _ids_of(document.records)
         self.new: dict[int, str] = {}
         self.leads: dict[Key, str] = {}
 

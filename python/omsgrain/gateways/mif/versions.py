@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from omsgrain.errors import SchemaError
+from omsgrain.formats.shapes.field import ANY
 
 if TYPE_CHECKING:
     from omsgrain.formats.records import Table
@@ -16,9 +17,6 @@ __all__ = ["ANY", "NAMES", "Version", "version"]
 
 NAMES: Final = ("mif2", "mif1", "mif-ld")
 """All of them."""
-
-ANY: Final = "*"
-"""A reference to a record of any kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,50 +51,6 @@ class Version:
         return (pointer, None) if single is None else (single, 0)
 
 
-_MIF2: Final = {
-    "memory": {
-        "id": "memory",
-        "parent_id": "memory",
-        "related_memory_ids": "memory",
-        "related_todo_ids": "todo",
-    },
-    "entity": {"id": "entity"},
-    "relationship": {
-        "id": "relationship",
-        "source_entity_id": "entity",
-        "target_entity_id": "entity",
-    },
-    "episode": {"id": "episode", "entity_ids": "entity"},
-    "todo": {
-        "id": "todo",
-        "project_id": "project",
-        "parent_id": "todo",
-        "related_memory_ids": "memory",
-        "blocked_by": "todo",
-    },
-    "project": {"id": "project"},
-    "reminder": {"id": "reminder"},
-}
-_MIF1: Final = {
-    "memory": {
-        "id": "memory",
-        "relations/related_memories": "memory",
-        "relations/related_todos": "todo",
-        "relations/blocks": "todo",
-        "relations/blocked_by": "todo",
-    },
-    "todo": {
-        "id": "todo",
-        "parent_id": "todo",
-        "subtask_ids": "todo",
-        "related_memory_ids": "memory",
-    },
-    "node": {"id": ANY},
-    "edge": {"source": ANY, "target": ANY},
-    "consent": {},
-}
-
-
 @cache
 def version(name: str) -> Version:
     """The row of a version.
@@ -105,6 +59,7 @@ def version(name: str) -> Version:
         SchemaError: it is not a version of MIF.
     """
     if name == "mif2":
+        from omsgrain.formats.mif2.fields import REFERENCES
         from omsgrain.formats.mif2.records import TABLE
 
         arrays = {
@@ -116,8 +71,9 @@ def version(name: str) -> Version:
             "/projects": "project",
             "/reminders": "reminder",
         }
-        return Version(name, TABLE, arrays, _MIF2, frozenset(_MIF2))
+        return Version(name, TABLE, arrays, REFERENCES, frozenset(REFERENCES))
     if name == "mif1":
+        from omsgrain.formats.mif1.fields import REFERENCES as REFERENCES1
         from omsgrain.formats.mif1.records import TABLE as TABLE1
 
         arrays = {
@@ -128,7 +84,7 @@ def version(name: str) -> Version:
             "/consent": "consent",
         }
         renamed = frozenset(("memory", "todo"))
-        return Version(name, TABLE1, arrays, _MIF1, renamed, frozenset(("/consent",)))
+        return Version(name, TABLE1, arrays, REFERENCES1, renamed, frozenset(("/consent",)))
     if name == "mif-ld":
         from omsgrain.formats.mif_ld.records import TABLE as TABLE_LD
 
