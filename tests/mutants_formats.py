@@ -78,7 +78,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "trust",
-        (f"{_AIMEM}signature._holds",),
+        ("omsgrain.crypto.trust._holds",),
         always(True),
         "aimem.signature",
         "aimem.signature.refused",

@@ -242,7 +242,7 @@ def test_sealed_memories(path: Path, tmp_path: Path) -> None:
 def test_it_does_not_start_without_a_store_or_a_user(
     tmp_path: Path, path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert shell("mcp", tmp_path / "none", "--user", ADA) == USAGE
+    assert shell("mcp", tmp_path / "none", "--user", ADA) == exit_code("ERR_STORE")
     assert shell("mcp", path) == USAGE
     assert shell("mcp", path, "--user", " ") == USAGE
     (tmp_path / "empty").mkdir()
@@ -253,4 +253,4 @@ def test_it_does_not_start_without_a_store_or_a_user(
         monkeypatch.delitem(sys.modules, name)
     code, error = shell.error("mcp", path, "--user", ADA)
     assert error["code"] == "ERR_UNSUPPORTED"
-    assert "omsgrain[mcp]" in error["message"]
+    assert "[mcp]" in error["message"]

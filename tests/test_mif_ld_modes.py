@@ -14,7 +14,7 @@ from mif_ld_documents import CITATION, FULL, MINIMAL, MINIMAL_1X, spelled
 from omsgrain import formats
 from omsgrain.formats.mif_ld.corpus import load_directory
 from omsgrain.formats.mif_ld.validate import judge
-from shell import USAGE, Shell
+from shell import USAGE, Shell, exit_code
 
 LATER = MINIMAL | {"@id": "urn:mif:later", "created": "2027-01-01T00:00:00Z"}
 DERIVED = MINIMAL | {"relationships": [
@@ -126,12 +126,16 @@ def test_arrays_in_arrays_are_no_crash(mode: Any) -> None:
 def test_modes_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     file, store = tmp_path / "notes.jsonld", tmp_path / "m.omsg"
     file.write_bytes(spelled([BAD_CITATIONS, DERIVED_1X, LATER]))
-    told = shell.json("import", store, file, "--user", "ada", "--dry-run")
+    code, told = shell.refused("import", store, file, "--user", "ada", "--dry-run")
+    assert code == exit_code("ERR_FORMAT")
     assert (told["memories_imported"], len(told["errors"])) == (2, 1)
     told = shell.json("import", store, file, "--user", "ada", "--mode", "lenient")
     assert (told["memories_imported"], told["errors"]) == (3, [])
     assert [one["rule"] for one in told["warnings"]] == ["MIF-CITATION", "MIF-MISSING"]
-    told = shell.json("import", store, file, "--user", "ada", "--mode", "extra", "--dry-run")
+    code, told = shell.refused(
+        "import", store, file, "--user", "ada", "--mode", "extra", "--dry-run"
+    )
+    assert code == exit_code("ERR_FORMAT")
     assert [one["rule"] for one in told["warnings"]] == ["MIF-ORDER", "document_kept_in_part"]
     target = tmp_path / "out.memory.json"
     told = shell.json("convert", file, target, "--mode", "lenient", "--layout", "array")

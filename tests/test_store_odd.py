@@ -81,7 +81,7 @@ def test_no_permission() -> None:
             os.seteuid(os.getuid())
             store.chmod(0o755)
     """
-    assert run(code) == ["ERR_STORE", "ERR_STORE"]
+    assert run(code) == ["ERR_ACCESS", "ERR_ACCESS"]
 
 
 def test_who_may_only_read_needs_the_lock_file() -> None:

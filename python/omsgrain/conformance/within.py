@@ -39,7 +39,10 @@ class _Through(httpx.BaseTransport):
             request.method, str(request.url), headers=request.headers, content=request.read()
         )
         found = self._loop.run_until_complete(asked)
-        return httpx.Response(found.status_code, headers=found.headers, content=found.content)
+        headers = [  # its content is unpacked
+            (name, value) for name, value in found.headers.items() if name != "content-encoding"
+        ]
+        return httpx.Response(found.status_code, headers=headers, content=found.content)
 
     def close(self) -> None:
         self._loop.run_until_complete(self._client.aclose())

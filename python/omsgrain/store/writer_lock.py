@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import AccessDeniedError, StoreError
 
 try:
     import fcntl
@@ -107,9 +107,8 @@ class WriterLock:
                 time.sleep(pause)
                 pause = min(2 * pause, longest)
         except OSError as error:
-            raise StoreError(
-                "could not lock the store for writing", found=error.strerror
-            ) from error
+            kind = AccessDeniedError if isinstance(error, PermissionError) else StoreError
+            raise kind("could not lock the store for writing", found=error.strerror) from error
         finally:
             if self._first:
                 self._lets_by()
