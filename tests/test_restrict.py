@@ -16,7 +16,9 @@ from omsgrain.engine.rights import restricting
 from omsgrain.store.memory import MemoryStore
 from omsgrain.store.sealed import SealedStore
 from persons import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
+from vectors import VECTORS
 
+(VECTOR_6,) = (one.fields for one in VECTORS if one.name.startswith("6 "))
 USER = {"user_id": "ann-17"}
 
 
@@ -118,6 +120,15 @@ def test_a_rule_about_nobody_stays_in_use(
         hers = store.put(belief("slow", invalidation_policy=policy, **about))
         store.restrict(hers, reason_code="disputed")
         assert store.state(hers).restricted
+
+
+def test_an_author_takes_no_rule_out_of_use(store: og.GrainStore) -> None:
+    """Writing a rule that is about nobody does not make it the author's own to restrict."""
+    locked = store.put({**VECTOR_6, "author_did": ANN})
+    plain = store.put(belief("off", author_did=ANN))
+    report = store.restrict_subject([ANN], reason_code="disputed")
+    assert (report.restricted, report.grains, report.locked) == (1, 2, 1)
+    assert not store.state(locked).restricted and store.state(plain).restricted
 
 
 def test_a_rule_does_not_leave_use_by_superseding(store: og.GrainStore) -> None:

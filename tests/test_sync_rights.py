@@ -16,10 +16,12 @@ from omsgrain.errors import SchemaError, SignatureError
 from omsgrain.store import tombstones
 from omsgrain.store.base import Store, Writer
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
-from omsgrain.sync.peer import EVERYTHING, Terms
+from omsgrain.sync.blind import Outcome, erased_successors
+from omsgrain.sync.peer import EVERYTHING, GrainState, Terms
 from shell import USAGE, Shell, exit_code
 from signing import ALICE, BOB
 from sync_stores import TIME, addresses, belief, memory, together
+from vectors import DID, VECTORS
 
 Case = tuple[og.GrainStore, dict[str, str]]
 
@@ -209,6 +211,40 @@ def test_a_tombstone_erases_no_lock_of_nobody(mine: og.GrainStore, policy: str) 
     assert about not in mine, "a lock does not keep a grain from the person it is about"
     assert orders(report) == {("erasure", "ERR_INVALIDATION_DENIED", policy)}
     assert [hit.content_address for hit in mine.query(subject="lamp").results] == [rule]
+
+
+@pytest.mark.parametrize("author", [{}, {"author_did": DID}])
+def test_a_tombstone_erases_no_locked_rule_that_has_an_author(
+    mine: og.GrainStore, author: dict[str, str]
+) -> None:
+    """Who wrote a safety rule is not whom it is about."""
+    (vector,) = (one for one in VECTORS if one.name.startswith("6 "))
+    rule = mine.put(og.encode({**vector.fields, **author}, keep_type_name=True))
+    assert author or rule == vector.address
+    other = memory()
+    together(mine, other)
+    bury(other, rule)
+    report = together(other, mine, direction="push")
+    assert orders(report) == {("erasure", "ERR_INVALIDATION_DENIED", "locked")}
+    assert [hit.content_address for hit in mine.query(subject="agent-007").results] == [rule]
+
+
+def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:
+    """A stranger names some tombstone as what superseded a grain that asks for a reason."""
+    soft = mine.put(belief("soft", invalidation_policy={"mode": "soft_locked"}))
+    gone = mine.put(belief("gone", 1))
+    mine.delete_many([gone], erased="gdpr17")
+    claim = GrainState(bytes.fromhex(soft), successors=(bytes.fromhex(gone),))
+
+    def work(writer: Writer) -> Outcome:
+        done = Outcome()
+        erased_successors(writer, mine._settings, claim, lambda *_: None, done)
+        return done
+
+    assert mine._store.write(work).refused == []
+    (review,) = mine.reviews()
+    assert (review.operation, review.address) == ("supersede", soft)
+    assert review.rules == ("soft_locked",)
 
 
 def test_what_is_restricted_there_does_not_come_into_use_here(mine: og.GrainStore) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from omsgrain.engine import merging
+from omsgrain.engine import merging, reviewing
 from omsgrain.engine.admission import admit
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.placing import place
@@ -93,10 +93,17 @@ def erased_successors(
                 gone.add(mark)
     if not gone:
         return
-    if not _allowed(writer, settings, seq, state, done, "what superseded it was erased"):
+    reason = "what superseded it was erased"
+    rules = _allowed(writer, settings, seq, state, done, reason)
+    if rules is None:
         return
     _add_successors(writer, seq, before, gone, state.valid_to)
-    writer.event(SUPERSEDED, seq, state.address)
+    number = writer.event(SUPERSEDED, seq, state.address)
+    if rules:  # nobody can look at what superseded it: somebody looks at this
+        address, now = state.address.hex(), settings.clock()
+        reviewing.add(
+            writer, reviewing.Review(number, "supersede", address, None, reason, now, rules)
+        )
     note("supersede", [state.address])
     done.changed.add(state.address)
 
@@ -112,7 +119,7 @@ def pass_on(
 ) -> bool:
     """Take over what nobody can look into here, with the superseding grain if it came along."""
     seq = writer.find([state.address])[0]
-    if seq is None or not _allowed(writer, settings, seq, state, done, None):
+    if seq is None or _allowed(writer, settings, seq, state, done, None) is None:
         return False
     if given is not None and writer.find([given.pairs[0][0]])[0] is None:
         for error in admit(writer, settings, given).refused.values():
@@ -146,16 +153,19 @@ def _allowed(
     state: GrainState,
     done: Outcome,
     justification: str | None,
-) -> bool:
-    """Whether a grain may lose its place to what cannot be looked into.
+) -> tuple[str, ...] | None:
+    """The rules that ask for a review if a grain loses its place; None if it may not.
 
-    If the grain itself cannot be read either, a hold is all that keeps it.
+    What takes its place cannot be looked into. If the grain itself cannot be read either, a hold
+    is all that keeps it.
     """
     address = state.address.hex()
     act = policy.Act("retract", address, justification=justification, now=settings.clock())
     refusal: OmsError | None = None
+    rules: tuple[str, ...] = ()
     try:
-        policy.check(StoreWorld(writer), act, hold_authorities=settings.hold_authorities)
+        verdict = policy.check(StoreWorld(writer), act, hold_authorities=settings.hold_authorities)
+        rules = verdict.rules if verdict.review else ()
     except KeyMissingError:
         if writer.row(HOLDS, SEQUENCE.pack(seq)) is not None:
             refusal = InvalidationDeniedError("the store holds the grain", rule="hold")
@@ -166,7 +176,8 @@ def _allowed(
         refusal = error
     if refusal is not None:
         done.refused.append(Refusal("state", state.address, refusal.code, refusal.rule))
-    return refusal is None
+        return None
+    return rules
 
 
 def _add_successors(

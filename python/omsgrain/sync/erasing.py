@@ -4,7 +4,7 @@
 A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace where
 that is known. So all grains are looked at when some have come: of those that it may be the marks
 are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted, and
-goes with ``run_due_erasures`` when that ends. What a lock keeps that is of nobody stays in use.
+goes with ``run_due_erasures`` when that ends. What a lock keeps that is about nobody stays in use.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
@@ -222,7 +222,7 @@ def _is_blind_and_free(reader: Reader, seq: int) -> bool:
 
 
 def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str | None, bool]:
-    """The rule that keeps a grain, and whether it is a lock of a grain of nobody.
+    """The rule that keeps a grain, and whether it is a lock of a grain about nobody.
 
     Of a grain that cannot be read only a hold is known.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an erasure must leave: grains under a hold, and those that must be kept for some time yet.
 
-Locks do not keep a grain from the person it is about; only these two do. A grain of nobody is kept
-by its locks from erasures that come from other stores.
+Locks do not keep a grain from the person it is about; only these two do. A grain about nobody is
+kept by its locks from erasures that come from other stores.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from omsgrain.engine.rights.selector import is_of_somebody
+from omsgrain.engine.rights.selector import is_about_nobody
 from omsgrain.engine.world import StoreWorld
 from omsgrain.errors import (
     InvalidationDeniedError,
@@ -58,10 +58,10 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
 
 
 def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
-    """Return the rule of a policy that keeps a grain of nobody from an erasure from outside.
+    """Return the rule of a policy that keeps a grain about nobody from an erasure from outside.
 
-    Locks do not keep a grain from the person it is about. Of one that is of nobody a tombstone is
-    the order of somebody elsewhere to delete it, and its policy is asked as for that.
+    Locks do not keep a grain from the person it is about. Of one that is about nobody a tombstone
+    is the order of somebody elsewhere to delete it, and its policy is asked as for that.
 
     Args:
         reader: a snapshot or a transaction.
@@ -69,7 +69,7 @@ def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | No
         grain: the grain, opened if it is sealed.
         now: ms since 1970.
     """
-    if grain.sealed or is_of_somebody(grain):
+    if not is_about_nobody(grain):
         return None
     act = policy.Act("delete", grain.address, justification="erased elsewhere", now=now)
     try:

@@ -13,6 +13,7 @@ from omsgrain.engine.base import Base
 from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.rights.selector import Found, Identities, by_pages, select
 from omsgrain.engine.world import seq_of
+from omsgrain.errors import InvalidationDeniedError
 from omsgrain.store.base import Writer
 
 __all__ = ["Restricting", "RestrictionReport"]
@@ -28,11 +29,13 @@ class RestrictionReport:
         restricted: how many grains were restricted now.
         grains: how many are the person's, with those that were restricted before.
         unopened: grains that could not be looked into, for want of a key or by damage.
+        locked: grains about nobody, written by the person, that a policy keeps in use.
     """
 
     restricted: int
     grains: int
     unopened: int
+    locked: int = 0
 
     @property
     def complete(self) -> bool:
@@ -84,6 +87,8 @@ class Restricting(Base):
     ) -> RestrictionReport:
         """Restrict all grains of a person; those that only bear the same name stay in use.
 
+        What the person only wrote, and is about nobody, obeys its policy, as with ``restrict``.
+
         Args:
             identities: the person's names: user ids, DIDs, e-mail addresses.
             reason_code: as of ``restrict``.
@@ -97,17 +102,22 @@ class Restricting(Base):
         """
         check_reason(reason_code)
         selection = select(self._store, identities)
-        restricted = grains = 0
+        restricted = grains = locked = 0
         for page in by_pages((found for found in selection if found.own), _PAGE):
             grains += len(page)
-            restricted += self._store.write(
-                partial(self._mark, page=page, reason_code=reason_code)
-            )
-        return RestrictionReport(restricted, grains, selection.unopened)
+            now, stay = self._store.write(partial(self._mark, page=page, reason_code=reason_code))
+            restricted, locked = restricted + now, locked + stay
+        return RestrictionReport(restricted, grains, selection.unopened, locked)
 
-    def _mark(self, writer: Writer, page: list[Found], reason_code: str) -> int:
-        marked = (acts.restrict(writer, found.seq, True) for found in page)
-        changed = [digest for digest in marked if digest is not None]
+    def _mark(self, writer: Writer, page: list[Found], reason_code: str) -> tuple[int, int]:
+        changed, locked = [], 0
+        for found in page:
+            try:
+                digest = acts.restrict_asked(writer, self._settings, found.seq, True, reason_code)
+            except InvalidationDeniedError:
+                locked += 1
+            else:
+                changed += [] if digest is None else [digest]
         if changed:
             self._note(writer, "restrict", changed, reason_code=reason_code)
-        return len(changed)
+        return len(changed), locked

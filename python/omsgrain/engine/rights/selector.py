@@ -34,7 +34,6 @@ __all__ = [
     "by_pages",
     "fields_of",
     "is_about_nobody",
-    "is_of_somebody",
     "select",
     "unopened",
 ]
@@ -67,7 +66,10 @@ _OPAQUE = ENCRYPTED_BIT | COMPRESSED_BIT
 
 
 def is_about_nobody(grain: Grain) -> bool:
-    """Whether no field of a grain that can be read says whom it is about."""
+    """Whether no field of a grain that can be read says whom it is about; its author does not.
+
+    Then its policy decides in a restriction, and in an erasure from outside.
+    """
     return not grain.sealed and not any(grain.get(name) for name in _ABOUT)
 
 
@@ -233,11 +235,6 @@ def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
         for name in FIELDS
         if name in fields and any(text in identities for text in _texts(fields[name]))
     )
-
-
-def is_of_somebody(grain: Grain) -> bool:
-    """Whether a grain says of which person it is; names that others may bear do not count."""
-    return not OWN.isdisjoint(grain.fields)
 
 
 def unopened(reader: Reader) -> bool:
