@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omsgrain.errors import UnsupportedError
+from omsgrain.formats.across.names import AIMEM
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.aimem.fields import Kind
 from omsgrain.formats.aimem.native import native
@@ -30,6 +31,7 @@ from omsgrain.formats.mif1.consent import STAYS, is_consent
 from omsgrain.formats.raw import is_beside
 from omsgrain.gateways.aimem.asking import Asked, ExportReport
 from omsgrain.gateways.aimem.columns import Index, Rows
+from omsgrain.gateways.around import Around
 from omsgrain.gateways.memory import Memory, Page
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model
@@ -85,6 +87,7 @@ class _Choice:
         self._chunks, self._entities = Rows(), Rows()  # with the hash of the URN, the producer
         self._edges, self._links = Rows(), Rows()  # with the hashes of the URNs they join
         self._natives = array("q")
+        self._around = Around()
 
     def look(self, page: Page, seq: int, grain: Grain) -> None:
         """Take one grain."""
@@ -94,6 +97,7 @@ class _Choice:
             return
         if is_beside(grain):
             self._report.passed_over += 1
+            self._around.add(grain, page.get)
             return
         time = grain.get("created_at", 0)
         found = checked(grain, page.get)
@@ -144,6 +148,7 @@ class _Choice:
 
     def parts(self) -> dict[str, Part]:
         """What leaves, by producer."""
+        self._report.lose(self._around.losses(AIMEM, {}))
         named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
         self._report.named = tuple(sorted(filter(self._asked.takes, named)))
         if self._asked.together and len(self._report.named) > 1:

@@ -13,8 +13,10 @@ from omsgrain.formats.document import Vector
 from omsgrain.formats.mif1.consent import is_consent
 from omsgrain.formats.raw import is_beside
 from omsgrain.formats.source import Source
+from omsgrain.gateways.around import Around
 from omsgrain.gateways.memory import Memory, Page
-from omsgrain.gateways.mif.foreign import Foreign, is_manifest
+from omsgrain.gateways.mif import linked
+from omsgrain.gateways.mif.foreign import Foreign
 from omsgrain.grain import Grain, as_put
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Chosen:
         passed_over: how many grains are no memory of their own.
         consents: the addresses of those among them that are the consent of a document.
         foreign: what other systems say in documents that are kept.
+        around: what these documents say of themselves.
         embeddings: whether embeddings leave.
     """
 
@@ -71,6 +74,7 @@ class Chosen:
     passed_over: int = 0
     consents: list[str] = field(default_factory=list)
     foreign: Foreign = field(default_factory=Foreign)
+    around: Around = field(default_factory=Around)
     embeddings: bool = False
 
 
@@ -96,7 +100,10 @@ def choose(
             chosen.passed_over += 1
             if allowed:
                 chosen.consents.append(grain.address)
-            if is_manifest(grain) and chosen.foreign.add(grain, page.get):
+            kept = chosen.around.add(grain, page.get)
+            if kept is not None and (
+                chosen.foreign.add(kept, grain, page.get) or kept.format == linked.FORMAT
+            ):
                 chosen.rules.update(leaving.check(settings, grain, page.held(seq), purpose))
             return
         source = Source.of(grain)

@@ -174,6 +174,7 @@ def export_pieces(
             found.envelope, found.arrays, format, redact=redact_pii, detectors=detectors
         )
     losses = [*losses, *(Loss(one, "consent", STAYS) for one in chosen.consents)]
+    losses += chosen.around.losses(format, {"files": ()} if format == linked.FORMAT else document)
     if redact_pii:
         losses = _told(losses, detectors)
     report = _report(format, document, losses, chosen)
@@ -207,9 +208,13 @@ def _linked(
         **({} if shape is None else {"shape": shape}),
     )
     document, flags = linked.finished(
-        json.loads(dumped.data), chosen.reads, redact=redact, detectors=detectors
+        json.loads(dumped.data),
+        chosen.reads,
+        chosen.around.counters(),
+        redact=redact,
+        detectors=detectors,
     )
-    return document, [*dumped.losses, *chosen.foreign.losses()], flags
+    return document, dumped.losses, flags
 
 
 def _instant(since: str | None) -> times.Instant | None:
@@ -231,9 +236,7 @@ def _with_foreign(
     strict: bool,
 ) -> tuple[Gathered, list[Loss]]:
     """A document with what other systems say of what is in it, and what it cannot say."""
-    if format != FORMAT:
-        return found, [*found.losses, *chosen.foreign.losses()]
-    if not chosen.foreign:
+    if format != FORMAT or not chosen.foreign:
         return found, found.losses
     ids = {one["id"] for array in found.arrays.values() for one in array
            if isinstance(one, dict) and isinstance(one.get("id"), str)}  # fmt: skip

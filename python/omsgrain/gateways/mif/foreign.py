@@ -12,25 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.formats import vendors
-from omsgrain.formats.document import KIND, Loss, keyed, open_manifest
+from omsgrain.formats.document import Manifest, keyed
 from omsgrain.formats.raw import Get
-from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.versions import version
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["Foreign", "is_manifest"]
+__all__ = ["Foreign"]
 
 FORMAT: Final = "mif2"
 """The only format that has a place for it."""
-
-
-def is_manifest(grain: Grain, format: str = FORMAT) -> bool:
-    """Whether a grain is what is kept of a document of a format."""
-    source = Source.of(grain) if grain.type == "state" else None
-    return source is not None and (source.format, source.kind) == (format, KIND)
 
 
 class Foreign:
@@ -45,19 +38,21 @@ class Foreign:
         """Whether there is anything."""
         return bool(self._envelopes)
 
-    def add(self, grain: Grain, get: Get) -> bool:
+    def add(self, found: Manifest, grain: Grain, get: Get) -> bool:
         """Take the manifest of a document; False if it says nothing of this sort.
 
         Args:
-            grain: the manifest.
+            found: the manifest.
+            grain: that it stands in.
             get: gives the grains that it names.
         """
+        if found.format != FORMAT:
+            return False
         try:
-            found = open_manifest(grain, get)
             ids = keyed(grain, get)
         except (NotFoundError, FormatError):  # something of it was erased
             return False
-        said = {} if found is None else vendors.merged([found.envelope])
+        said = vendors.merged([found.envelope])
         if said:
             self._envelopes.append({vendors.MEMBER: said})
             self._keyed |= ids
@@ -91,9 +86,3 @@ class Foreign:
     def envelope(self) -> dict[str, Any]:
         """All of it, as it stands around the records of one document."""
         return {vendors.MEMBER: vendors.merged(self._envelopes)}
-
-    def losses(self) -> list[Loss]:
-        """What is lost where the format has no place for it."""
-        says = "MIF 1.0 has no place for what other systems say"
-        systems = vendors.merged(self._envelopes)
-        return [Loss("", f"/{vendors.MEMBER}/{name}", says) for name in systems]

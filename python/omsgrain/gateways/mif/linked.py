@@ -33,6 +33,7 @@ _TIMES: Final = frozenset(
 def finished(
     document: Record,
     reads: Mapping[str, Reads],
+    counters: Mapping[str, Any],
     *,
     redact: bool,
     detectors: Sequence[Detector] | None,
@@ -42,16 +43,19 @@ def finished(
     Args:
         document: as the format wrote it.
         reads: of memories that were read, by id.
+        counters: that memories came with, by id.
         redact: take out secrets and personal data.
         detectors: which; None: the usual ones.
 
     Returns:
         The corpus, and what was found if it was looked for.
     """
+    came = {"volatile": counters}
     records = [
-        {**one, "payload": _counted(one["payload"], reads.get(one["payload"].get("@id", "")))}
+        {**one, "payload": _counted(with_counters(came, one["payload"]),
+                                    reads.get(one["payload"].get("@id", "")))}
         for one in document["records"]
-    ]
+    ]  # fmt: skip
     flags = None
     if redact:
         records, flags = _redacted(records, detectors)

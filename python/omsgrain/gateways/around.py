@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kept documents of a user say around their records, for an export made of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from omsgrain.errors import FormatError, NotFoundError
+from omsgrain.formats import model
+from omsgrain.formats.across.gather import HUBS
+from omsgrain.formats.across.losses import lost
+from omsgrain.formats.across.names import AIMEM, MIF2, MIF_LD
+from omsgrain.formats.document import Loss, Manifest, open_manifest
+from omsgrain.formats.mif1.consent import STAYS
+from omsgrain.formats.raw import Get
+from omsgrain.grain import Grain
+
+__all__ = ["Around"]
+
+_COUNTERS: Final = "volatile"
+_COUNTED: Final = frozenset(("temporal/accessCount", "temporal/lastAccessed"))
+"""The counters of a memory that the store itself keeps."""
+_IN_BUNDLES: Final = frozenset((AIMEM, name) for name in ("producer", "scope", "since"))
+"""What a bundle says of itself in any case."""
+_OTHERS: Final = "vendor_extensions/"
+"""What other systems say, which leaves in MIF 2.0."""
+
+
+class Around:
+    """Gathers what documents say of themselves, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._documents: list[Manifest] = []
+
+    def add(self, grain: Grain, get: Get) -> Manifest | None:
+        """Take the manifest of a document; None if this grain is none that can be read.
+
+        Args:
+            grain: any.
+            get: gives the grains that it names.
+        """
+        try:
+            found = open_manifest(grain, get)
+        except (NotFoundError, FormatError):  # something of it was erased
+            return None
+        if found is not None:
+            self._documents.append(replace(found, arrays={}, text=()))
+        return found
+
+    def counters(self) -> dict[str, Any]:
+        """The counters of memories of MIF in JSON-LD, by ``@id``; the last document counts."""
+        found: dict[str, Any] = {}
+        for one in self._documents:
+            said = one.envelope.get(_COUNTERS) if one.format == MIF_LD else None
+            found |= said if isinstance(said, dict) else {}
+        return found
+
+    def losses(self, to: str, envelope: Mapping[str, Any]) -> list[Loss]:
+        """What an export does not say of what the documents say of themselves.
+
+        Args:
+            to: the format of the export.
+            envelope: what stands around its records.
+        """
+        hub = HUBS[to]
+        there: model.Document = hub.read([], envelope).document
+        found: dict[tuple[str, str], None] = {}
+        for one in self._documents:
+            of = HUBS[one.format]
+            # Its id and its time are those of that document, and made anew.
+            around = replace(of.read([], one.envelope).document, id="", user=None,
+                             exported_at=None)  # fmt: skip
+            for name, _ in lost(around, there, None, of.TOLD, hub.TITLE):
+                kept = to == MIF2 and name.startswith(_OTHERS)
+                if not kept and (to, name) not in _IN_BUNDLES:
+                    found[one.id, name] = None
+            if to != MIF_LD and one.format == MIF_LD:
+                found |= dict.fromkeys((one.id, name) for name in self._counted(one))
+        return [Loss(id, name, STAYS) for id, name in found]
+
+    def _counted(self, one: Manifest) -> Iterator[str]:
+        """The names of the counters in a document that the store does not keep."""
+        for listed in (one.envelope.get(_COUNTERS) or {}).values():
+            for difference in listed:
+                yield from (at for at in _pointers(difference, "") if at not in _COUNTED)
+
+
+def _pointers(difference: Any, at: str) -> Iterator[str]:
+    """The members that a difference adds, by their ways."""
+    if not isinstance(difference, dict):
+        return
+    for name, inner in (difference.get("~") or {}).items():
+        yield from _pointers(inner, f"{at}{name}/")
+    for name, value in (difference.get("+") or {}).items():
+        if isinstance(value, dict):
+            yield from _pointers({"+": value}, f"{at}{name}/")
+        else:
+            yield f"{at}{name}"
