@@ -330,3 +330,60 @@ def test_a_grain_of_a_document_that_is_missing_is_told(of: str) -> None:
             with pytest.raises(og.errors.OmsError) as caught:
                 formats.dump(grains, format=of)
             assert caught.value.code == "ERR_NOT_FOUND"
+
+
+def made_up(document: dict[str, Any], one: str, other: str) -> set[tuple[str, str]]:
+    dumped = formats.dump(load(document, one), format=other, strict=True, user_id="urn:example:a")
+    assert not {type(loss) for loss in dumped.losses} & {type(loss) for loss in dumped.added}
+    return {(loss.record.rpartition(":")[2], loss.field) for loss in dumped.added}
+
+
+BARE = {
+    "mif_version": "2.0",
+    "export_meta": {"id": MEMORY, "created_at": "2026-03-01T08:00:00Z", "user_id": "ada"},
+    "memories": [
+        {"id": f"{MEMORY[:-1]}{i}", "content": f"Tea {i}.", "created_at": "2026-03-01T08:00:00Z"}
+        for i in (1, 2)
+    ],
+    "knowledge_graph": {
+        "entities": [{"id": f"{MEMORY[:-1]}8", "name": "Tea"}],
+        "relationships": [
+            {
+                "id": f"{MEMORY[:-1]}9",
+                "source_entity_id": f"{MEMORY[:-1]}1",
+                "target_entity_id": f"{MEMORY[:-1]}2",
+                "relation_type": "supports",
+            }
+        ],
+    },
+}
+"""A document that leaves out all that it may."""
+
+
+def test_what_a_bundle_needs_and_nothing_said_is_told() -> None:
+    found = {field for _, field in made_up(BARE, "mif2", "aimem")}
+    assert {"created_at", "memory_type", "kind", "weight"} <= found
+    (bundle, _) = converted(load(BARE, "mif2"), "aimem", strict=True)
+    edge = json.loads(bundle)["edges"][0]
+    assert (edge["weight"], edge["created_at"]) == (0.5, "1970-01-01T00:00:00Z")
+
+
+def test_what_was_said_is_not_told_as_added() -> None:
+    document = json.loads(json.dumps(BARE))
+    for memory in document["memories"]:
+        memory["memory_type"] = "decision"
+    document["knowledge_graph"]["entities"][0] |= {
+        "types": ["drink"], "created_at": "2026-03-01T08:00:00Z"
+    }  # fmt: skip
+    document["knowledge_graph"]["relationships"][0] |= {
+        "confidence": 0.9, "created_at": "2026-03-01T08:00:00Z"
+    }  # fmt: skip
+    assert made_up(document, "mif2", "aimem") == set()
+
+
+def test_a_type_that_nobody_gave_is_told_in_other_formats() -> None:
+    memory = f"{MEMORY[:-1]}1"
+    assert (f"mem_{memory}", "type") in {
+        (f"mem_{one.rpartition('_')[2]}", field) for one, field in made_up(BARE, "mif2", "mif1")
+    }
+    assert (memory, "memoryType") in made_up(BARE, "mif2", "mif-ld")

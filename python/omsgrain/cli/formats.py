@@ -226,6 +226,13 @@ def tell_losses(losses: Sequence[Loss], total: int) -> None:
         click.echo(f"… and {total - len(losses)} more losses", err=True)
 
 
+def tell_added(added: Sequence[Loss]) -> None:
+    """Print to stderr which values were made up, each once."""
+    counts = Counter((one.field, one.reason) for one in added)
+    for (field, reason), number in counts.most_common():
+        click.echo(output.safe(f"added: {field}, {number} times: {reason}"), err=True)
+
+
 def tell_withheld(withheld: Mapping[str, int]) -> None:
     """Print to stderr how many records the store keeps back, and why."""
     for reason, number in withheld.items():
@@ -296,5 +303,6 @@ def convert(
         return 0
     warn(told["warnings"])
     tell_losses(done.losses, len(done.losses))
+    tell_added(done.added)
     click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
     return 0

@@ -152,7 +152,7 @@ def _tell(report: MifReport) -> None:
 
 def export_document(store: Where, file: Path, as_json: bool, **given: Any) -> None:
     """Write a user's memory as a document."""
-    from omsgrain.cli.formats import tell_losses, tell_withheld
+    from omsgrain.cli.formats import tell_added, tell_losses, tell_withheld
     from omsgrain.formats.document import Loss
     from omsgrain.ops import mif
 
@@ -166,6 +166,7 @@ def export_document(store: Where, file: Path, as_json: bool, **given: Any) -> No
         output.emit(done.to_dict())
         return
     tell_losses([Loss(**one) for one in done.report["losses"]], done.report["lost"])
+    tell_added([Loss(**one) for one in done.report.get("added", [])])
     tell_withheld(done.report.get("withheld", {}))
     ends = "_exported"
     counts = {k.removesuffix(ends): v for k, v in done.report.items() if k.endswith(ends)}

@@ -32,6 +32,7 @@ ontology    what memories of MIF in JSON-LD are about
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from os import PathLike, fspath
 from os.path import basename, isdir
@@ -167,7 +168,7 @@ def dump(
 
 
 def _with(written: Dump, more: list[Loss]) -> Dump:
-    return Dump(written.data, [*more, *written.losses]) if more else written
+    return replace(written, losses=[*more, *written.losses]) if more else written
 
 
 def _format(name: str) -> ModuleType:

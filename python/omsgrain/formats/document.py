@@ -26,6 +26,7 @@ from omsgrain.grain import Grain, make
 __all__ = [
     "CHANGED",
     "KIND",
+    "Added",
     "Dump",
     "Import",
     "Loss",
@@ -35,6 +36,7 @@ __all__ = [
     "keyed",
     "manifest",
     "open_manifest",
+    "parted",
     "spelled",
 ]
 
@@ -78,6 +80,23 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Added(Loss):
+    """A value that the other format needs and nothing said; arguments are those of `Loss`."""
+
+
+def parted(found: Iterable[Loss]) -> tuple[list[Loss], list[Added]]:
+    """What is lost, and what is added."""
+    lost: list[Loss] = []
+    added: list[Added] = []
+    for one in found:
+        if isinstance(one, Added):
+            added.append(one)
+        else:
+            lost.append(one)
+    return lost, added
+
+
+@dataclass(frozen=True, slots=True)
 class Import:
     """A document as grains.
 
@@ -108,10 +127,12 @@ class Dump:
     Attributes:
         data: its bytes.
         losses: what it cannot hold of the grains.
+        added: what it needs and the grains do not say.
     """
 
     data: bytes
     losses: list[Loss]
+    added: list[Added] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

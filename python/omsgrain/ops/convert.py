@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from omsgrain.formats import Import, Loss
 from omsgrain.formats.aimem import bundle, stream
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.document import Added, parted
 from omsgrain.formats.mif1.envelope import is_sealed
 from omsgrain.formats.mif1.fields import EXTENSIONS
 from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
@@ -40,6 +41,7 @@ class Converted:
         target: the one that was written.
         grains: through how many grains it went.
         losses: what the target cannot hold.
+        added: what it needs and the source does not say.
         warnings: what was read of the source although it looks wrong.
     """
 
@@ -48,14 +50,14 @@ class Converted:
     grains: int
     losses: list[Loss] = field(default_factory=list)
     warnings: tuple[Problem, ...] = ()
+    added: list[Added] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON-ready values."""
-        lost = [{"record": one.record, "field": one.field, "reason": one.reason}
-                for one in self.losses]  # fmt: skip
+        lost, added = ([asdict(one) for one in told] for told in (self.losses, self.added))
         warned = [one.to_dict() for one in self.warnings]
         return {"from": self.source, "to": self.target, "grains": self.grains, "losses": lost,
-                "warnings": warned}  # fmt: skip
+                "added": added, "warnings": warned}  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -138,7 +140,8 @@ def convert(
         opens = {"mode": mode}
     read, losses = FORMATS[found.format].read(source, found.lines, opens)
     losses += FORMATS[to].write(read, target, replace, options | (secret if encrypt else {}))
-    return Converted(found.format, to, len(read.grains), losses, read.warnings)
+    losses, added = parted(losses)
+    return Converted(found.format, to, len(read.grains), losses, read.warnings, added)
 
 
 def _is_sealed(source: Path, format: str) -> bool:
@@ -228,7 +231,7 @@ def _write_aimem(read: Import, path: Path, replace: bool, options: dict[str, Any
         pieces = _by_lines(json.loads(dumped.data))
     with NewFiles(replace=replace) as files:
         files.add(path, pieces)
-    return dumped.losses
+    return [*dumped.losses, *dumped.added]
 
 
 def _by_lines(document: dict[str, Any]) -> Iterator[bytes]:
@@ -259,7 +262,7 @@ def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
         dumped = formats.dump(read, format=format, **wanted)
         with NewFiles(replace=replace) as files:
             files.add(path, [dumped.data])
-        return dumped.losses
+        return [*dumped.losses, *dumped.added]
 
     return read, write
 

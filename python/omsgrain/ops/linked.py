@@ -72,7 +72,7 @@ def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> l
         stood = layouts.layout_of(dumped.data)
         if stood in _AS_JSON:
             dumped = formats.dump(read, format="mif-ld", layout=_AS_JSON[stood], **wanted)
-    losses = list(dumped.losses)
+    losses: list[Loss] = [*dumped.losses, *dumped.added]
     if layout == "markdown":
         whole = formats.dump(read, format="mif-ld", layout="document", **wanted)
         losses += _misnamed(path.name, dumped.data, json.loads(whole.data))
@@ -101,7 +101,7 @@ def _write_directory(
     if is_foreign(read.grains, "mif-ld"):
         dumped = formats.dump(read, format="mif-ld", layout="array", local=local, **options)
         # As it stands: what goes along in memories stays in them.
-        read, losses = load(dumped.data), dumped.losses
+        read, losses = load(dumped.data), [*dumped.losses, *dumped.added]
     shape = options.get("shape")
     with NewFiles(replace=replace) as files:
 

@@ -17,13 +17,13 @@ from omsgrain.formats.across import aimem, mif_ld, names
 from omsgrain.formats.across.bare import NOT_ASKED
 from omsgrain.formats.across.content import Content, Found, Written
 from omsgrain.formats.across.gather import HUBS, NATIVE, Heap, Held
-from omsgrain.formats.across.losses import Told, lost
+from omsgrain.formats.across.losses import Told, added, lost
 from omsgrain.formats.across.names import AIMEM, MIF1, MIF2, MIF_LD, PRODUCER, Names
 from omsgrain.formats.across.renaming import Renamed, export_id, kind_of, renamed
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.aimem.fields import ARRAYS as AIMEM_ARRAYS
 from omsgrain.formats.aimem.native import NO_TEXT, native
-from omsgrain.formats.document import Loss, Vector
+from omsgrain.formats.document import Added, Loss, Vector
 from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
 from omsgrain.formats.mif1.fields import CONSENT
 from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
@@ -208,6 +208,9 @@ def _losses(
             if name not in seen:
                 seen.add(name)
                 yield Loss(_name(one), name, why)
+        there = next((s for s in HUBS[to].CLASSES.values() if s.cls is type(back)), None)
+        for name in added(item, back, there, HUBS[to].TOLD):
+            yield Added(_name(one), name, f"{HUBS[to].TITLE} needs it, and nothing says it")
 
 
 def _again(written: Written, to: str) -> Callable[[model.Item], model.Item | None]:

@@ -18,11 +18,13 @@ from omsgrain.formats.aimem import embedding
 from omsgrain.formats.aimem.native import NO_TEXT
 from omsgrain.formats.document import (
     KIND,
+    Added,
     Dump,
     Loss,
     Manifest,
     Vector,
     open_manifest,
+    parted,
     spelled,
 )
 from omsgrain.formats.exact import spell
@@ -137,7 +139,7 @@ def dump(
         from omsgrain.formats.mif1.envelope import seal_document
 
         data = seal_document(data, passphrase, key=key)
-    return Dump(data, [*losses, *lost])
+    return Dump(data, *parted([*losses, *lost]))
 
 
 def _spelled(
@@ -185,7 +187,8 @@ def tree(
         return _refilled(found, own, made, to, vectors, options), losses
     # Without what goes along beside memories, those that stand in them may be of no use.
     if not options.strict and (options.beside or not has_beside(made.envelope)):
-        losses = [one for one in losses if one.reason in (NOT_ASKED, NO_TEXT)]
+        losses = [one for one in losses
+                  if isinstance(one, Added) or one.reason in (NOT_ASKED, NO_TEXT)]  # fmt: skip
     arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
     _add(arrays, found.records.get(to, ()), to, vectors, options)
     return assembled(made.envelope, arrays, to, summed=options.checksum), losses

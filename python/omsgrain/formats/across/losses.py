@@ -14,10 +14,17 @@ from typing import Any, Final, NamedTuple
 from omsgrain.formats import model
 from omsgrain.formats.across.shaping import Shape, said
 
-__all__ = ["Told", "equal", "lost"]
+__all__ = ["Told", "added", "equal", "lost"]
 
 _MISSING: Final = object()
 _OF_THE_FORMAT = frozenset(("source_kind", "target_kind", "kind"))
+_NOT_MADE_UP = _OF_THE_FORMAT | {"id", "rest", "external", "entities", "of"}
+_FOLLOWS: Final = {
+    "importance": ("priority",),
+    "priority": ("importance",),
+    "dimensions": ("vector",),
+}
+"""What only says in another word what these attributes say."""
 
 
 class Told(NamedTuple):
@@ -76,6 +83,37 @@ def lost(
             yield name, f"{to} says it in another way, which is not as exact"
         else:
             yield name, f"{to} has no place for it"
+
+
+def added(item: model.Part, back: Any, shape: Shape | None, told: Told) -> Iterator[str]:
+    """The fields that a format says of an item and nothing said before, by its own names.
+
+    Args:
+        item: what there was.
+        back: what is read of what was written; None if nothing was.
+        shape: what the format calls the attributes of what was written.
+        told: how it names the rest of them.
+    """
+    if not isinstance(back, model.Part):
+        return
+    for one in fields(back):
+        value, before = getattr(back, one.name), getattr(item, one.name, _MISSING)
+        if one.name in _NOT_MADE_UP or one.name in told.implied or before is _MISSING:
+            continue
+        name = (shape.member(one.name) if shape else None) or told.elsewhere.get(one.name)
+        name = name or one.name
+        if not said(before):
+            follows = any(said(getattr(item, of, None)) for of in _FOLLOWS.get(one.name, ()))
+            if said(value) and not follows:
+                yield name
+            continue
+        inner = None if shape is None else shape.inner(one.name)
+        parts = (before,), (value,)
+        if isinstance(value, tuple) and isinstance(before, tuple) and len(value) == len(before):
+            parts = before, value
+        for was, is_ in zip(*parts, strict=True):
+            if isinstance(was, model.Part) and type(was) is type(is_):
+                yield from (f"{name}/{within}" for within in added(was, is_, inner, told))
 
 
 def equal(one: Any, other: Any) -> bool:

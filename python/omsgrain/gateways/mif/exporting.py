@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats import times
 from omsgrain.formats.across.build import Options
-from omsgrain.formats.document import Dump, Loss
+from omsgrain.formats.document import Added, Dump, Loss, parted
 from omsgrain.formats.mif1.consent import STAYS
 from omsgrain.formats.texts import Texts
 from omsgrain.formats.vendors import MEMBER, OURS, together
@@ -52,6 +52,7 @@ class ExportReport:
         counts: how many records of each kind left.
         losses: what the format cannot hold of what left; the first thousand.
         lost: how many there are.
+        added: what the format needs and the memory does not say; the first thousand.
         passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
         privacy: what was found and taken out, if it was looked for.
         withheld: how many memories a restriction or the end of their retention keeps back, by
@@ -62,6 +63,7 @@ class ExportReport:
     counts: dict[str, int] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
     lost: int = 0
+    added: list[Added] = field(default_factory=list)
     passed_over: int = 0
     privacy: dict[str, Any] | None = None
     withheld: dict[str, int] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class ExportReport:
             told[f"{PLURALS.get(kind, kind)}_exported"] = number
         told["losses"] = [asdict(one) for one in self.losses]
         told["lost"] = self.lost
+        told["added"] = [asdict(one) for one in self.added]
         told["withheld"] = self.withheld
         return told if self.privacy is None else told | {"privacy": self.privacy}
 
@@ -80,7 +83,7 @@ class ExportReport:
 def export_document(store: GrainStore, user_id: str, **options: Any) -> tuple[Dump, ExportReport]:
     """Export a user's memory as one document, which is in memory; all else as `export_pieces`."""
     found, losses, report = export_pieces(store, user_id, **options)
-    return Dump(b"".join(found), losses), report
+    return Dump(b"".join(found), *parted(losses)), report
 
 
 def export_pieces(
@@ -214,7 +217,7 @@ def _linked(
         redact=redact,
         detectors=detectors,
     )
-    return document, dumped.losses, flags
+    return document, [*dumped.losses, *dumped.added], flags
 
 
 def _instant(since: str | None) -> times.Instant | None:
@@ -259,7 +262,7 @@ def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss
     def said(text: str) -> str:
         return redact_text(text, looked_for).text
 
-    return [Loss(said(one.record), said(one.field), one.reason) for one in losses]
+    return [replace(one, record=said(one.record), field=said(one.field)) for one in losses]
 
 
 def _report(
@@ -273,7 +276,8 @@ def _report(
             array = array.get(name) if isinstance(array, dict) else None
         if isinstance(array, list | Texts):
             report.counts[kind] = len(array)
-    report.losses, report.lost = losses[:MOST], len(losses)
+    lost, added = parted(losses)
+    report.losses, report.lost, report.added = lost[:MOST], len(lost), added[:MOST]
     return report
 
 
