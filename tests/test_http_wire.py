@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 import omsgrain as og
+from fuzz.wire import wired
 from http_processes import Served
 from http_sites import ADA, ALL, BUNDLE, EXPORT, IMPORT, STREAM, bundle, chunk
 from omsgrain.ops.tokens import add_token
@@ -164,6 +165,24 @@ def test_chunks_that_are_none_end_the_connection(served: tuple[str, str]) -> Non
         )  # fmt: skip
         assert wire.refused() == (400, "invalid_request")
     assert httpx.get(url + "/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("behind", [b"\r\n", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", b"z"])
+def test_bytes_behind_the_last_request_do_not_cost_its_answer(
+    tmp_path: Path, behind: bytes
+) -> None:
+    """Old clients send an empty line behind a body; a pipelined request is one too many."""
+    first = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    with wired(tmp_path / "m.omsg") as (talk, _):
+        told = talk(first, behind)
+    assert told.startswith(b"HTTP/1.1 200 ") and told.count(b"HTTP/1.1 ") == 1
+
+
+def test_head_with_chunks_that_are_none_has_no_body(tmp_path: Path) -> None:
+    head = b"HEAD /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    with wired(tmp_path / "m.omsg") as (talk, _):
+        told = talk(head + b"zz\r\n")
+    assert told.startswith(b"HTTP/1.1 400 ") and told.endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("path", [EXPORT, STREAM])

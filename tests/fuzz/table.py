@@ -5,11 +5,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz import asking, containers, documents, grains, imports, redaction, syncing, taken, trust
+from fuzz import (
+    asking,
+    containers,
+    documents,
+    grains,
+    imports,
+    redaction,
+    syncing,
+    taken,
+    trust,
+    wire,
+)
 from fuzz.target import Target
 
 TARGETS: Final[dict[str, Target]] = {
     name.replace(" ", "-"): target
-    for room in (grains, taken, containers, trust, syncing, documents, imports, asking, redaction)
+    for room in (
+        grains,
+        taken,
+        containers,
+        trust,
+        syncing,
+        documents,
+        imports,
+        asking,
+        wire,
+        redaction,
+    )
     for name, target in room.TARGETS.items()
 }

@@ -54,14 +54,27 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP as everything else is refused, and end the connection."""
+        """Answer what is no HTTP as everything else is refused, and end the connection.
+
+        Bytes that follow the last request of a connection do not cost it its answer.
+        """
+        cycle = self.cycle
+        if cycle is not None and not (cycle.more_body or cycle.response_complete):
+            cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
         hint = getattr(sys.exc_info()[1], "error_status_hint", None)
         rule = "headers_too_large" if hint == _TOO_LARGE else "invalid_request"
         told = answer(Refusal(rule, headers={"connection": "close"}))
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # else it is answered already
+            headless = self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD"
             head = h11.Response(status_code=told.status_code, headers=told.raw_headers)
-            for event in (head, h11.Data(data=bytes(told.body)), h11.EndOfMessage()):
+            body = h11.Data(data=b"" if headless else bytes(told.body))
+            for event in (head, body, h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True  # its answer has been given, or cannot be
+            cycle.message_event.set()
         self.transport.close()
 
     def look(self) -> None:
