@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import lmdb
 import pytest
@@ -112,6 +113,37 @@ print(sorted(codes), sorted(found), store.check().ok)
 store.close()
 """
 
+CHECK = """
+from omsgrain.store.check import check
+addresses += [store.put(event(n)) for n in range(10)]
+store.close()
+from omsgrain.cli import run
+limit(4_000)  # not a page more; what this prints is a file too
+print(check(store._store.path).ok)
+with og.open(path, readonly=True) as again:
+    print(again.check().ok)
+print(run(["check", path]))
+"""
+
+DENIED = """
+import os, sys
+import omsgrain as og
+from omsgrain.errors import StoreError
+path = sys.argv[1]
+with og.open(path) as store:
+    store.put({"type": "event", "content": "tea", "created_at": 1_700_000_000_000})
+os.chmod(path + "/data.mdb", 0o000)
+if os.getuid() == 0:
+    os.seteuid(65534)
+for readonly in (True, False):
+    try:
+        og.open(path, readonly=readonly)
+    except StoreError as error:
+        print(error.code)
+os.seteuid(os.getuid())
+os.chmod(path + "/data.mdb", 0o644)
+"""
+
 NO_SIDE_FILE = """
 import os
 addresses.append(store.put(event(1)))
@@ -163,6 +195,18 @@ def test_what_a_store_cannot_do_is_told_apart_by_its_code(tmp_path: Path) -> Non
         assert type(found) is kind, number
     told = lmdb.DiskError(f"mdb_txn_commit: {os.strerror(errno.ENOSPC)}")
     assert type(failure(path, "write to the store", told)) is DiskFullError
+
+
+def test_a_store_is_checked_on_a_full_disk(tmp_path: Path) -> None:
+    assert run(BEGIN + CHECK, tmp_path / "memory.omsg") == [
+        "True", "True", "10 grains, 60 index rows: all well", "0",
+    ]  # fmt: skip
+
+
+def test_a_missing_permission_is_told_by_its_code() -> None:
+    with TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        assert run(DENIED, Path(top, "memory.omsg")) == ["ERR_ACCESS", "ERR_ACCESS"]
 
 
 def test_a_side_file_that_cannot_be_written(tmp_path: Path) -> None:
@@ -288,7 +332,7 @@ def test_a_disk_that_is_full(disk: Path, durability: str) -> None:
     assert run(FILL, disk, durability) == [
         "True True True",
         "True",
-        "ERR_STORE ERR_STORE",
+        "ERR_DISK_FULL ERR_DISK_FULL",
         "ballast data.mdb last lock.mdb memory.omsg writer.lock",
         "True True",
         "True",
@@ -318,4 +362,4 @@ def test_a_new_store_on_a_full_disk(disk: Path) -> None:
             store.put(og.Belief(subject="room", relation="has", object="light"))
             print(store.check().ok)
     """
-    assert run(code, disk) == ["ERR_STORE", "True"]
+    assert run(code, disk) == ["ERR_DISK_FULL", "True"]

@@ -217,7 +217,7 @@ def test_a_server_that_only_reads(url: str, shell: Shell) -> None:
             assert len(store.search("owl").results) == 1
     assert shell.json("stats", reading)["grains"] == 1
     assert shell("export", reading, "all.mg") == 0, shell.err
-    assert shell("ingest", reading, stdin=lines(belief(2))) == exit_code("ERR_STORE")
+    assert shell("ingest", reading, stdin=lines(belief(2))) == exit_code("ERR_ACCESS")
 
 
 def test_what_leaves_one_store_comes_into_the_other(store: og.GrainStore, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from child import run
 from facts import ALL, facts
 from omsgrain._core import term
-from omsgrain.errors import OmsError
+from omsgrain.errors import AccessDeniedError, DiskFullError, OmsError, StoreError
 from omsgrain.store.base import Which
 from omsgrain.store.postgres import (
     PostgresStore,
@@ -424,3 +424,21 @@ def test_what_became_of_a_commit(before: int, others: int) -> None:
     lost = committed(was, *range(20_000, 20_000 + others))
     short = before + others < NAMES or (before and others < NAMES)
     assert _outcome(commit, lost) == (False if short else None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (psycopg.errors.DiskFull, DiskFullError),
+        (psycopg.errors.InsufficientPrivilege, AccessDeniedError),
+        (psycopg.errors.ReadOnlySqlTransaction, AccessDeniedError),
+    ],
+)
+def test_a_full_disk_and_a_missing_permission_have_their_codes(
+    error: type[psycopg.Error], kind: type[StoreError]
+) -> None:
+    place = Place.of("postgresql://db.example/fleet")
+    refused = failures.failure(place, "write to the store", error("no"))
+    assert isinstance(refused, kind) and isinstance(refused, failures.RefusedError)
+    assert (refused.code, refused.exit_code) == (kind.code, kind.exit_code)
+    assert error.sqlstate is not None and error.sqlstate in str(refused)

@@ -108,15 +108,42 @@ def to_read(path: Path) -> sqlite3.Connection | None:
     """Open the file for reading; None if there is none that can be used."""
     if not path.exists():
         return None
+    return _usable(path, "mode=ro") or _still(path)
+
+
+def _usable(path: Path, options: str) -> sqlite3.Connection | None:
     connection = None
     try:
-        connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
+        connection = _connect(f"{path.absolute().as_uri()}?{options}")
         if _version(connection) == (_PROGRAM, _FORMAT):
             return connection
     except (sqlite3.Error, UnicodeDecodeError):
         pass
     if connection is not None:
         connection.close()
+    return None
+
+
+def _still(path: Path) -> sqlite3.Connection | None:
+    """Copy a file to memory that nobody writes meanwhile; None if somebody does.
+
+    Where SQLite may make no file beside a WAL database, it reads it only if told that nobody
+    writes. Every writer makes the log before it changes the file.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    before = None if log.exists() else _changed(path)
+    connection = before and _usable(path, "mode=ro&immutable=1")
+    if not connection:
+        return None
+    try:
+        copy = copied(connection)
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+    finally:
+        connection.close()
+    if not log.exists() and _changed(path) == before:
+        return copy
+    copy.close()
     return None
 
 
@@ -255,3 +282,12 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return stat.st_dev, stat.st_ino
+
+
+def _changed(path: Path) -> tuple[int, int, int] | None:
+    """Return what tells a file from any other, and from itself after a change."""
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

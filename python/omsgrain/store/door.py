@@ -39,7 +39,7 @@ try:
 except ImportError:  # not a POSIX system: no compaction there, and so nothing to wait for
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["clean", "guard", "passing", "replace", "take_after"]
+__all__ = ["clean", "guard", "kept_out", "passing", "replace", "take_after"]
 
 _PAUSE = 0.002  # seconds between two tries; openings are short
 
@@ -61,11 +61,26 @@ def passing(path: Path, patience: float) -> Iterator[None]:
             try:
                 _finish(path)
             except PermissionError as error:
-                raise StoreError(
-                    f"a compaction of {str(path)!r} was interrupted: open it once for writing",
-                    found=error.strerror,
-                ) from error
+                raise _interrupted(path, error.strerror) from error
         yield
+
+
+@contextmanager
+def kept_out(path: Path) -> Iterator[None]:
+    """Open the files where nobody else can: the caller keeps writers out, and makes no file.
+
+    Raises:
+        StoreError: a compaction was interrupted.
+    """
+    if (path / NEXT_FILE).exists():
+        raise _interrupted(path)
+    yield
+
+
+def _interrupted(path: Path, found: str | None = None) -> StoreError:
+    return StoreError(
+        f"a compaction of {str(path)!r} was interrupted: open it once for writing", found=found
+    )
 
 
 def replace(path: Path, patience: float) -> None:

@@ -13,15 +13,15 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.errors import AccessDeniedError, StoreCutError
-from omsgrain.store.door import clean, passing
+from omsgrain.store.door import clean, kept_out, passing
 from omsgrain.store.layout import only_free_pages_from
-from omsgrain.store.opening import DATA_FILE, HEAD_FILE, LOCK_FILE, open_tables
+from omsgrain.store.opening import DATA_FILE, DENIED, HEAD_FILE, LOCK_FILE, open_tables
 from omsgrain.store.tables import HEAD, HEAD_RECORD, META
 
 if TYPE_CHECKING:
     from omsgrain.store.tables import Table
 
-__all__ = ["MAX_TABLES", "DataFile", "extend"]
+__all__ = ["MAX_TABLES", "DataFile", "extend", "is_noted"]
 
 MAX_READERS = 1_024
 MAX_TABLES = 64
@@ -63,7 +63,14 @@ class DataFile:
 
     @classmethod
     def open(
-        cls, path: Path, *, map_size: int, readonly: bool, durable: bool, patience: float
+        cls,
+        path: Path,
+        *,
+        map_size: int,
+        readonly: bool,
+        durable: bool,
+        patience: float,
+        noted: bool = True,
     ) -> DataFile:
         """Open the file of the store at a path. To write to it, hold the writers' turn.
 
@@ -73,21 +80,25 @@ class DataFile:
             readonly: nothing will be written, and nothing is made.
             durable: sync every commit.
             patience: seconds to wait for a compaction to put its file in place.
+            noted: note in LMDB's lock file who reads. Without, keep writers out while you read,
+                and while you open.
 
         Raises:
             StoreError: no store, cut short, or of a format that this version cannot use.
             lmdb.Error: LMDB refuses the file.
             OSError: the system does.
         """
-        with passing(path, patience):
+        with passing(path, patience) if noted else kept_out(path):
             if not readonly:
                 clean(path)
                 _empty_begun(path)
-            _allocate(path / LOCK_FILE)
+            if noted:
+                _allocate(path / LOCK_FILE)
             env = lmdb.open(
                 os.fsencode(path),
                 map_size=map_size,
                 readonly=readonly,
+                lock=noted,
                 sync=durable,
                 create=False,
                 mode=0o666,  # the umask decides
@@ -158,6 +169,23 @@ def _empty_begun(path: Path) -> None:
         begins = file.read(len(_BEGINS))
     if _BEGINS.startswith(begins):
         os.truncate(data, 0)
+
+
+def is_noted(path: Path) -> bool:
+    """Tell whether LMDB's lock file of the store can take a note of who reads.
+
+    It cannot in a directory, or on a medium, that this user may not write to.
+    """
+    if os.name != "posix":
+        return True
+    try:
+        os.close(os.open(path / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        effective = os.access in os.supports_effective_ids
+        return os.access(path, os.W_OK, effective_ids=effective)
+    except OSError as error:
+        return error.errno not in DENIED
+    return True
 
 
 def _allocate(lock_file: Path) -> None:

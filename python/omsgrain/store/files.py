@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import AccessDeniedError, StoreError
 from omsgrain.store.budget import Budget
-from omsgrain.store.file import DataFile
-from omsgrain.store.gate import Gate
+from omsgrain.store.file import DataFile, is_noted
+from omsgrain.store.gate import Gate, LockedGate
 from omsgrain.store.opening import (
     DATA_FILE,
     HEAD_FILE,
@@ -30,7 +30,7 @@ from omsgrain.store.opening import (
 )
 from omsgrain.store.recent import Recent
 from omsgrain.store.side import SideFile, compare
-from omsgrain.store.writer_lock import WriterLock
+from omsgrain.store.writer_lock import SharedLock, WriterLock
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
@@ -78,7 +78,9 @@ class Files:
         self.closed = False
         self.budget = budget
         self._lock = WriterLock(path / WRITER_FILE, patience)
-        self._gate = Gate()
+        # Who cannot be noted as a reader keeps writers out instead.
+        self._shared = None if not readonly or is_noted(path) else SharedLock(path, patience)
+        self._gate = Gate() if self._shared is None else LockedGate(self._shared)
         self.done = self._gate.leave
         self._next = str(path / NEXT_FILE)
         self._refusal: str | None = None
@@ -185,6 +187,11 @@ class Files:
         before = (self.readonly, self.durable)
         if wanted == before:
             return
+        if self._shared is not None and not readonly:
+            raise AccessDeniedError(
+                f"the store {str(self.path)!r} is open for reading only, without its lock file",
+                expected="every handle of this process to be closed first",
+            )
         with nullcontext() if wanted[0] else self._lock, self._gate.alone():
             self._check()
             self._close()
@@ -273,16 +280,30 @@ class Files:
         self.must_be_in_place()
         try:
             # LMDB would wait for another writer without end.
-            with nullcontext() if readonly else self._lock:
+            with self._keeping_out(readonly):
                 self.file = DataFile.open(
                     self.path,
                     map_size=map_size,
                     readonly=readonly,
                     durable=self.durable,
                     patience=self.patience,
+                    noted=self._shared is None,
                 )
         except (lmdb.Error, OSError) as error:
             raise failure(self.path, "open the store", error) from error
+
+    @contextmanager
+    def _keeping_out(self, readonly: bool) -> Iterator[None]:
+        """Keep writers out as long as the files are being opened, if need be."""
+        if self._shared is not None:
+            self._shared.acquire()
+            try:
+                yield
+            finally:
+                self._shared.release()
+        else:
+            with nullcontext() if readonly else self._lock:
+                yield
 
     def _close(self) -> None:
         try:
@@ -332,6 +353,8 @@ class Files:
         else:
             self.file.close()
         self._lock.after_fork()
+        if self._shared is not None:
+            self._shared.after_fork()
         self._let_go()
         self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent
         self.done = self._gate.leave

@@ -6,10 +6,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from omsgrain.errors import StoreError
 
-__all__ = ["Gate"]
+if TYPE_CHECKING:
+    from omsgrain.store.writer_lock import SharedLock
+
+__all__ = ["Gate", "LockedGate"]
 
 PATIENCE = 30.0
 """Seconds to wait for other threads' transactions; they are short, so longer is a mistake."""
@@ -40,7 +44,7 @@ class Gate:
         """Go in; waits while somebody is alone inside."""
         self._marks.append(None)
         while self._shut:
-            self.leave()
+            Gate.leave(self)
             with self._lock:
                 while self._shut:
                     self._changed.wait()
@@ -94,3 +98,36 @@ class Gate:
             yield
         finally:
             self.open()
+
+
+class LockedGate(Gate):
+    """A gate of a process that nobody sees reading: writers wait until all are out.
+
+    Args:
+        lock: keeps writers out.
+    """
+
+    __slots__ = ("_writers",)
+
+    def __init__(self, lock: SharedLock) -> None:
+        super().__init__()
+        self._writers = lock
+
+    def enter(self) -> None:
+        """Go in, and keep writers out.
+
+        Raises:
+            StoreError: another process writes for too long.
+        """
+        super().enter()
+        try:
+            self._writers.acquire()
+        except BaseException:
+            super().leave()
+            raise
+
+    def leave(self) -> None:
+        """Go out again."""
+        if self._marks:
+            self._writers.release()
+        super().leave()

@@ -158,7 +158,10 @@ class Directory:
 
     def is_writable(self) -> bool:
         """Tell whether files in the directory may be written."""
-        return os.access(self.path, os.W_OK)
+        from omsgrain.store.opening import DATA_FILE
+
+        data = self.path / DATA_FILE
+        return os.access(self.path, os.W_OK) and (not data.exists() or os.access(data, os.W_OK))
 
     def open(
         self,

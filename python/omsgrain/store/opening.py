@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DATA_FILE",
+    "DENIED",
     "HEAD_FILE",
     "LOCK_FILE",
     "NEXT_FILE",
@@ -40,7 +41,7 @@ HEAD_FILE = "head"
 NEXT_FILE = "data.next"
 PART_DIRECTORY = "data.part"
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
-_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, struct.error)
 _ROOM = 4 << 20  # bytes; more than the largest grain
 _BESIDE = {LOCK_FILE, WRITER_FILE, HEAD_FILE, PART_DIRECTORY}
@@ -56,7 +57,7 @@ def failure(path: Path, doing: str, error: BaseException) -> StoreError:
     elif os.strerror(errno.EIO) in reason and _is_full(path):
         # LMDB says so of a write that ended half way, for want of room.
         kind, reason = DiskFullError, os.strerror(errno.ENOSPC)
-    elif isinstance(error, lmdb.ReadonlyError) or number in _DENIED:
+    elif isinstance(error, lmdb.ReadonlyError) or number in DENIED:
         kind = AccessDeniedError
     elif isinstance(error, _DAMAGED):
         kind = StoreDamagedError

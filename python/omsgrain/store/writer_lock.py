@@ -6,6 +6,9 @@ LMDB has a lock of its own for writers, but waits for it without end.
 A process that writes without a pause lets go of the lock for an instant only, which one that tries
 now and then would miss for seconds. So who has waited for a while goes first: it locks the first
 byte of the file too, and everybody looks at that now and then before he takes the lock.
+
+A process that may not write to the directory reads under the same lock, shared: LMDB does not know
+of it, and a writer would reuse its pages.
 """
 
 from __future__ import annotations
@@ -17,14 +20,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from omsgrain.errors import AccessDeniedError, StoreError
+from omsgrain.errors import StoreError
+from omsgrain.store.opening import WRITER_FILE, failure
 
 try:
     import fcntl
 except ImportError:  # not a POSIX system: LMDB's own lock has to do
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["PATIENCE", "WriterLock"]
+__all__ = ["PATIENCE", "SharedLock", "WriterLock"]
 
 PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
@@ -35,6 +39,13 @@ _LONG = 0.1  # seconds after which a process that waits goes first
 _LOOK = 0.005  # seconds after which a process looks again whether one goes first
 # Elsewhere the two kinds of locks are one, or there is only one.
 _CAN_GO_FIRST = sys.platform == "linux"
+
+
+def _late(who: str, patience: float) -> StoreError:
+    return StoreError(
+        f"another {who} is writing to the store",
+        expected=f"its turn to end within {patience:g} s",
+    )
 
 
 class WriterLock:
@@ -107,8 +118,7 @@ class WriterLock:
                 time.sleep(pause)
                 pause = min(2 * pause, longest)
         except OSError as error:
-            kind = AccessDeniedError if isinstance(error, PermissionError) else StoreError
-            raise kind("could not lock the store for writing", found=error.strerror) from error
+            raise failure(self._path.parent, "lock for writing the store", error) from error
         finally:
             if self._first:
                 self._lets_by()
@@ -121,10 +131,7 @@ class WriterLock:
         return True
 
     def _late(self, who: str) -> StoreError:
-        return StoreError(
-            f"another {who} is writing to the store",
-            expected=f"its turn to end within {self.patience:g} s",
-        )
+        return _late(who, self.patience)
 
     def _try(self) -> None:
         with self._guard:
@@ -135,7 +142,8 @@ class WriterLock:
             if _CAN_GO_FIRST and not self._first:
                 now = time.monotonic()
                 if now - self._looked >= _LOOK:  # not each time: it costs two calls of the system
-                    fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+                    # Exclusive, since a process that may only read goes first with a shared lock.
+                    fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
                     fcntl.lockf(self._fd, fcntl.LOCK_UN, 1)
                     self._looked = now
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,3 +180,86 @@ class WriterLock:
             self._thread, self._depth = threading.RLock(), 0
         self._first = False  # that lock is the parent's
         self.close()
+
+
+class SharedLock:
+    """The writers' lock, shared by those who read and may not write to any file of the store.
+
+    One lock for all threads of a process; the last one to release it lets go. Where nobody has
+    written since the store was copied there is no lock file. Then the lock is on the directory,
+    which everybody who opens the store locks for a moment.
+
+    Args:
+        path: the store's directory.
+        patience: seconds to wait for another process that writes.
+    """
+
+    __slots__ = ("_count", "_fd", "_guard", "_path", "patience")
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._fd = -1
+        self._count = 0
+        self._guard = threading.Lock()
+        self.patience = patience
+
+    def acquire(self) -> None:
+        """Keep writers out until ``release``.
+
+        Raises:
+            StoreError: another process writes for ``patience`` seconds, or no lock can be had.
+        """
+        with self._guard:
+            if not self._count:
+                try:
+                    self._fd = self._locked()
+                except OSError as error:
+                    raise failure(self._path, "lock for reading the store", error) from error
+            self._count += 1
+
+    def release(self) -> None:
+        """Let writers in, unless another thread still reads."""
+        with self._guard:
+            self._count -= 1
+            if not self._count:
+                os.close(self._fd)
+
+    def after_fork(self) -> None:
+        """In the child: close the file, which would keep writers out when the parent is killed."""
+        if self._count:
+            os.close(self._fd)
+
+    def _locked(self) -> int:
+        began = time.monotonic()
+        while True:
+            try:
+                return self._shared(self._path / WRITER_FILE, began)
+            except FileNotFoundError:
+                fd = self._shared(self._path, began)
+                if not (self._path / WRITER_FILE).exists():
+                    return fd  # who makes the file now waits for us before opening the data
+                os.close(fd)
+
+    def _shared(self, path: Path, began: float) -> int:
+        """Open a file and lock it, shared; closing it lets go."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        may_go_first = _CAN_GO_FIRST and path != self._path
+        waits = False  # and all others let us by
+        try:
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    if waits:
+                        fcntl.lockf(fd, fcntl.LOCK_UN, 1)
+                    return fd
+                waited = time.monotonic() - began
+                if waited >= self.patience:
+                    raise _late("process", self.patience)
+                if waited >= _LONG and may_go_first and not waits:
+                    with suppress(BlockingIOError):
+                        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+                        waits = True
+                time.sleep(_FIRST[0])
+        except BaseException:
+            os.close(fd)
+            raise

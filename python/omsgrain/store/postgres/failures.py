@@ -11,7 +11,7 @@ import re
 
 import psycopg
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import AccessDeniedError, DiskFullError, StoreError
 from omsgrain.store.postgres.place import Place
 
 __all__ = [
@@ -95,6 +95,21 @@ class RefusedError(StoreError):
     """The database refused, or could not be reached: that says nothing about what is stored."""
 
 
+class FullError(RefusedError, DiskFullError):
+    """The disk of the database is full."""
+
+
+class DeniedError(RefusedError, AccessDeniedError):
+    """The role may not do that, or nobody may write to the database."""
+
+
+_KINDS: dict[str, type[RefusedError]] = {
+    "53100": FullError,
+    "42501": DeniedError,
+    "25006": DeniedError,
+}
+
+
 def failure(place: Place, doing: str, error: psycopg.Error) -> RefusedError:
     """Make the error for something that the database refused.
 
@@ -114,7 +129,8 @@ def failure(place: Place, doing: str, error: psycopg.Error) -> RefusedError:
             found = f"{psycopg.errors.lookup(state).__name__} ({state})"
         except KeyError:
             found = state
-    return RefusedError(f"{message} at {place.shown!r}", found=found)
+    kind = _KINDS.get(state or "", RefusedError)
+    return kind(f"{message} at {place.shown!r}", found=found)
 
 
 def uncertain(place: Place) -> StoreError:
