@@ -19,7 +19,7 @@ __all__ = ["export_memories", "export_memory", "import_memories", "import_memory
 
 _MOST: Final = 100
 """Records, warnings and losses that an answer tells of; the rest are counted."""
-_ARRAYS: Final = ("errors", "warnings", "losses")
+_ARRAYS: Final = ("errors", "warnings", "losses", "added")
 
 
 def export_memories(service: Service, given: dict[str, Any]) -> CallToolResult:
