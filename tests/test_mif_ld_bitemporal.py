@@ -22,7 +22,7 @@ from omsgrain.formats.mif_ld.temporal import is_known, is_valid
 from omsgrain.gateways.mif.documents import documents, export_kept
 from omsgrain.gateways.mif.exporting import export_document
 from omsgrain.gateways.mif.importing import import_document
-from omsgrain.ops.memories import id_of, is_internal
+from omsgrain.ops.memories import id_of
 from shell import Shell
 
 USER = "user-1"
@@ -46,7 +46,7 @@ def take(store: og.GrainStore, *memories: dict[str, Any]) -> None:
 
 def found(store: og.GrainStore, **asked: Any) -> list[str]:
     hits = store.query(user_id=USER, **asked).results
-    ids = (id_of(hit.grain) for hit in hits if not is_internal(hit.grain))
+    ids = (id_of(hit.grain) for hit in hits)
     return sorted(id.removeprefix("urn:mif:") for id in ids)
 
 
@@ -125,7 +125,7 @@ def test_a_store_says_what_the_documents_say(memories: list[dict[str, Any]], tim
 
         def ids(**asked: Any) -> set[str]:
             page = store.query(scan=True, current=None, **asked)
-            return {id_of(hit.grain) for hit in page.results if not is_internal(hit.grain)}
+            return {id_of(hit.grain) for hit in page.results}
 
         valid, known = ids(valid_at=at.millis), ids(known_at=at.millis)
     for id, one in several.items():

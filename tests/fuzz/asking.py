@@ -63,7 +63,7 @@ _ASKED: Final = (
     "type", "namespace", "subject", "relation", "object", "user_id", "session_id", "run_id", "tag",
     "origin", "created_after", "created_before", "valid_at", "known_at", "current",
     "min_confidence", "verification_status", "words", "order", "limit", "cursor", "count",
-    "explain", "scan",
+    "explain", "scan", "bookkeeping",
 )  # fmt: skip
 
 

@@ -70,6 +70,8 @@ _OPTIONS = (
                  help="At least this confidence, 0 to 1."),
     click.option("--words", metavar="TEXT",
                  help="All of these words are in its texts, whatever their case and order."),
+    click.option("--bookkeeping", is_flag=True,
+                 help="Also the grains that keep what is around the records of documents."),
     click.option("--no-sealed", is_flag=True,
                  help="Leave out what is sealed; of the rest anything can be asked."),
     click.option("--current", "only_current", is_flag=True,
@@ -96,6 +98,8 @@ def taken(given: Mapping[str, Any]) -> dict[str, Any]:
         filters["current"] = chosen[0]
     if filters.pop("no_sealed", False):
         filters["sealed"] = False
+    if not filters.get("bookkeeping"):
+        filters.pop("bookkeeping", None)
     if "object_json" in filters:
         if "object" in filters:
             raise click.UsageError("--object and --object-json exclude each other")

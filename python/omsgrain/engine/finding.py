@@ -49,6 +49,7 @@ class Finding(Base):
         explain: bool = False,
         scan: bool = False,
         sealed: bool = True,
+        bookkeeping: bool = False,
         **unknown: NoReturn,
     ) -> Page:
         """Find grains that match every filter given.
@@ -85,6 +86,7 @@ class Finding(Base):
             scan: allow a query that no index answers to read every grain.
             sealed: look among sealed grains, too, those that the keys of the store open. They can
                 be asked for exact values and words; with False anything can be asked of the rest.
+            bookkeeping: also the grains that keep what is around the records of documents.
             **unknown: none; a filter of another name is refused, with those that there are.
 
         Raises:
@@ -128,6 +130,7 @@ class Finding(Base):
                 explain=explain,
                 scan=scan,
                 sealed=sealed,
+                bookkeeping=bookkeeping,
             )
         if self._counts:
             self._count_reads([_digest(hit.content_address) for hit in page.results])

@@ -192,11 +192,11 @@ class Moving(Finding, Putting, Changing):
         if not filters:
             yield from map(_sound, pages(self._store))
             return
-        cursor = None
+        cursor, chosen = None, {"bookkeeping": True, **filters}
         # An export is told of as one, and no reading by a user.
         asked = type(self)(self._below, replace(self._settings, count_access=False))
         while True:
-            page = asked.query(**filters, limit=_PAGE, cursor=cursor, scan=True)
+            page = asked.query(**chosen, limit=_PAGE, cursor=cursor, scan=True)
             digests = [bytes.fromhex(hit.content_address) for hit in page.results]
             with self._store.read() as reader:
                 seqs = [seq for seq in reader.find(digests) if seq is not None]

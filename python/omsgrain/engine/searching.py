@@ -19,7 +19,7 @@ from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.index.filters import conditions
 from omsgrain.index.hits import Hit, Page
 from omsgrain.index.holds import holds, state_holds
-from omsgrain.index.walk import Walk, is_opened
+from omsgrain.index.walk import Walk, is_opened, lists_beside, there
 from omsgrain.store.base import Reader, Unsealing, Writer
 
 if TYPE_CHECKING:
@@ -190,19 +190,22 @@ class Searching(Base):
             walk = Walk(reader, asked, True)
             if walk.estimate > _FEW:
                 return None
-            return set(walk.seqs())
+            return walk.seqs()
 
     def _accept(
         self, asked: Conditions, stack: ExitStack, readers: list[Reader]
     ) -> Callable[[int], bool]:
         """A test of one grain; it keeps a snapshot from its first call on."""
         plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
+        hides: list[bool] = []
 
         def accept(seq: int) -> bool:
             if not readers:
                 readers.append(stack.enter_context(self._below.read()))
             reader = readers[0]
-            if plain:
+            if not hides:
+                hides.append(bool(there(reader, lists_beside(asked), asked.which)))
+            if plain and not hides[0]:
                 return state_holds(reader, seq, asked)
             grain = reader.grain(seq)
             return grain is not None and holds(reader, seq, grain, asked)

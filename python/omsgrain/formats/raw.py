@@ -8,13 +8,32 @@ from typing import Final
 
 from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.grain import Grain, make
+from omsgrain.registry import TYPES
 
-__all__ = ["KIND", "RECORD", "Get", "gather", "getter", "is_beside", "own", "split"]
+__all__ = [
+    "DUPLICATE",
+    "KIND",
+    "NAMESPACES",
+    "OTHER",
+    "RECORD",
+    "STATE",
+    "Get",
+    "gather",
+    "getter",
+    "is_beside",
+    "own",
+    "split",
+]
 
 _OURS = "omsgrain:"
 KIND: Final = "omsgrain:raw"
+DUPLICATE: Final = "omsgrain:duplicate"
+OTHER: Final = "omsgrain:other"
 RECORD: Final = "omsgrain:record"
 """The kind of what is a record whole, of which no field of a grain says anything."""
+NAMESPACES: Final = ("aimem", "mif1", "mif2", "mif-ld", KIND, DUPLICATE, OTHER)
+"""Where bookkeeping grains are: the index finds the few there are by these."""
+STATE: Final = next(kind.byte for kind in TYPES if kind.name == "state")
 _BYTES = "x_raw"
 _PART = 900_000  # of the 1 MiB that a grain may have
 
@@ -23,8 +42,8 @@ Get = Callable[[str], Grain]
 
 
 def is_beside(grain: Grain) -> bool:
-    """Whether a grain is no memory of its own: part of a record, or a list of a document's."""
-    if grain.type != "state":
+    """Whether a grain is bookkeeping: a part of a record, or a list of a document's records."""
+    if grain.blob[2] != STATE or grain.get("namespace") not in NAMESPACES:
         return False
     context = grain.get("context")
     kind = context.get("kind") if isinstance(context, Mapping) else None

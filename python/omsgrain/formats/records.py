@@ -33,7 +33,6 @@ from omsgrain.formats.source import (
 from omsgrain.grain import Grain, make, options
 
 __all__ = [
-    "DUPLICATE",
     "NAME",
     "Built",
     "Fields",
@@ -44,7 +43,6 @@ __all__ = [
     "newest",
 ]
 
-DUPLICATE: Final = "omsgrain:duplicate"
 _LARGEST: Final = 600_000  # characters of a side channel that stands in the grain itself
 _LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is
 _TOGETHER: Final = 512  # records whose fields wait for one another to be written
@@ -143,7 +141,7 @@ class Table:
         """
         shape = self._shapes[kind]
         created_at = shape.to_fields(record, owner)["created_at"]
-        base = _state({"kind": DUPLICATE, "of": of}, created_at, DUPLICATE, owner)
+        base = _state({"kind": raw.DUPLICATE, "of": of}, created_at, raw.DUPLICATE, owner)
         return self._beside(base, kind, record, owner, None)
 
     def from_grain(self, grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
@@ -251,7 +249,7 @@ class Table:
 def is_duplicate(grain: Grain) -> bool:
     """Whether a grain keeps a record whose text another record of its document has."""
     context = grain.get("context")
-    return isinstance(context, Mapping) and context.get("kind") == DUPLICATE
+    return isinstance(context, Mapping) and context.get("kind") == raw.DUPLICATE
 
 
 def newest(grains: Iterable[Grain]) -> int:

@@ -158,6 +158,7 @@ def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
                 type="state",
                 namespace=format,
                 current=None,
+                bookkeeping=True,
                 limit=_PAGE,
                 cursor=cursor,
             )

@@ -62,6 +62,7 @@ class Conditions(NamedTuple):
         min_confidence: the least confidence.
         words: all of these words are in its texts, folded.
         tested: those of the filters that no index answers.
+        bookkeeping: also the grains that documents left beside their records.
     """
 
     equal: Mapping[str, Any]
@@ -76,6 +77,7 @@ class Conditions(NamedTuple):
     min_confidence: float | None
     words: tuple[str, ...]
     tested: tuple[str, ...]
+    bookkeeping: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,4 +137,5 @@ class Conditions(NamedTuple):
 
     def parts(self) -> tuple[object, ...]:
         """What tells these conditions from others; the order of the filters does not."""
-        return (self[3:], sorted([(term.key, term.prefix) for term in self.terms]))
+        terms = sorted([(term.key, term.prefix) for term in self.terms])
+        return (self[3:-1], terms, *(["bookkeeping"] if self.bookkeeping else []))

@@ -33,7 +33,7 @@ FILTERS = (
     "origin",
 )
 """The filters by equality, by name."""
-CONDITIONS = (*FILTERS, "created_after", "created_before", "current", *TESTED)
+CONDITIONS = (*FILTERS, "created_after", "created_before", "current", "bookkeeping", *TESTED)
 """All that a query can ask of a grain, by name."""
 _KNOWN = frozenset(CONDITIONS)
 _EQUAL = frozenset(FILTERS)
@@ -55,13 +55,16 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(CONDITIONS))
     current = given.get("current", True)
     asked = {n: value for n, value in given.items() if value is not None and n != "current"}
+    bookkeeping = asked.pop("bookkeeping", False)
+    if not isinstance(bookkeeping, bool):
+        raise _wrong("bookkeeping", "True or False", bookkeeping)
     if not (current is None or isinstance(current, bool)):
         raise _wrong("current", "True, False or None", current)
     if asked.keys() <= _EQUAL:  # the commonest questions
         equal, terms = _terms(asked)
         prefix = equal.pop("namespace") if _has_prefix(terms) else None
         return Conditions(
-            equal, prefix, terms, 0, FOREVER, current, None, None, None, None, (), ()
+            equal, prefix, terms, 0, FOREVER, current, None, None, None, None, (), (), bookkeeping
         )
     low = _bound("created_after", asked.pop("created_after", None), 0)
     high = _bound("created_before", asked.pop("created_before", None), FOREVER)
@@ -95,6 +98,7 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         confidence,
         words,
         tested,
+        bookkeeping,
     )
 
 

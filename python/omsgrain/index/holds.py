@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from omsgrain import _core
+from omsgrain.formats.raw import is_beside
 from omsgrain.grain import Grain
 from omsgrain.index.conditions import FOREVER, Conditions
 from omsgrain.index.origin import origins
@@ -39,6 +40,7 @@ def holds(states: States, seq: int, grain: Grain, asked: Conditions) -> bool:
         and asked.low <= _created(grain) < asked.high
         and all(equal(grain, name, value) for name, value in asked.equal.items())
         and tests_hold(grain, asked)
+        and (asked.bookkeeping or not is_beside(grain))
     )
 
 

@@ -46,6 +46,7 @@ def run(
     explain: bool = False,
     scan: bool = False,
     sealed: bool = True,
+    bookkeeping: bool = False,
 ) -> Page:
     """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean.
 
@@ -64,7 +65,7 @@ def run(
             expected=f"1 to {_LIMIT}",
             found=number_found(limit),
         )
-    given: dict[str, Any] = {"current": current}
+    given: dict[str, Any] = {"current": current, "bookkeeping": bookkeeping}
     tests = valid_at, known_at, verification_status, min_confidence, words
     if tests != _NO_TESTS or created_after is not None or created_before is not None:
         names = "valid_at", "known_at", "verification_status", "min_confidence", "words"
@@ -90,8 +91,8 @@ def run(
     total = None
     if count and (total := walk.total()) is None:
         # A page from the start has counted its part already.
-        met = len(found) + more if start is None else 0
-        total = met + walk.count(places if start is None else walk.places(None))
+        met = len(found) + more + walk.passed
+        total = walk.count(places, met) if start is None else walk.count(walk.places(None))
     results = hits(found, asked.names)
     if not more:
         return Page(results, total, None, plan, None)

@@ -16,15 +16,18 @@ from itertools import islice
 from typing import Protocol, TypeGuard
 
 from omsgrain import _core
+from omsgrain.formats.raw import NAMESPACES, STATE, is_beside
 from omsgrain.grain import Grain
 from omsgrain.index.conditions import LONG_NAMESPACE, Conditions, Term
 from omsgrain.index.holds import States, equal, state_holds, tests_hold
 from omsgrain.store.base import Which
 from omsgrain.store.simply import misplaced
 
-__all__ = ["Opened", "Terms", "Walk", "is_opened"]
+__all__ = ["Opened", "Terms", "Walk", "is_opened", "lists_beside", "there"]
 
 _ALL = Term((), _core.term("all", None))
+_STATE = Term(("type",), _core.term("type", STATE))
+_BESIDE = {name: Term(("namespace",), _core.term("namespace", name)) for name in NAMESPACES}
 _TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
 _COUNTED = 16  # lists whose grains are counted at a time
@@ -111,10 +114,12 @@ class Walk:
         tested: the filters that no index answers, tested on each grain that is left.
         rows: how many rows of the list were read.
         blobs: how many grains were read.
+        passed: how many bookkeeping grains that match were left out.
     """
 
     __slots__ = (
         "_asked",
+        "_beside",
         "_keys",
         "_newest",
         "_others",
@@ -124,6 +129,7 @@ class Walk:
         "_walked_term",
         "_which",
         "blobs",
+        "passed",
         "rows",
         "tested",
     )
@@ -131,10 +137,12 @@ class Walk:
     def __init__(self, terms: Terms, asked: Conditions, newest: bool) -> None:
         self.rows = 0
         self.blobs = 0
+        self.passed = 0
         self._terms = terms
         self._asked = asked
         self._newest = newest
         self._which = asked.which
+        self._beside = lists_beside(asked)
         walked, self._keys, others = self._choose()
         self._walked_term, self._others = walked, others
         self.tested = asked.tested
@@ -200,12 +208,17 @@ class Walk:
                 break
             there = self._terms.grains_at(page)
             self.blobs += len(there)
+            if self._beside:
+                kept = [one for one in there if not is_beside(one[1])]
+                self.passed += len(there) - len(kept)
+                there = kept
             found += there
         return found
 
     def goes_on(self, places: Iterator[bytes]) -> bool:
         """Whether any more of them match."""
-        return next(self._left(places), None) is not None
+        left = self.matches(places) if self._beside else self._left(places)
+        return next(left, None) is not None
 
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
         """Read the grains at places, and give those that match."""
@@ -222,15 +235,40 @@ class Walk:
                 and all(equal(grain, name, value) for name, value in unsure.items())
             ):
                 continue
+            if self._beside and is_beside(grain):
+                self.passed += not reads
+                continue
             yield place, grain
 
-    def seqs(self) -> Iterator[int]:
-        """Give the sequence numbers of all that match; grains are read only where they must be."""
-        return (int.from_bytes(place[12:], "big") for place in self._left(self.places(None)))
+    def seqs(self) -> set[int]:
+        """The sequence numbers of all that match; grains are read only where they must be."""
+        found = set(self._left(self.places(None)))
+        found.difference_update(self._bookkeeping())
+        return {int.from_bytes(place[12:], "big") for place in found}
 
-    def count(self, places: Iterator[bytes], most: int | None = None) -> int:
-        """Count those that match, reading them only where it must be."""
-        return sum(1 for _ in islice(self._left(places), most))
+    def count(self, places: Iterator[bytes], met: int = 0) -> int:
+        """Count those that match, reading them only where it must be.
+
+        Args:
+            places: where they are.
+            met: so many match before these places, bookkeeping grains among them.
+        """
+        if self._reads:
+            return met + sum(1 for _ in self.matches(places))
+        return met + sum(1 for _ in places) - self._count_beside()
+
+    def _count_beside(self) -> int:
+        return sum(1 for _ in self._bookkeeping())
+
+    def _bookkeeping(self) -> Iterator[bytes]:
+        """The places of the bookkeeping grains that match; each is read."""
+        asked, own = self._asked, [("type",), ("namespace",)]
+        kept = [term for term in self._asked.terms if term.names not in own]
+        for term in () if self._reads else there(self._terms, self._beside, self._which):
+            narrower = asked._replace(terms=(*kept, _STATE, term), prefix=None, bookkeeping=True)
+            walk = Walk(self._terms, narrower, self._newest)
+            found = walk.matches(walk.places(None))
+            yield from (place for place, grain in found if is_beside(grain))
 
     def _left(self, places: Iterator[bytes]) -> Iterator[bytes]:
         return (place for place, _ in self.matches(places)) if self._reads else places
@@ -245,9 +283,13 @@ class Walk:
             return None
         own = [(key, self._which) for key in self._keys]
         kinds: tuple[Which, ...] = ("all",) if self._which == "all" else ("current", "past")
-        counts = self._terms.term_counts([*own, *[(_ALL.key, kind) for kind in kinds]])
-        exact = sum(counts[len(own) :]) == self._terms.count()
-        return sum(counts[: len(own)]) if exact else None
+        every = [(_ALL.key, kind) for kind in kinds]
+        beside = [(term.key, self._which) for term in self._beside]
+        counts = iter(self._terms.term_counts([*own, *every, *beside]))
+        total, whole = sum(islice(counts, len(own))), sum(islice(counts, len(every)))
+        if whole != self._terms.count():
+            return None
+        return total - self._count_beside() if any(counts) else total
 
     def _choose(self) -> tuple[Term, Sequence[bytes], list[Term]]:
         """Find the shortest list: its term, the keys that make it up, and the other terms."""
@@ -303,6 +345,24 @@ class Walk:
             yield place
             if (following := head(key, place)) is not None:
                 insort(waiting, (following, key))
+
+
+def lists_beside(asked: Conditions) -> list[Term]:
+    """The lists of namespaces that may hold bookkeeping grains that are to be left out."""
+    if asked.bookkeeping or asked.equal.get("type", STATE) != STATE:
+        return []
+    name, prefix = asked.equal.get("namespace"), asked.prefix or ""
+    return [
+        term
+        for namespace, term in _BESIDE.items()
+        if name in (None, namespace) and namespace.startswith(prefix)
+    ]
+
+
+def there(terms: Terms, lists: Sequence[Term], which: Which) -> list[Term]:
+    """Those of some lists that hold grains."""
+    counts = terms.term_counts([(one.key, which) for one in lists]) if lists else []
+    return [one for one, count in zip(lists, counts, strict=True) if count]
 
 
 def _any_long(keys: Sequence[bytes]) -> bool:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from omsgrain.grain import Grain
     from omsgrain.store.state import State
 
-__all__ = ["id_of", "is_internal", "record_of", "told"]
+__all__ = ["id_of", "record_of", "told"]
 
 _READERS: Final = {
     "aimem": "omsgrain.formats.aimem.records",
@@ -26,7 +25,6 @@ _READERS: Final = {
     "mif-ld": "omsgrain.formats.mif_ld.records",
 }
 """Format -> the module that makes records of its grains again."""
-_INTERNAL: Final = "omsgrain:"
 _TEXTS: Final = ("content", "summary", "name")
 _TYPES: Final = (
     "memory_type",
@@ -42,13 +40,6 @@ def id_of(grain: Grain) -> str:
     """By what a grain is known: the id that it came with, or its address."""
     source = Source.of(grain)
     return grain.address if source is None else source.id
-
-
-def is_internal(grain: Grain) -> bool:
-    """Whether a grain is a part of something else: of a document, or of a large record."""
-    context = grain.get("context")
-    kind = context.get("kind") if isinstance(context, Mapping) else None
-    return isinstance(kind, str) and kind.startswith(_INTERNAL)
 
 
 def record_of(

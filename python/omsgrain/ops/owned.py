@@ -15,9 +15,10 @@ from unicodedata import normalize
 import omsgrain as og
 from omsgrain import _core
 from omsgrain.errors import NotFoundError
-from omsgrain.formats.records import DUPLICATE, is_duplicate
+from omsgrain.formats.raw import DUPLICATE, is_beside
+from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
-from omsgrain.ops.memories import id_of, is_internal
+from omsgrain.ops.memories import id_of
 
 if TYPE_CHECKING:
     from omsgrain.engine.sources import Found, Snapshot
@@ -43,7 +44,7 @@ def found(snapshot: Snapshot, id: str) -> list[Found]:
         there = [] if one is None else [one]
     elif not id.startswith(HASH):
         there = snapshot.find([id]).get(id, [])
-    there = [one for one in there if not is_internal(one.grain)]
+    there = [one for one in there if not is_beside(one.grain)]
     if not there:
         raise NotFoundError("there is no such memory")
     return there
@@ -96,7 +97,7 @@ class Owned:
     def those(self, grains: Iterable[Grain]) -> Iterator[Grain]:
         """Those of some grains that are the user's, and say something."""
         for grain in grains:
-            if not grain.sealed and grain.get("user_id") == self._name and not is_internal(grain):
+            if not grain.sealed and grain.get("user_id") == self._name and not is_beside(grain):
                 yield grain
 
     def versions(self, id: str) -> list[Grain]:
@@ -114,7 +115,7 @@ class Owned:
             first = snapshot.find([own]).get(own, first)
         joined: dict[str, Grain] = {}
         for one in reversed(first):  # the oldest first
-            if one.address not in joined and not is_internal(one.grain):
+            if one.address not in joined and not is_beside(one.grain):
                 with suppress(NotFoundError):  # somebody has deleted it since
                     joined |= {grain.address: grain for grain in self._store.history(one.address)}
         if not joined:
@@ -180,6 +181,7 @@ class Owned:
                 user_id=self._user_id,
                 namespace=DUPLICATE,
                 current=None,
+                bookkeeping=True,
                 limit=_PAGE,
                 cursor=cursor,
             )

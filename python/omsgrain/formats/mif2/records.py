@@ -15,7 +15,7 @@ from omsgrain.formats.mif2 import memories
 from omsgrain.formats.mif2.fields import FORMAT, SHAPES
 from omsgrain.formats.mif2.values import NAMESPACE, base, belief, instant, name, text
 from omsgrain.formats.packed import packing
-from omsgrain.formats.raw import Get
+from omsgrain.formats.raw import OTHER, Get
 from omsgrain.formats.records import Fields, Record, Shape, Table
 from omsgrain.grain import Grain
 
@@ -24,7 +24,6 @@ __all__ = ["NAMESPACE", "RELATION", "TABLE", "from_grain"]
 ENTITY: Final = "mif:entity"
 RELATION: Final = "mif:"
 """Before the type of a relationship, so that none is taken for one of ours."""
-OTHER: Final = "omsgrain:other"
 _PROJECT: Final = "mif:project"
 _REMINDER: Final = "mif:reminder"
 

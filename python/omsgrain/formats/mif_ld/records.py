@@ -16,13 +16,13 @@ from omsgrain.formats import times
 from omsgrain.formats.members import object_of, objects_of
 from omsgrain.formats.mif2.values import instant, name, text
 from omsgrain.formats.mif_ld.fields import CONTEXT, FORMAT, ORDER, TYPES
+from omsgrain.formats.raw import OTHER
 from omsgrain.formats.records import Fields, Record, Shape, Table
 
 __all__ = ["NAMESPACE", "OTHER", "TABLE", "is_memory", "type_of"]
 
 NAMESPACE: Final = "shared"
 """Of a memory that names none."""
-OTHER: Final = "omsgrain:other"
 _SHAPE: Final = "mif:shape"
 _TITLE: Final = "mif:title"
 _SUMMARY: Final = "mif:summary"

@@ -87,6 +87,7 @@ _QUERY: Final = (
         choices=("unverified", "verified", "contested", "retracted"),
     ),
     Parameter("min_confidence", "the least confidence", "number", low=0, high=1),
+    Parameter("bookkeeping", "bookkeeping grains of documents too?", "boolean", default=False),
     Parameter("words", "all of these words are in it"),
     Parameter("order", "of the results", choices=("newest", "oldest"), default="newest"),
     Parameter("limit", "results a page", "integer", low=1, high=1_000, default=50),
