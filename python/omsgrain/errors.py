@@ -120,6 +120,19 @@ def _rebuild(cls: type[OmsError], values: dict[str, Any]) -> OmsError:
     return cls(values.pop("message"), **values)
 
 
+def packages_of(extra: str) -> str:
+    """Say how to install what an extra brings; a clone and a wheel need the same words."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("omsgrain") or []
+    except PackageNotFoundError:
+        lines = []
+    apart = (line.partition(";") for line in lines)
+    named = [need.strip() for need, _, mark in apart if extra in mark.replace('"', "'").split("'")]
+    return f"the extra {extra!r}: pip install " + " ".join(f"'{need}'" for need in named)
+
+
 class OmsWarning(UserWarning):
     """Something that is allowed but looks like a mistake, such as a field name one edit off."""
 

@@ -5,6 +5,6 @@
     batches.py   rows made columns
     parquet.py   Arrow batches in a file and back
 
-Needs pyarrow: ``pip install '.[arrow]'``. Nothing here is imported before a table is asked
+Needs pyarrow: the extra ``arrow``. Nothing here is imported before a table is asked
 for.
 """

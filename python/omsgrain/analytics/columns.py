@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain import registry
-from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 
 __all__ = ["COUNTS", "EXTRA", "NEEDED", "STORED", "Column", "Kind", "chosen", "columns", "schema"]
 
@@ -173,6 +173,6 @@ def arrow() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise
-        text = "tables need more packages: pip install '.[arrow]'"
-        raise UnsupportedError(text) from None
+        text = "tables need more packages"
+        raise UnsupportedError(text, expected=packages_of("arrow")) from None
     return pyarrow

@@ -255,7 +255,7 @@ def _connector(
     Raises:
         UnsupportedError: the library is not installed.
     """
-    from omsgrain.errors import UnsupportedError
+    from omsgrain.errors import UnsupportedError, packages_of
 
     is_nats = broker.scheme in ("nats", "tls")
     extra, module = ("nats", "nats") if is_nats else ("mqtt", "paho")
@@ -267,8 +267,8 @@ def _connector(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != module:
             raise
-        text = f"this broker needs more packages: pip install '.[{extra}]'"
-        raise UnsupportedError(text) from None
+        text = "this broker needs more packages"
+        raise UnsupportedError(text, expected=packages_of(extra)) from None
     if is_nats:
         return lambda: Nats(
             broker,

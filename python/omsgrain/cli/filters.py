@@ -39,8 +39,14 @@ def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     return value
 
 
+def _types(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    from omsgrain.registry import TYPES
+
+    return sorted(one.name for one in TYPES if one.name.startswith(begun))
+
+
 _OPTIONS = (
-    click.option("--type", metavar="NAME", callback=_type,
+    click.option("--type", metavar="NAME", callback=_type, shell_complete=_types,
                  help="Grain type: a name such as belief, or its byte from 1 to 255."),
     click.option("--namespace", metavar="TEXT",
                  help="The whole namespace; 'robots:*' for all that begin with 'robots:'."),

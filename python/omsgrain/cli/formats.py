@@ -38,6 +38,8 @@ A directory of notes in Markdown, as one file:
     omsgrain convert notes/ notes.mg
 """
 
+_FORMATS = ("mg", "aimem", "mif2", "mif1", "mif-ld")
+
 
 def trust_option(command: F) -> F:
     """``--trust``, of all commands that check signatures."""
@@ -106,7 +108,7 @@ def export_options(command: F) -> F:
         click.option("--tenant-id", metavar="ID",
                      help="What the bundle calls the tenant: a UUID or a URI, if ID is neither."),
         click.option("--tenant", metavar="ID", help="Whose memory: the user_id of the grains."),
-        click.option("--format", type=click.Choice(["mg", "aimem", "mif2", "mif1", "mif-ld"]),
+        click.option("--format", type=click.Choice(_FORMATS),
                      help="By default told by the name of FILE."),
     ):  # fmt: skip
         command = option(command)
@@ -257,6 +259,7 @@ def _counts(records: dict[str, int]) -> str:
 )
 @argument("target", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
 @click.option("--format", metavar="NAME",
+              shell_complete=lambda c, p, begun: [f for f in _FORMATS if f.startswith(begun)],
               help="mg, aimem, mif2, mif1, mif-ld; by default told by TARGET's name.")  # fmt: skip
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),

@@ -82,6 +82,19 @@ class Chapter(Manual, click.Group):
 
     command_class = Manual
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; of a name that is none the nearest is told."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.list_commands(ctx), 1)
+            if near:
+                raise click.UsageError(f"no such command {name!r}: did you mean {near[0]}?", ctx)
+        return super().resolve_command(ctx, args)
+
 
 def contexts(
     command: click.Command, name: str, above: click.Context | None = None

@@ -79,7 +79,7 @@ def mcp(
     Tools: remember, recall, forget, history, MIF documents in and out. It ends when stdin does,
     or with SIGTERM. What it logs is on stderr, and has no content.
     """
-    from omsgrain.errors import UnsupportedError
+    from omsgrain.errors import UnsupportedError, packages_of
     from omsgrain.ops.opening import make_store
     from omsgrain.ops.serving import open_one
 
@@ -94,8 +94,8 @@ def mcp(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "anyio"):
             raise
-        text = "MCP needs more packages: pip install '.[mcp]'"
-        raise UnsupportedError(text) from None
+        text = "MCP needs more packages"
+        raise UnsupportedError(text, expected=packages_of("mcp")) from None
     options = Options(
         user=normalize("NFC", user),
         root=root,

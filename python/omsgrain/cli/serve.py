@@ -173,7 +173,7 @@ def serve(
         raise click.UsageError("--did goes with --sign")
     from omsgrain.crypto import load_signer
     from omsgrain.crypto.trust import Trust
-    from omsgrain.errors import UnsupportedError
+    from omsgrain.errors import UnsupportedError, packages_of
     from omsgrain.ops.opening import make_store, resolver_in_use
     from omsgrain.ops.serving import Listening, check_producer, open_stores
     from omsgrain.store.home import home_of
@@ -188,8 +188,8 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
-        text = "serving needs more packages: pip install '.[server]'"
-        raise UnsupportedError(text) from None
+        text = "serving needs more packages"
+        raise UnsupportedError(text, expected=packages_of("server")) from None
     options = Options(
         producer=producer,
         purpose=purpose,

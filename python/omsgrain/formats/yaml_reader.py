@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
-from omsgrain.errors import UnsupportedError
+from omsgrain.errors import UnsupportedError, packages_of
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.reading import MARK, VALUES, bounded, shown_key, too_large
 from omsgrain.formats.reading import RULES as READING
@@ -70,7 +70,7 @@ def read(
     try:
         import yaml
     except ImportError:
-        raise UnsupportedError("YAML needs PyYAML", expected="omsgrain[formats]") from None
+        raise UnsupportedError("YAML needs PyYAML", expected=packages_of("formats")) from None
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         reader = _Reader(depth, aliases, most - len(data), before, values)

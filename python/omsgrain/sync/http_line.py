@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from omsgrain import errors
-from omsgrain.errors import KeyMissingError, OmsError, StoreError, TooLargeError, UnsupportedError
+from omsgrain.errors import (
+    KeyMissingError,
+    OmsError,
+    StoreError,
+    TooLargeError,
+    UnsupportedError,
+    packages_of,
+)
 from omsgrain.sync.message import MEDIA, MOST, PATH
 from omsgrain.sync.urls import service_url
 
@@ -87,8 +94,8 @@ class Line:
         try:
             self._httpx: Any = import_module("httpx")
         except ImportError:
-            text = "syncing over HTTP needs more packages: pip install '.[web]'"
-            raise UnsupportedError(text) from None
+            text = "syncing over HTTP needs more packages"
+            raise UnsupportedError(text, expected=packages_of("web")) from None
         headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
         if token is not None:
             if _TOKEN.fullmatch(token) is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from omsgrain.conformance.http import Outcome, Tokens, cases, run
-from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 
 __all__ = ["aimem"]
 
@@ -46,7 +46,7 @@ def aimem(
     try:
         import httpx
     except ImportError:
-        raise UnsupportedError("httpx is not installed", expected="omsgrain[web]") from None
+        raise UnsupportedError("httpx is not installed", expected=packages_of("web")) from None
     import ssl
 
     verify = ssl.create_default_context()

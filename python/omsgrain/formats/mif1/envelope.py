@@ -28,7 +28,7 @@ from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from omsgrain import _core
-from omsgrain.errors import KeyMissingError, UnsupportedError
+from omsgrain.errors import KeyMissingError, UnsupportedError, packages_of
 from omsgrain.formats import reading
 from omsgrain.formats.exact import spell
 from omsgrain.formats.mif1.check import is_version
@@ -246,7 +246,9 @@ def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
     try:
         from argon2.low_level import Type, hash_secret_raw
     except ImportError:
-        raise UnsupportedError("there is no Argon2id here", expected="omsgrain[formats]") from None
+        raise UnsupportedError(
+            "there is no Argon2id here", expected=packages_of("formats")
+        ) from None
     return hash_secret_raw(secret, salt, iterations, memory, lanes, KEY, Type.ID, _ARGON2)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import UnsupportedError
+from omsgrain.errors import UnsupportedError, packages_of
 
 __all__ = ["INSTRUCTIONS", "Regex", "RegexError", "of_glob", "of_regex"]
 
@@ -51,7 +51,7 @@ def of_regex(source: str) -> Regex:
         import re2  # type: ignore[import-untyped]
     except ImportError:
         raise UnsupportedError("google-re2 is not installed",
-                               expected="omsgrain[formats]") from None  # fmt: skip
+                               expected=packages_of("formats")) from None  # fmt: skip
     options = re2.Options()
     options.max_mem = _MEMORY
     options.log_errors = False  # it would write the pattern to stderr

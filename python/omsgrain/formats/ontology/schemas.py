@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from omsgrain.errors import UnsupportedError
+from omsgrain.errors import UnsupportedError, packages_of
 from omsgrain.formats.mif_ld.checks import FORMATS
 
 __all__ = ["DEPTH", "SchemaFault", "breaches", "check"]
@@ -94,7 +94,7 @@ def _validator(text: str) -> Any:
         import jsonschema_rs
     except ImportError:
         raise UnsupportedError("jsonschema-rs is not installed",
-                               expected="omsgrain[formats]") from None  # fmt: skip
+                               expected=packages_of("formats")) from None  # fmt: skip
     options = jsonschema_rs.RegexOptions(size_limit=_PROGRAM, dfa_size_limit=_PROGRAM * 8)
     try:
         return jsonschema_rs.Draft202012Validator(

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from omsgrain.errors import UnsupportedError
+from omsgrain.errors import UnsupportedError, packages_of
 
 __all__ = ["library"]
 
@@ -24,4 +24,4 @@ def library(module: str) -> Any:
     except ImportError:
         package = {"stdnum": "python-stdnum"}.get(module.split(".")[0], module)
         message = f"{package} is not installed"
-        raise UnsupportedError(message, expected="omsgrain[privacy]") from None
+        raise UnsupportedError(message, expected=packages_of("privacy")) from None

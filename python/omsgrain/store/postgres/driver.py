@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from omsgrain.errors import UnsupportedError
+from omsgrain.errors import UnsupportedError, packages_of
 
 try:
     import psycopg
 except ImportError:
     raise UnsupportedError(
-        "a store in PostgreSQL needs more packages", expected="omsgrain[postgres]"
+        "a store in PostgreSQL needs more packages", expected=packages_of("postgres")
     ) from None
 
 if not psycopg.Pipeline.is_supported():
