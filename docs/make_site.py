@@ -41,7 +41,7 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 #: Page -> its title, and what of the package's exports it shows.
 REFERENCE = {
     "reference/store.md": ("Stores", ("engine",)),
-    "reference/grains.md": ("Grains", ("grain", "constructors", "header")),
+    "reference/grains.md": ("Grains", ("grain", "constructors", "header", "lenient")),
     "reference/batches.md": ("Batches", ("batch",)),
     "reference/errors.md": ("Errors", ("errors",)),
     "reference/rooms.md": ("Files, keys, fields", ("container", "crypto", "registry")),
