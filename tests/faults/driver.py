@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -66,15 +67,18 @@ def prepare(scenario: Scenario, first: Path) -> None:
 
 
 def points(asked: int | list[int] | None, changes: int, kind: Kind) -> list[int]:
-    """Which changes it happens at: all, those asked for, or so many over the whole range."""
+    """Which changes it happens at: all, those given, or so many from equal parts."""
     if kind is Kind.SHORT_READ:
         return [1]
     if isinstance(asked, list):
         return asked
-    every = range(1, changes + 1)
     if asked is None or asked >= changes:
-        return list(every)
-    return sorted(Random(f"{kind.name} {changes}").sample(every, asked))
+        return list(range(1, changes + 1))
+    random, ends = (
+        Random(f"{kind.name} {changes}"),
+        [n * changes // asked for n in range(asked + 1)],
+    )
+    return [random.randint(first + 1, last) for first, last in pairwise(ends)]
 
 
 def counted(shim: Shim, scenario: Scenario, first: Path, here: Path) -> int:
