@@ -93,5 +93,5 @@ def test_without_its_library(
     monkeypatch.setitem(sys.modules, library, None)
     code, error = shell.error("bridge", "m.omsg", *options, *DEAD)
     assert code == exit_code("ERR_UNSUPPORTED")
-    assert f"[{module}]" in error["message"]
+    assert f"'{module}'" in error["expected"]
     assert not Path("m.omsg").exists()

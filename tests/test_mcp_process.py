@@ -253,4 +253,4 @@ def test_it_does_not_start_without_a_store_or_a_user(
         monkeypatch.delitem(sys.modules, name)
     code, error = shell.error("mcp", path, "--user", ADA)
     assert error["code"] == "ERR_UNSUPPORTED"
-    assert "[mcp]" in error["message"]
+    assert "'mcp'" in error["expected"]

@@ -117,7 +117,8 @@ def test_without_the_driver() -> None:
         except UnsupportedError as error:
             print(error.expected)
     """
-    assert run(code) == ["omsgrain[postgres]"]
+    (said,) = run(code)
+    assert "'postgres'" in said
 
 
 # --- where it is ---------------------------------------------------------------------------------

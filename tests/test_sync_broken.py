@@ -360,7 +360,7 @@ def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(UnsupportedError, match=r"\[web\]"):
+    with pytest.raises(UnsupportedError, match="'web'"):
         HttpPeer("https://hub.example")
 
 
