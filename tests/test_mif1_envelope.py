@@ -192,7 +192,7 @@ def test_both_libraries_derive_the_same_key(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(modules, "argon2.low_level", None)
     with pytest.raises(UnsupportedError) as caught:
         envelope._derived("p", CHEAP)
-    assert caught.value.expected == "omsgrain[formats]"
+    assert "'formats'" in (caught.value.expected or "")
 
 
 @pytest.mark.parametrize("layout", ["json", "yaml", "jsonl"])

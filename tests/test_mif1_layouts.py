@@ -165,7 +165,7 @@ def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(UnsupportedError) as caught:
         convert.load(HEAD)
-    assert caught.value.expected == "omsgrain[formats]"
+    assert "'formats'" in (caught.value.expected or "")
     assert yaml_writer.write(MINIMAL)  # asks for nothing
 
 

@@ -395,4 +395,4 @@ def test_an_extra_that_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UnsupportedError) as caught:
         load([DATA / "workshop.yaml"])
-    assert caught.value.expected == "omsgrain[formats]"
+    assert "'formats'" in (caught.value.expected or "")
