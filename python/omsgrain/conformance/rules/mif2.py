@@ -20,6 +20,8 @@ RULES: Final = _rule.rules
 
 MINIMAL: Final = {"mif_version": "2.0", "memories": []}
 UUID: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+OTHER: Final = "b2c3d4e5-f6a7-4901-acde-f12345678901"
+"""The id of the second memory of the good document."""
 M = "/memories/0"
 X = "/export_meta"
 E = "/knowledge_graph/entities/0"
@@ -141,9 +143,13 @@ _typed("memory.metadata", "2", "metadata is an object of anything",
        f"{M}/metadata", [{}, {"a": [1, None, {"b": 1e300}]}], [], "x")
 _typed("memory.embeddings", "2", "embeddings is an object", f"{M}/embeddings", [], None, [], "x")
 _typed("memory.source", "2", "source is an object", f"{M}/source", [{}], None, "x", [])
-_typed("memory.parent", "2", "parent_id is a string or null", f"{M}/parent_id", [None, UUID], 7)
+_typed("memory.parent", "2", "parent_id is a string or null", f"{M}/parent_id", [None, OTHER],
+       7)
 _typed("memory.related", "2", "related_memory_ids is an array of strings",
-       f"{M}/related_memory_ids", [[], [UUID]], "x", {})
+       f"{M}/related_memory_ids", [[], [OTHER]], "x", {})
+_add("memory.reference", "2", "A reference to a memory that is not there is taken, and told",
+     case(f"{M}/parent_id", UUID, "~unknown_reference"),
+     case(f"{M}/related_memory_ids/0", UUID, "~unknown_reference"), must=False)
 _add("memory.related.each", "2", "Each related id is a string",
      case(f"{M}/related_memory_ids/0", None, "invalid_type"))
 _typed("memory.agent", "2", "agent_id is a string or null", f"{M}/agent_id", [None, "a"], 7)
