@@ -102,7 +102,7 @@ def test_a_large_document(
         taken, took, imported, unchanged, errors = work("import", store, file, apart=apart)
         assert (imported, unchanged, errors) == (expected.total(), 0, 0)
         given, gave, lost = work("export", store, out, format, apart=apart)
-        assert lost == 0
+        assert lost == (format == "mif2")  # a member of its graph that MIF 2.0 does not know
         assert marks(records_of(out.read_bytes(), format)) == expected
         out.unlink()
         again, gave_again, lost = work("kept", store, out, format, apart=apart)
