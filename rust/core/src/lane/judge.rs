@@ -131,7 +131,8 @@ mod tests {
         for bad in [View::Float(1.1), View::Float(f64::NAN), View::Int(2), View::Bool(true), View::Null] {
             assert!(!pass("confidence", bad));
         }
-        assert!(pass("created_at", View::Int(1)) && !pass("created_at", View::Int(-1)));
+        assert!(pass("created_at", View::Int(1_768_471_200_000)) && !pass("created_at", View::Int(-1)));
+        assert!(!pass("created_at", View::Int(1_768_471_200))); // a warning is due: seconds
         assert!(pass("created_at", View::Str("2026-01-15T10:00:00Z")) && !pass("created_at", View::Str("x")));
         assert!(pass("author_did", View::Str("did:a:b")) && !pass("author_did", View::Str("did:A:b")));
         assert!(pass("source_type", View::Str("sensor")) && pass("source_type", View::Str("other")));
