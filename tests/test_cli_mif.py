@@ -241,3 +241,21 @@ def test_options_that_do_not_go_with_it(
 ) -> None:
     assert shell("import", "m.omsg", file) == 0
     assert shell(*command) == USAGE
+
+
+@makers
+def test_an_export_warns_of_personal_data(shell: Shell, tmp_path: Path, maker: Maker) -> None:
+    file = tmp_path / "in.mif.json"
+    written(file, maker.document(maker.memory(1, "mail joe@example.com"), maker.memory(2, "tea")))
+    assert shell("import", "m.omsg", file, "--user", "ada") == 0
+    export = ("export", "m.omsg", tmp_path / "out.mif.json", "--user", "ada", "--replace",
+              "--format", maker.format)  # fmt: skip
+    assert shell(*export) == 0
+    assert b"warning: personal_data: " in shell.err
+    assert b"1 email" in shell.err and b"joe" not in shell.err
+    for option in ("--no-scan", "--redact"):
+        assert shell(*export, option) == 0
+        assert b"personal_data" not in shell.err
+    (warning,) = shell.json(*export)["warnings"]
+    assert warning["rule"] == "personal_data"
+    assert shell(*export, "--document", "exp_a1b2", "--no-scan") == USAGE

@@ -109,7 +109,11 @@ def test_exports_redact_unless_they_are_told_not_to(ada: Agent) -> None:
         answer = ada.call(tool)
         assert "ada@example.com" not in str(answer)
         assert "[REDACTED:email]" in text_of(answer)
-        assert "ada@example.com" in ada.text(tool, redact_pii=False)
+        assert (answer.structured_content or {})["warnings"] == []
+        whole = ada.call(tool, redact_pii=False)
+        assert "ada@example.com" in text_of(whole)
+        (warning,) = (whole.structured_content or {})["warnings"]
+        assert (warning["rule"], warning["found"]) == ("personal_data", "1 email")
 
 
 def test_an_export_can_be_a_file(ada: Agent, root: Path) -> None:

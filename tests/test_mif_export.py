@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 from aimem_imports import holdings
-from mif_imports import MAKERS, NOW, TIME, USER, Maker, contents, current, fates, opened
+from mif_imports import MAKERS, NOW, TIME, USER, Maker, contents, current, fates, opened, uuid
 from omsgrain.crypto import Ed25519Signer
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
@@ -345,3 +345,79 @@ def test_memories_that_edges_lead_to_are_nodes(store: og.GrainStore) -> None:
     dump, _ = export_document(store, USER, format="mif1")
     told = json.loads(dump.data)["graph"]
     assert (told["node_count"], told["edge_count"]) == (3, 2)
+
+
+def privacy_of(document: dict[str, Any]) -> dict[str, Any] | None:
+    around = document.get("metadata") if "export" in document else meta(document)
+    found: dict[str, Any] | None = (around or {}).get("privacy")
+    return found
+
+
+@makers
+def test_an_export_says_what_was_found_and_warns(store: og.GrainStore, maker: Maker) -> None:
+    """Nothing is taken out; the warning has kinds and counts, and nothing of the text."""
+    mail = "joe@example.com"
+    maker.take(
+        store,
+        maker.memory(1, f"mail {mail} or jane@example.com", tags=[mail]),
+        maker.memory(2, f"use {KEY}", x_more={"deep": [mail]}),
+        keep_document=False,
+    )
+    dump, report = export_document(store, USER, format=maker.format)
+    document = json.loads(dump.data)
+    assert {one["content"] for one in document["memories"]} >= {f"use {KEY}"}
+    said = {"pii_detected": True, "secrets_detected": True, "redacted_fields": []}
+    assert privacy_of(document) == said == report.privacy
+    (warning,) = report.to_dict()["warnings"]
+    assert warning["rule"] == "personal_data"
+    assert warning["found"] == "1 api_key, 4 email"
+    assert mail not in json.dumps(warning)
+    with opened() as other:
+        assert not import_document(other, maker.load(document), user_id=USER).errors
+
+
+@makers
+def test_an_export_that_finds_nothing_says_so(store: og.GrainStore, maker: Maker) -> None:
+    maker.take(store, maker.memory(1, "tea", tags=["2026-03-05T00:00:00Z"]))
+    dump, report = export_document(store, USER, format=maker.format)
+    said = {"pii_detected": False, "secrets_detected": False, "redacted_fields": []}
+    assert privacy_of(json.loads(dump.data)) == said
+    assert report.warnings == []
+
+
+@makers
+def test_nobody_looks_without_a_scan(store: og.GrainStore, maker: Maker) -> None:
+    maker.take(store, maker.memory(1, "mail joe@example.com"))
+    dump, report = export_document(store, USER, format=maker.format, scan=False)
+    assert privacy_of(json.loads(dump.data)) is None
+    assert (report.privacy, report.warnings) == (None, [])
+    dump, report = export_document(store, USER, format=maker.format, redact_pii=True, scan=False)
+    assert privacy_of(json.loads(dump.data)) == report.privacy is not None
+    assert report.warnings == []
+
+
+@makers
+def test_without_the_libraries_an_export_warns_that_nobody_looked(
+    store: og.GrainStore, maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def library(module: str) -> Any:
+        raise UnsupportedError(f"{module} is not installed")
+
+    maker.take(store, maker.memory(1, "call +1 202-555-0143"), keep_document=False)
+    for name in ("ibans", "phones"):
+        monkeypatch.setattr(f"omsgrain.privacy.detectors.{name}.library", library)
+    dump, report = export_document(store, USER, format=maker.format)
+    assert privacy_of(json.loads(dump.data)) is None
+    assert [one.rule for one in report.warnings] == ["not_scanned"]
+    with pytest.raises(UnsupportedError):
+        export_document(store, USER, format=maker.format, redact_pii=True)
+
+
+@makers
+def test_a_member_called_star_hides_nothing(store: og.GrainStore, maker: Maker) -> None:
+    """A member of a record is a name, and never a pattern of what stays."""
+    more = {"*": {"id": uuid(9)}, "bob": {"id": "joe@example.com"}}
+    maker.take(store, maker.memory(1, "tea", x_more=more), keep_document=False)
+    dump, _ = export_document(store, USER, format=maker.format, redact_pii=True)
+    assert b"joe@example.com" not in dump.data
+    assert uuid(9).encode() in dump.data

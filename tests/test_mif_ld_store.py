@@ -120,6 +120,25 @@ def test_redacted(store: og.GrainStore) -> None:
     assert memory["created"] == MINIMAL["created"]
 
 
+def test_an_export_warns_of_what_it_leaves_in(store: og.GrainStore) -> None:
+    fates(store, MINIMAL | {"content": "Write to ada@example.org.", "summary": "ada@example.org"})
+    dump, report = export_document(store, USER, format="mif-ld")
+    assert b"ada@example.org" in dump.data
+    assert [(one.rule, one.found) for one in report.warnings] == [("personal_data", "2 email")]
+    assert report.privacy is not None and report.privacy["pii_detected"]
+    quiet = export_document(store, USER, format="mif-ld", scan=False)[1]
+    assert (quiet.privacy, quiet.warnings) == (None, [])
+
+
+def test_a_member_called_star_hides_nothing(store: og.GrainStore) -> None:
+    """A member of a record is a name, and never a pattern of what stays."""
+    more = {"*": {"date": "2026-04-01T00:00:00Z"}, "bob": {"date": "bob@example.org"}}
+    fates(store, MINIMAL | {"extensions": {"x": more}})
+    (memory,) = exported(store, redact_pii=True)
+    assert "bob@example.org" not in json.dumps(memory)
+    assert memory["extensions"]["x"]["*"] == more["*"]
+
+
 def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     store, files = tmp_path / "m.omsg", tmp_path / "files"
     files.mkdir()

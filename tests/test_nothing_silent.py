@@ -29,8 +29,10 @@ ANEW = {
              "export/user_id",
              "metadata/total_memories", "metadata/total_todos", "metadata/date_range",
              "metadata/memory_types", "metadata/top_entities", "metadata/projects",
+             "metadata/privacy/pii_detected", "metadata/privacy/secrets_detected",
              "graph/format", "graph/node_count", "graph/edge_count"},
-    "mif2": {"mif_version", "export_meta/id", "export_meta/created_at", "export_meta/checksum",
+    "mif2": {"export_meta/privacy/pii_detected", "export_meta/privacy/secrets_detected",
+             "mif_version", "export_meta/id", "export_meta/created_at", "export_meta/checksum",
              "export_meta/user_id"},
     "mif-ld": set[str](),
 }  # fmt: skip

@@ -23,11 +23,14 @@ SHOWN = 10  # records and warnings printed one by one; the rest are counted
 DOCUMENTS = "a MIF document"
 STRATEGIES = ("skip_duplicates", "overwrite", "rename")
 IMPORT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user", "mode")
-EXPORT = ("layout", "include_graph", "redact_pii", "document", "passphrase_file", "local", "shape")
+EXPORT = (
+    "layout", "include_graph", "redact_pii", "scan", "document", "passphrase_file", "local",
+    "shape",
+)  # fmt: skip
 """The options that only these documents have."""
 SHARED = ("since", "include_embeddings", "strict")
 """Those that bundles have as well."""
-CHANGING = (*SHARED, "layout", "include_graph", "redact_pii", "shape")
+CHANGING = (*SHARED, "layout", "include_graph", "redact_pii", "scan", "shape")
 """Those that a document which is given back as it came has no use for."""
 
 mode_option = click.option(
@@ -78,6 +81,8 @@ def export_options(command: F) -> F:
                      help="Give this document back, as it was imported."),
         click.option("--redact", "redact_pii", is_flag=True,
                      help="Without secrets and personal data."),
+        click.option("--scan/--no-scan", default=True, show_default=True,
+                     help="Warn of secrets and personal data in the document."),
         click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
                      help="With entities, and what relates them."),
         click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
@@ -152,7 +157,7 @@ def _tell(report: MifReport) -> None:
 
 def export_document(store: Where, file: Path, as_json: bool, **given: Any) -> None:
     """Write a user's memory as a document."""
-    from omsgrain.cli.formats import tell_added, tell_losses, tell_withheld
+    from omsgrain.cli.formats import tell_added, tell_losses, tell_withheld, warn
     from omsgrain.formats.document import Loss
     from omsgrain.ops import mif
 
@@ -168,6 +173,7 @@ def export_document(store: Where, file: Path, as_json: bool, **given: Any) -> No
     tell_losses([Loss(**one) for one in done.report["losses"]], done.report["lost"])
     tell_added([Loss(**one) for one in done.report.get("added", [])])
     tell_withheld(done.report.get("withheld", {}))
+    warn(done.report.get("warnings", []))
     ends = "_exported"
     counts = {k.removesuffix(ends): v for k, v in done.report.items() if k.endswith(ends)}
     said = ", ".join(f"{number} {name}" for name, number in counts.items())

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from omsgrain.privacy.detect import DEFAULT, Detector
 from omsgrain.privacy.paths import Keep
 from omsgrain.privacy.redact import Redaction, redact_value
 
-__all__ = ["EMBEDDINGS", "Flags", "RedactedRecord", "redact_record"]
+__all__ = ["EMBEDDINGS", "Flags", "RedactedRecord", "Scan", "redact_record", "scan_records"]
 
 EMBEDDINGS = ("embedding", "embeddings")
 """Members that hold a vector made of the text. It would still tell what the text was."""
@@ -91,3 +92,43 @@ def redact_record(
         return RedactedRecord(record, {}, {}, flags, ())
     dropped = tuple(f"/{name}" for name in vectors)
     return RedactedRecord(found.value, found.found, found.keys, flags, dropped)
+
+
+class Scan(NamedTuple):
+    """What was found in records, and left there.
+
+    Attributes:
+        pii_detected: something is about a person.
+        secrets_detected: something gives access to something.
+        counts: how often each type was found.
+    """
+
+    pii_detected: bool
+    secrets_detected: bool
+    counts: dict[str, int]
+
+    @property
+    def flags(self) -> Flags:
+        """What a document says about it: nothing was redacted."""
+        return Flags(self.pii_detected, self.secrets_detected)
+
+
+def scan_records(
+    records: Iterable[tuple[dict[str, Any], Keep]], detectors: Sequence[Detector] = DEFAULT
+) -> Scan:
+    """Look for the same in records, and change none.
+
+    Args:
+        records: each with what is structure in it, as ``redact_record`` takes them.
+        detectors: which.
+
+    Raises:
+        UnsupportedError: a library that a detector needs is not installed.
+    """
+    flags, counts = Flags(), Counter[str]()
+    for record, keep in records:
+        found = redact_record(record, keep=keep, detectors=detectors)
+        flags |= found.flags
+        for several in (*found.redactions.values(), *found.keys.values()):
+            counts.update(one["type"] for one in several)
+    return Scan(flags.pii_detected, flags.secrets_detected, dict(sorted(counts.items())))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last steps of an export: redaction, and what is counted.
+"""The last steps of an export: redaction or a scan, and what is counted.
 
-Redaction looks into every string of every record, and of what stands around them. Structure stays:
-ids, references and times, where they look like that. An id that tells something, such as an e-mail
-address, becomes a fresh one, and all references to it lead there.
+A scan searches the same strings as redaction and changes nothing. Redaction looks into every
+string of every record, and of what stands around them. Structure stays: ids, references and times,
+where they look like that. An id that tells something, such as an e-mail address, becomes a fresh
+one, and all references to it lead there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
@@ -22,7 +23,8 @@ from omsgrain.gateways.mif.versions import Version, version
 
 if TYPE_CHECKING:
     from omsgrain.privacy.detect import Detector
-    from omsgrain.privacy.records import Flags
+    from omsgrain.privacy.paths import Keep
+    from omsgrain.privacy.records import Flags, Scan
 
 __all__ = ["finished"]
 
@@ -39,6 +41,7 @@ def finished(
     format: str,
     *,
     redact: bool,
+    scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
     """Finish a document.
@@ -48,14 +51,18 @@ def finished(
         arrays: the records, by pointer.
         format: its name.
         redact: take out secrets and personal data.
+        scan: looks for them where they are not taken out; None if nobody looked.
         detectors: which; None: the usual ones.
 
     Returns:
         The document, and what was found if it was looked for.
     """
-    flags = None
+    flags: Flags | None
     if redact:
         envelope, arrays, flags = _redacted(envelope, arrays, version(format), detectors)
+    else:
+        found = scan(_searched(envelope, arrays, format))
+        flags = None if found is None else found.flags
     whole = fill(_by_us(envelope), arrays)
     return (_mif1 if format == "mif1" else _mif2)(whole, arrays, flags), flags
 
@@ -118,22 +125,41 @@ def _redacted(
         kind = found.arrays[at]
         done[at] = Texts()
         for record in array:
-            bare = {name: value for name, value in record.items() if name not in _WHOLE}
-            moved = references.of_record(kind, bare)
+            moved = references.of_record(kind, _bare(record))
             own = leads.get((kind, str(moved.get("id"))))
             if own is not None:
                 moved = {**moved, "id": own}
             told = redact_record(moved, keep=_structure(moved, found.name), detectors=looked_for)
             flags |= told.flags
             done[at].append(_listed(told.record, told.redactions) if told.changed else moved)
-    vendors = envelope.get("vendor_extensions")
-    if isinstance(vendors, dict) and _CARRIED in vendors:
-        kept = {name: value for name, value in vendors.items() if name != _CARRIED}
-        envelope = {**envelope, "vendor_extensions": kept}
-    moved = references.of_envelope(envelope)
+    moved = references.of_envelope(_bare_around(envelope))
     around = redact_value(moved, looked_for, keep=_structure(moved, found.name))
     flags |= Flags(around.pii, around.secrets, tuple(around.redacted_fields))
     return around.value, done, flags
+
+
+def _searched(
+    envelope: Record, arrays: Mapping[str, Texts], format: str
+) -> Iterator[tuple[Record, Keep]]:
+    """What redaction would search: each record, what is around them, and what stays of it."""
+    for array in arrays.values():
+        for record in array:
+            bare = _bare(record)
+            yield bare, _structure(bare, format)
+    around = _bare_around(envelope)
+    yield around, _structure(around, format)
+
+
+def _bare(record: Record) -> Record:
+    return {name: value for name, value in record.items() if name not in _WHOLE}
+
+
+def _bare_around(envelope: Record) -> Record:
+    vendors = envelope.get("vendor_extensions")
+    if not isinstance(vendors, dict) or _CARRIED not in vendors:
+        return envelope
+    kept = {name: value for name, value in vendors.items() if name != _CARRIED}
+    return {**envelope, "vendor_extensions": kept}
 
 
 def _told_ids(
@@ -162,9 +188,12 @@ def _listed(record: Record, redactions: Mapping[str, list[Record]]) -> Record:
     return {**record, "redactions": found} if found else record
 
 
-def _structure(value: Record, format: str) -> frozenset[str]:
-    """Pointers of what is an id, a reference or a time, and looks like one."""
-    return frozenset(_structural(value, "", None, _names(format)))
+def _structure(value: Record, format: str) -> Callable[[str], bool]:
+    """Tell which pointers are those of an id, a reference or a time that looks like one.
+
+    A function, as a member called ``*`` would be a pattern among pointers.
+    """
+    return frozenset(_structural(value, "", None, _names(format))).__contains__
 
 
 def _structural(value: Any, at: str, name: str | None, names: frozenset[str]) -> Iterator[str]:

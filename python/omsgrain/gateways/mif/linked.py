@@ -6,7 +6,7 @@ It says how often memories were read by now, and nothing that nobody else should
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,8 @@ from omsgrain.formats.source import apply
 if TYPE_CHECKING:
     from omsgrain.gateways.mif.choosing import Reads
     from omsgrain.privacy.detect import Detector
-    from omsgrain.privacy.records import Flags
+    from omsgrain.privacy.paths import Keep
+    from omsgrain.privacy.records import Flags, Scan
 
 __all__ = ["FORMAT", "finished", "with_counters"]
 
@@ -36,6 +37,7 @@ def finished(
     counters: Mapping[str, Any],
     *,
     redact: bool,
+    scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
     """Finish a corpus.
@@ -45,6 +47,7 @@ def finished(
         reads: of memories that were read, by id.
         counters: that memories came with, by id.
         redact: take out secrets and personal data.
+        scan: looks for them where they are not taken out; None if nobody looked.
         detectors: which; None: the usual ones.
 
     Returns:
@@ -56,11 +59,15 @@ def finished(
                                     reads.get(one["payload"].get("@id", "")))}
         for one in document["records"]
     ]  # fmt: skip
-    flags = None
+    flags: Flags | None
     if redact:
         records, flags = _redacted(records, detectors)
         # What stands around records is ours, and holds grains at most.
         document = {name: one for name, one in document.items() if name != "extensions"}
+    else:
+        bare = (_without_grain(one["payload"]) for one in records)
+        found = scan((one, frozenset(_kept(one, "")).__contains__) for one in bare)
+        flags = None if found is None else found.flags
     return {**document, "records": records}, flags
 
 
@@ -101,7 +108,8 @@ def _redacted(
     flags, done = Flags(), []
     for record in records:
         bare = _without_grain(record["payload"])
-        told = redact_record(bare, keep=frozenset(_kept(bare, "")), detectors=looked_for)
+        keep = frozenset(_kept(bare, "")).__contains__  # no patterns: a member may be called *
+        told = redact_record(bare, keep=keep, detectors=looked_for)
         flags |= told.flags
         done.append({**record, "payload": told.record if told.changed else bare})
     return done, flags
