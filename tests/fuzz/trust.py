@@ -87,7 +87,8 @@ def _signatures() -> list[bytes]:
 
 
 _WHOLE = Grain(og.encode({"type": "belief", "subject": "a", "relation": "is", "object": {"b": 1},
-                          "confidence": 0.5, "user_id": "u", "created_at": 1}))  # fmt: skip
+                          "confidence": 0.5, "user_id": "u",
+                          "created_at": 1_768_471_200_000}))  # fmt: skip
 
 
 @contextmanager
