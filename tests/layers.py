@@ -9,7 +9,7 @@ from pathlib import Path
 
 #: The rooms from the ground up. A room may import from its own floor and from those before it.
 FLOORS = (
-    ("_core", "durable", "errors"),
+    ("_core", "counts", "durable", "errors"),
     ("registry", "header"),
     ("grain", "lenient", "constructors"),
     ("text",),

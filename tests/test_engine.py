@@ -389,4 +389,5 @@ def test_a_report_of_many_prints_counts(tmp_path: Path) -> None:
     fields = {"type": "event", "content": "it rained", "created_at": 10**12}
     with og.open(tmp_path / "m.omsg") as store:
         report = store.put_many([fields, fields, {"type": "event"}], errors="collect")
-    assert repr(report) == "<PutReport 1 stored, 1 duplicates, 1 refused, 0 warnings>"
+    shown = "<PutReport addresses: 3, stored=1, duplicates=1, errors: 1, warnings: 0>"
+    assert repr(report) == shown

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from omsgrain import _core
+from omsgrain.counts import counted
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.grain import Grain, as_unicode, options
 from omsgrain.header import as_bytes
@@ -90,6 +91,8 @@ class DecodeBatch:
     indices: list[int]
     errors: list[ItemError]
 
+    __repr__ = counted
+
     def __len__(self) -> int:
         return len(self.grains)
 
@@ -103,6 +106,8 @@ class VerifyReport:
 
     verified: int
     errors: list[ItemError]
+
+    __repr__ = counted
 
 
 def stops(errors: OnError) -> bool:

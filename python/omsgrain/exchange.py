@@ -15,6 +15,7 @@ from omsgrain.batch import ItemError, OnError, stops
 from omsgrain.container.check import blob_of, examine
 from omsgrain.container.layout import Codec
 from omsgrain.container.verify import check_footer
+from omsgrain.counts import counted
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.intake import is_sync_record, superseding, sync_record
 from omsgrain.store.state import Verification
@@ -91,6 +92,8 @@ class Merged:
     waiting: list[Claim]
     unproven: int = 0
 
+    __repr__ = counted
+
 
 Merge = Callable[[list[Claim]], Merged]
 
@@ -123,6 +126,8 @@ class ImportReport:
     waiting: int = 0
     unproven: int = 0
     passed_over: int = 0
+
+    __repr__ = counted
 
 
 def export_mg(

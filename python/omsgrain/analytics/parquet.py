@@ -21,6 +21,7 @@ from omsgrain.analytics.columns import NEEDED, arrow
 from omsgrain.container.check import blob_of
 from omsgrain.container.files import os_errors, target_path
 from omsgrain.container.manifest import pack_states
+from omsgrain.counts import counted
 from omsgrain.durable import file_path, successor, sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 
@@ -50,6 +51,8 @@ class Written:
     grains: int
     bytes: int
     withheld: dict[str, int] = field(default_factory=dict)
+
+    __repr__ = counted
 
 
 def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Written:

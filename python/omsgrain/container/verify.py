@@ -19,6 +19,7 @@ from omsgrain.container.inside import Inside
 from omsgrain.container.layout import ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
 from omsgrain.container.problem import Broken, Problem, problem
 from omsgrain.container.read import Container, open_file
+from omsgrain.counts import counted
 from omsgrain.durable import file_path
 from omsgrain.errors import CorruptError, IntegrityError, OmsError
 
@@ -45,6 +46,8 @@ class Report:
     verified: int
     problems: list[Problem] = field(default_factory=list)
     complete: bool = True
+
+    __repr__ = counted
 
     @property
     def ok(self) -> bool:

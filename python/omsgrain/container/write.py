@@ -24,6 +24,7 @@ from omsgrain.container.layout import (
 from omsgrain.container.manifest import Manifest, pack_states
 from omsgrain.container.order import by_time
 from omsgrain.container.problem import problem
+from omsgrain.counts import counted
 from omsgrain.errors import SchemaError
 
 
@@ -44,6 +45,8 @@ class Written:
     duplicates: int
     bytes: int
     withheld: dict[str, int] = field(default_factory=dict)
+
+    __repr__ = counted
 
 
 def write(

@@ -10,6 +10,7 @@ from itertools import compress
 from typing import Literal, NamedTuple
 
 from omsgrain.batch import GrainBatch, ItemError, ItemWarning, OnError, stops
+from omsgrain.counts import counted
 from omsgrain.engine.admission import admit
 from omsgrain.engine.bringing import Bringing
 from omsgrain.engine.incoming import Incoming
@@ -60,12 +61,7 @@ class PutReport:
     errors: list[ItemError]
     warnings: list[ItemWarning]
 
-    def __repr__(self) -> str:
-        """Counts; a list of a million addresses is of no use to a reader."""
-        return (
-            f"<PutReport {self.stored} stored, {self.duplicates} duplicates, "
-            f"{len(self.errors)} refused, {len(self.warnings)} warnings>"
-        )
+    __repr__ = counted
 
 
 class Putting(Bringing):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from omsgrain import container, formats
 from omsgrain.container.check import ENVELOPE
 from omsgrain.container.check import address as address_of
+from omsgrain.counts import counted
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats import Import, Loss
 from omsgrain.formats.aimem import bundle, stream
@@ -51,6 +52,8 @@ class Converted:
     losses: list[Loss] = field(default_factory=list)
     warnings: tuple[Problem, ...] = ()
     added: list[Added] = field(default_factory=list)
+
+    __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON-ready values."""

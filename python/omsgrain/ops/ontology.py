@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from omsgrain.counts import counted
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import reading
 from omsgrain.formats.mif_ld import layouts
@@ -38,6 +39,8 @@ class Checked:
 
     reports: tuple[Report, ...]
     memories: tuple[Report, ...] = ()
+
+    __repr__ = counted
 
     def is_ok(self, *, strict: bool = False) -> bool:
         """Whether there is no error; with `strict`, no warning either."""

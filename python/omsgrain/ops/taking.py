@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 import omsgrain as og
+from omsgrain.counts import counted
 from omsgrain.errors import EmptyError, ErasedError, OmsError, TooLargeError
 from omsgrain.ops import source
 from omsgrain.ops.signed import ENVELOPE, envelopes
@@ -58,6 +59,8 @@ class Taken:
     duplicates: int = 0
     warnings: int = 0
     refused: dict[int, Refusal] = field(default_factory=dict)
+
+    __repr__ = counted
 
 
 class _Place(NamedTuple):

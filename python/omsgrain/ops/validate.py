@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from omsgrain.container.layout import MAGIC
+from omsgrain.counts import counted
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
 from omsgrain.formats import yaml_reader
 from omsgrain.formats.mif_ld import extra, layouts
@@ -60,6 +61,8 @@ class Checked:
     warnings: tuple[Problem, ...] = field(default=())
     exit_code: int = 0
     dated: tuple[tuple[_Place, extra.Dated], ...] = field(default=(), repr=False, compare=False)
+
+    __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, with the values that stand in the file, as JSON-ready values."""

@@ -15,6 +15,7 @@ import omsgrain as og
 from omsgrain import container
 from omsgrain.container.files import os_errors
 from omsgrain.container.layout import MAGIC
+from omsgrain.counts import counted
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.exchange import is_sync_file
 from omsgrain.formats.problems import DocumentError
@@ -88,6 +89,8 @@ class Verified:
     failures: list[Failure]
     signed: list[SignedBy] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
+
+    __repr__ = counted
 
 
 def verify(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omsgrain.counts import counted
+
 __all__ = ["CheckReport", "CompactReport", "Problem", "RebuildReport", "StoreStats"]
 
 
@@ -46,6 +48,8 @@ class RebuildReport:
     rows: int
     readdressed: int
     damaged: tuple[int, ...]
+
+    __repr__ = counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +95,5 @@ class CheckReport:
     problems: tuple[Problem, ...]
     grains: int
     rows: int
+
+    __repr__ = counted

@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
+from omsgrain.counts import counted
+
 __all__ = [
     "EVERYTHING",
     "HAS",
@@ -320,6 +322,8 @@ class Taken:
     refused: tuple[Refusal, ...] = ()
     waiting: tuple[bytes, ...] = ()
     unproven: int = 0
+
+    __repr__ = counted
 
 
 class Peer(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from omsgrain.counts import counted
 from omsgrain.sync.peer import Refusal, Taken
 
 __all__ = [
@@ -77,6 +78,8 @@ class Passed:
     compared: bool = False
     refused: tuple[Refusal, ...] = ()
 
+    __repr__ = counted
+
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
@@ -91,6 +94,8 @@ class SyncReport:
     sent: Passed = field(default_factory=Passed)
     received: Passed = field(default_factory=Passed)
     dry_run: bool = False
+
+    __repr__ = counted
 
     @property
     def refused(self) -> tuple[Refusal, ...]:

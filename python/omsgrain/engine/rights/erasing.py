@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from omsgrain.counts import counted
 from omsgrain.engine.reasons import check_reason
 from omsgrain.engine.rights import unkeying
 from omsgrain.engine.rights.carrying import WITHIN, Carrying
@@ -60,6 +61,8 @@ class ErasureReport:
     scrub_due: int | None
     rekeyed: bool
     incomplete: tuple[str, ...]
+
+    __repr__ = counted
 
     @property
     def complete(self) -> bool:

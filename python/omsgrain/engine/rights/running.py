@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 
 from omsgrain import _core
+from omsgrain.counts import counted
 from omsgrain.engine import acts
 from omsgrain.engine.base import Base
 from omsgrain.engine.rights import consent as consents
@@ -73,6 +74,8 @@ class DueReport:
     kept: tuple[tuple[str, str], ...] = ()
     waiting: int = 0
     scrub_due: int | None = None
+
+    __repr__ = counted
 
     @property
     def complete(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
+from omsgrain.counts import counted
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import Putting
 from omsgrain.engine.rights import consent as consents
@@ -55,6 +56,8 @@ class WithdrawalReport:
     queued: tuple[str, ...]
     others: tuple[str, ...]
     complete: bool
+
+    __repr__ = counted
 
 
 class Withdrawing(Putting):

@@ -13,6 +13,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
+from omsgrain.counts import counted
 from omsgrain.errors import SchemaError
 from omsgrain.formats import reading, yaml_reader
 from omsgrain.formats.mif_ld.validate import judge
@@ -62,6 +63,8 @@ class Report:
     ontology: str
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+
+    __repr__ = counted
 
     @property
     def ok(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from omsgrain.counts import counted
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.aimem.fields import Kind
@@ -107,6 +108,8 @@ class ExportReport:
     lost: int = 0
     passed_over: int = 0
     withheld: dict[str, int] = field(default_factory=dict)
+
+    __repr__ = counted
 
     def lose(self, losses: Iterable[Loss]) -> None:
         """Tell of more losses."""

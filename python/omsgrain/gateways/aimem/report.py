@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from omsgrain.counts import counted
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.problems import Problem
 from omsgrain.gateways.aimem.deciding import REASONS, Decision, Fate
@@ -66,6 +67,8 @@ class ImportSummary:
     counts: dict[tuple[Kind, Fate], int]
     conflicts: tuple[Conflict, ...]
     warnings: tuple[Problem, ...]
+
+    __repr__ = counted
 
     def count(self, kind: Kind, fate: Fate) -> int:
         """How many records of a kind met a fate."""

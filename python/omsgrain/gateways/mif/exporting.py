@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import formats
+from omsgrain.counts import counted
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.across.build import Options
@@ -73,6 +74,8 @@ class ExportReport:
     privacy: dict[str, Any] | None = None
     withheld: dict[str, int] = field(default_factory=dict)
     warnings: list[Problem] = field(default_factory=list)
+
+    __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""

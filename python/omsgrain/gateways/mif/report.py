@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from omsgrain.counts import counted
 from omsgrain.formats.problems import Problem
 from omsgrain.gateways.mif.deciding import REASONS, Fate, Reason
 
@@ -81,6 +82,8 @@ class MifReport:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     failed: bool = False
+
+    __repr__ = counted
 
     @property
     def counts(self) -> dict[tuple[str, Fate], int]:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from math import inf
 from typing import Any, Literal
 
+from omsgrain.counts import counted
 from omsgrain.store.audit.arrivals import Arrivals
 from omsgrain.store.audit.ends import Checkpoint
 from omsgrain.store.audit.entry import (
@@ -65,6 +66,8 @@ class AuditReport:
     problems: tuple[AuditProblem, ...]
     notes: int = 0
     notes_gone: int = 0
+
+    __repr__ = counted
 
 
 def verify(
