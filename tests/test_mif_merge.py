@@ -374,6 +374,17 @@ def test_references_to_nothing_are_warned_of(store: og.GrainStore, maker: Maker)
     assert found == [f"/todos/0/{name}/0", f"/todos/0/{name}/2"]
 
 
+def test_a_reference_that_no_grain_can_be_called_is_to_nothing(
+    store: og.GrainStore, maker: Maker
+) -> None:
+    maker.take(store, maker.memory(1, FIRST))
+    todo = maker.todo(5, "brew", related_memory_ids=[maker.id(2), "\ufeffx"])
+    report = maker.take(store, maker.memory(2, FIRST), todos=[todo])
+    found = [one.pointer for one in report.warnings if one.rule == "unknown_reference"]
+    assert "/todos/0/related_memory_ids/1" in found
+    assert store.find_origins(["\ufeffx"], user_id=USER) == {}
+
+
 def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:
     maker = MAKERS[0]
     twice = [maker.memory(1, FIRST), maker.memory(1, SECOND), maker.memory(1, "water")]

@@ -79,7 +79,8 @@ class Snapshot:
                 what has that text, if its format looks for duplicates.
             which: only current ones, only past ones, or all.
         """
-        wanted = list(dict.fromkeys(ids))
+        # No grain is found by a name that begins with a byte order mark: no string of OMS does.
+        wanted = [name for name in dict.fromkeys(ids) if not name.startswith("\ufeff")]
         found: dict[str, list[Found]] = {}
         for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
             one = self._own(seq)
