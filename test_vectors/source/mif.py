@@ -85,7 +85,7 @@ GOOD_1: list[tuple[str, str, Any, dict[str, Any], list[str]]] = [
      ["invalid_checksum", "invalid_vector", "id_form", "id_form", "id_form", "unknown_end",
       "unknown_checksum"]),
     ("what the published schema has besides", "2", PUBLISHED, {},
-     ["unknown_end", "unknown_checksum"]),
+     ["unknown_end", "unknown_reference", "unknown_checksum"]),
     ("a later minor version", "9", mif1.MINIMAL, {"/mif_version": "1.3"}, ["later_version"]),
     ("a type that nobody knows", "3.1", mif1.MINIMAL, {f"{MEMORY}/type": "Dream"},
      ["unknown_value"]),
