@@ -374,6 +374,7 @@ def test_references_to_nothing_are_warned_of(store: og.GrainStore, maker: Maker)
     assert found == [f"/todos/0/{name}/0", f"/todos/0/{name}/2"]
 
 
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
 def test_a_reference_that_no_grain_can_be_called_is_to_nothing(
     store: og.GrainStore, maker: Maker
 ) -> None:
