@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
+from omsgrain._core import __version__
 from omsgrain.errors import SchemaError
 from omsgrain.formats import model
 from omsgrain.formats.across import aimem, mif_ld, names
@@ -30,7 +31,7 @@ from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.mif_ld.shape import Shape
 from omsgrain.formats.times import spell
 
-__all__ = ["ARRAYS", "Made", "Options", "build"]
+__all__ = ["ARRAYS", "GENERATOR", "Made", "Options", "build"]
 
 
 ARRAYS: Final[dict[str, Mapping[str, str]]] = {
@@ -41,6 +42,8 @@ ARRAYS: Final[dict[str, Mapping[str, str]]] = {
 }
 """The kinds of the records in each array, by format."""
 
+GENERATOR: Final = {"name": PRODUCER, "version": __version__}
+"""What a document of MIF that is made anew says wrote it. Some readers require it."""
 _NATIVE: Final = Told({})
 _EXPORTS: Final = {AIMEM: "id", MIF2: "export_meta/id", MIF1: "export/id", MIF_LD: "id"}
 """Where the id of an export stands."""
@@ -59,6 +62,7 @@ class Options:
         shape: of MIF in JSON-LD: of its memories; by default 0.1.
         beside: of MIF in JSON-LD: whether anything has a place beside its memories.
         checksum: of MIF: whether a document that is made anew has its checksum.
+        generator: of MIF: what wrote it, where no document that it is made of says so.
     """
 
     embeddings: bool = True
@@ -69,6 +73,7 @@ class Options:
     shape: Shape | None = None
     beside: bool = True
     checksum: bool = True
+    generator: Mapping[str, Any] = field(default_factory=lambda: GENERATOR)
 
 
 @dataclass(slots=True)
@@ -182,7 +187,10 @@ def _document(
         or around.exported_at
         or spell(max((grain["created_at"] for grain in heap.grains.values()), default=0))
     )
-    return replace(around, id=id, user=user, exported_at=exported_at), kept
+    named = all(isinstance(around.generator.get(name), str) for name in GENERATOR)
+    generator = around.generator if named else options.generator
+    told = replace(around, id=id, user=user, exported_at=exported_at, generator=generator)
+    return told, kept
 
 
 # -- losses ---------------------------------------------------------------------------------------

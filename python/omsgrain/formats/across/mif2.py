@@ -359,7 +359,7 @@ def envelope_order(arrays: Mapping[str, Any]) -> list[str]:
 
 def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
     envelope: dict[str, Any] = {"mif_version": VERSION}
-    if all(isinstance(document.generator.get(name), str) for name in ("name", "version")):
+    if document.generator:
         envelope["generator"] = dict(document.generator)
     made = rfc3339(document.exported_at)
     meta = {"id": document.id, "created_at": made, "user_id": document.user}

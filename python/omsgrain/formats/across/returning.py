@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.formats.across.build import ARRAYS, Made, Options
+from omsgrain.formats.across.build import ARRAYS, GENERATOR, Made, Options
 from omsgrain.formats.across.carry import carried, member_of, vector_of
 from omsgrain.formats.across.convert import SHAPE, remade, tree, with_vector
 from omsgrain.formats.across.gather import Heap, heap, parts_of
@@ -52,7 +52,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     grains = carried(own.envelope, records)
     if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
         return found
-    options = Options(shape=_shape(records))
+    options = Options(shape=_shape(records), generator=_generator(own.envelope))
     if options.shape == "1.x":
         own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
     try:
@@ -70,6 +70,14 @@ def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
     """The shape that memories of MIF in JSON-LD have in which grains went along."""
     of_1_x = any("conceptType" in one for one in records if member_of(one) is not None)
     return "1.x" if of_1_x else "0.1"
+
+
+def _generator(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What our own documents say wrote them: nothing in early versions, or any version."""
+    found = envelope.get("generator", {})
+    version = found.get("version") if isinstance(found, dict) else None
+    of_ours = isinstance(version, str) and found == {**GENERATOR, "version": version}
+    return found if of_ours or found == {} else GENERATOR
 
 
 def _stands_beside(found: Import) -> bool:

@@ -14,7 +14,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
-from omsgrain._core import __version__
 from omsgrain.formats import times
 from omsgrain.formats.arrays import fill
 from omsgrain.formats.texts import Texts
@@ -63,15 +62,8 @@ def finished(
     else:
         found = scan(_searched(envelope, arrays, format))
         flags = None if found is None else found.flags
-    whole = fill(_by_us(envelope), arrays)
+    whole = fill(envelope, arrays)
     return (_mif1 if format == "mif1" else _mif2)(whole, arrays, flags), flags
-
-
-def _by_us(envelope: Record) -> Record:
-    """An envelope that says what wrote it: readers ask for that."""
-    made = {"generator": {"name": "omsgrain", "version": __version__}, **envelope}
-    first = [name for name in ("$schema", "mif_version") if name in envelope]
-    return {name: made[name] for name in dict.fromkeys((*first, *made))}
 
 
 def _mif2(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
