@@ -71,6 +71,7 @@ def supersede(
     justification: str | None,
     *,
     whole: bool = True,
+    since: int | None = None,
 ) -> tuple[bytes, bool]:
     """Put a grain in the place of the one with the digest.
 
@@ -82,6 +83,8 @@ def supersede(
         justification: why.
         whole: refuse it if a signature over the new grain cannot be kept, before anything else is
             done; without it, whoever asks ``place`` again is told.
+        since: whoever says so may bind nothing that was here before. Refuse a policy that would
+            come to cover grains up to this number, which it did not cover.
 
     Returns:
         The address that the new grain stands under, and whether anything was done.
@@ -123,6 +126,15 @@ def supersede(
         now=now,
     )
     rules = _check(world, act, settings)
+    if since is not None:
+        stored = None if there is None else seq_of(writer, there)
+        if lineage.extends(writer, seq, stored, new, since):
+            raise InvalidationDeniedError(
+                "the supersession would bring grains that were here before under a policy with "
+                "scope lineage",
+                field="/invalidation_policy/scope",
+                rule="reach",
+            )
     if settings.preset is not None:
         check_basis(writer, settings, given, new)
         rules += settings.preset.check_put(new, encrypted=_is_sealed(writer, given, there))

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omsgrain.errors import RangeError
+from omsgrain.grain import Grain
 from omsgrain.index import policy
+from omsgrain.index.history.supersession import members
 from omsgrain.store.base import Reader, Writer
 from omsgrain.store.tables import GUARDS, LINEAGES, SEQUENCE
 
-__all__ = ["guards", "is_same", "join", "leave"]
+__all__ = ["extends", "guards", "is_same", "join", "leave"]
 
 
 def guards(reader: Reader, seq: int) -> Iterator[int]:
@@ -36,6 +39,37 @@ def join(writer: Writer, old: int, new: int) -> None:
         grain = writer.grain(seq)
         if grain is not None and policy.covers_lineage(grain):
             writer.set_row(GUARDS, name + SEQUENCE.pack(seq), b"")
+
+
+def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int) -> bool:
+    """Tell whether a supersession makes a policy cover a lineage that it did not cover before.
+
+    Args:
+        reader: the transaction.
+        old: the number of the grain that is to be superseded.
+        there: that of the new grain, if it is stored already.
+        new: the new grain.
+        since: a lineage counts if it has a grain with this number, or an earlier one.
+    """
+    mine = _covering(reader, old)
+    theirs = set[int]() if there is None else _covering(reader, there)
+    fresh = there is None and policy.covers_lineage(new)
+    if (fresh or theirs - mine) and _has_earlier(reader, old, since):
+        return True
+    return there is not None and bool(mine - theirs) and _has_earlier(reader, there, since)
+
+
+def _covering(reader: Reader, seq: int) -> set[int]:
+    """The numbers of the grains whose policy covers the lineage of one, which may be alone."""
+    found, grain = set(guards(reader, seq)), reader.grain(seq)
+    return found | {seq} if grain is not None and policy.covers_lineage(grain) else found
+
+
+def _has_earlier(reader: Reader, seq: int, since: int) -> bool:
+    try:
+        return seq <= since or min(members(reader, seq)) <= since
+    except RangeError:  # too many to tell
+        return True
 
 
 def is_same(reader: Reader, one: int, other: int) -> bool:

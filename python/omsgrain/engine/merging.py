@@ -102,6 +102,7 @@ def merge(
     *,
     allow_erased: bool = False,
     trusted: bool = False,
+    since: int | None = None,
 ) -> Merged:
     """Take over those claims whose grains are here and whose policies allow it.
 
@@ -113,6 +114,7 @@ def merge(
         note: adds to the audit trail.
         allow_erased: take in grains, too, that were erased before.
         trusted: believe that a grain was verified, if nothing here says otherwise.
+        since: no policy comes to cover grains up to this number by a claim; None: it may.
     """
     taken, before = 0, writer.count()
     refused: list[tuple[str, OmsError]] = []
@@ -121,7 +123,7 @@ def merge(
     for claim in claims:
         try:
             new = _new(writer, settings, claim, arrivals, allow_erased)
-            done, late = _merge(writer, settings, claim, new, note, trusted)
+            done, late = _merge(writer, settings, claim, new, note, trusted, since)
         except StoreError:
             raise
         except OmsError as error:
@@ -163,6 +165,7 @@ def _merge(
     new: Incoming | None,
     note: Note,
     trusted: bool,
+    since: int | None,
 ) -> tuple[bool | None, OmsError | None]:
     """Take a claim over.
 
@@ -176,7 +179,7 @@ def _merge(
         return None, None
     changed, late = False, None
     if new is not None:
-        after, done = acts.supersede(writer, settings, digest, new, None, whole=False)
+        after, done = acts.supersede(writer, settings, digest, new, None, whole=False, since=since)
         placed = place(writer, new, range(len(new.pairs)))
         late = next((one.refusal for one in placed if one.refusal is not None), None)
         if done:

@@ -219,8 +219,9 @@ class Moving(Finding, Putting, Changing):
 
         What the file says of their state is a claim. That a grain was superseded is taken over
         where the grain that did so is there and the policies allow it; that a grain was verified,
-        only from a file that is signed by whom you trust. Counts of reads stay where they were
-        counted.
+        only from a file that is signed by whom you trust. Without such a signature no policy with
+        scope ``lineage`` comes to cover grains that were in the store before. Counts of reads
+        stay where they were counted.
 
         The signatures of signed grains are verified. One whose DID cannot be resolved is kept, and
         does not count until it is verified. Sealed grains come in as they are. Those that a key of
@@ -273,6 +274,9 @@ class Moving(Finding, Putting, Changing):
         """How grains of a file come in, and what it claims of them."""
         from omsgrain.exchange import Put
 
+        with self._store.read() as reader:
+            last = reader.last_seq()
+
         def put(grains: list[bytes]) -> Put:
             report = self.put_many(
                 grains, errors="collect", batch_size=len(grains), allow_erased=allow_erased
@@ -292,6 +296,7 @@ class Moving(Finding, Putting, Changing):
                     partial(noted, writer),
                     allow_erased=allow_erased,
                     trusted=trusted,
+                    since=None if trusted else last,
                 )
 
             return self._bring(coming.intake, work, allow_erased=allow_erased)

@@ -145,6 +145,7 @@ def take_states(
     terms: Terms,
     note: merging.Note,
     fresh: Collection[bytes],
+    last: int,
 ) -> Outcome:
     """Take over what others tell of grains, as far as the rules allow.
 
@@ -158,10 +159,13 @@ def take_states(
         note: adds to the audit trail.
         fresh: the grains that were not here before this batch. One of them that is restricted
             there is so here: whoever may bring a grain may not bring it into use again.
+        last: the number of the last grain before this batch. Without the right to bring holds no
+            policy with scope ``lineage`` comes to cover grains up to it.
     """
     done = Outcome()
     if "states" in terms.rights:
-        _supersede(writer, settings, told, apart, arrivals, terms.trusted, note, done)
+        since = None if "holds" in terms.rights else last
+        _supersede(writer, settings, told, apart, arrivals, terms.trusted, since, note, done)
     for state in told:
         if "restrictions" not in terms.rights:
             if state.address not in fresh or state.restricted % 2 == 0:
@@ -188,6 +192,7 @@ def _supersede(
     apart: Mapping[str, tuple[bytes, ...]],
     arrivals: merging.Arrivals,
     trusted: bool,
+    since: int | None,
     note: merging.Note,
     done: Outcome,
 ) -> None:
@@ -206,7 +211,9 @@ def _supersede(
     while offered:
         waiting = []
         for state, claim in offered:
-            merged = merging.merge(writer, settings, [claim], arrivals, note, trusted=trusted)
+            merged = merging.merge(
+                writer, settings, [claim], arrivals, note, trusted=trusted, since=since
+            )
             done.stored += merged.stored
             done.unproven += merged.unproven
             if merged.taken:

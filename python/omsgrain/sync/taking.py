@@ -12,16 +12,21 @@ What is refused is told and does not stop the rest; an error of the store takes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from omsgrain import _core
 from omsgrain.container.check import blob_of
 from omsgrain.engine import merging
 from omsgrain.engine.incoming import Incoming
 from omsgrain.engine.putting import joined
-from omsgrain.errors import ErasedError, OmsError
+from omsgrain.errors import ErasedError, InvalidationDeniedError, OmsError
 from omsgrain.exchange import Claim
+from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.index import policy
 from omsgrain.intake import Intake, intakes, superseding, take_one
 from omsgrain.store import tombstones
 from omsgrain.store.base import Reader, Writer
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["take"]
 
 _REASON = "sync"
+_MARKS = _core.Marks([b"\xa4hold", b"\x64hold"])
+"""The name of the mode as MessagePack and CBOR write it: nearly every grain is without."""
 
 
 @dataclass(slots=True)
@@ -67,7 +74,7 @@ def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
     """
     with store._store.read() as reader:
         told = [state for state in batch.states if not _was_erased(reader, state.address)]
-    given = _sort(store, batch.grains, told)
+    given = _sort(store, batch.grains, told, binds="holds" in terms.rights)
     new = [
         Claim(state.address.hex(), one, "unverified", given.apart[one])
         for state in told
@@ -84,10 +91,24 @@ def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
     return store._bring(joined([given.intake, coming.intake]), work)
 
 
-def _sort(store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState]) -> _Sorted:
-    """Verify grains, and set those apart that are said to supersede others."""
+def _sort(
+    store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState], *, binds: bool
+) -> _Sorted:
+    """Verify grains, and set those apart that are said to supersede others.
+
+    Args:
+        store: where to.
+        grains: as they stand in the batch.
+        told: the states.
+        binds: whether whoever brings them may bring holds.
+    """
     found = _Sorted(Intake([], [], []), [], [], {})
     grains, blobs = _blobs(grains, found.refused)
+    if not binds and (wide := _wide_holds(blobs)):
+        denied = InvalidationDeniedError("a hold over other grains", rule="reach")
+        found.refused += [_refusal(sha256(blobs[i]).digest(), denied) for i in sorted(wide)]
+        grains = [grain for i, grain in enumerate(grains) if i not in wide]
+        blobs = [blob for i, blob in enumerate(blobs) if i not in wide]
     digests = [sha256(blob).digest() for blob in blobs]
     named = {successor for state in told for successor in state.successors}
     marked = superseding(blobs)
@@ -109,6 +130,18 @@ def _sort(store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState]
             found.refused.append(_refusal(digests[i], error))
     if parts:
         found.intake = joined(parts)
+    return found
+
+
+def _wide_holds(blobs: list[bytes]) -> set[int]:
+    """The grains with a hold that reaches beyond them, by position."""
+    found = set()
+    for i in _MARKS.find(blobs):
+        if blobs[i][1] & ENCRYPTED_BIT:  # opened by a key of here: somebody of the house wrote it
+            continue
+        with suppress(OmsError):  # what is no grain is refused as that
+            if policy.holds_others(Grain(blobs[i])):
+                found.add(i)
     return found
 
 
@@ -154,7 +187,15 @@ class _Turn:
         middle = writer.last_seq()
         arrivals = coming.split(incoming.only(range(put, len(incoming.pairs))))
         done = claims.take_states(
-            writer, settings, told, self._given.apart, arrivals, terms, self._note, fresh
+            writer,
+            settings,
+            told,
+            self._given.apart,
+            arrivals,
+            terms,
+            self._note,
+            fresh,
+            first - 1,
         )
         changed |= done.changed
         changed |= claims.holds_first(writer, settings, told, terms, self._note, unheld)

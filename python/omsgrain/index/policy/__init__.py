@@ -19,7 +19,7 @@ from omsgrain.index.policy.decide import authorized, check, check_goal
 from omsgrain.index.policy.delegation import check_delegation
 from omsgrain.index.policy.export import check_export
 from omsgrain.index.policy.goals import inherited
-from omsgrain.index.policy.modes import FIELD, covers_lineage
+from omsgrain.index.policy.modes import FIELD, covers_lineage, holds_others
 from omsgrain.index.policy.payload import claim
 from omsgrain.index.policy.reach import HOPS, LIMIT
 
@@ -39,6 +39,7 @@ __all__ = [
     "check_goal",
     "claim",
     "covers_lineage",
+    "holds_others",
     "inherited",
     "operation_of",
 ]

@@ -87,6 +87,17 @@ def covers_lineage(grain: Grain) -> bool:
     return FIELD in grain and "lineage" in read(grain, 0).scopes
 
 
+def holds_others(grain: Grain) -> bool:
+    """Whether a grain is a hold, or becomes one, that reaches beyond itself."""
+    terms = grain.get(FIELD)
+    if not isinstance(terms, Mapping) or "hold" not in (
+        terms.get("mode"),
+        terms.get("fallback_mode"),
+    ):
+        return False
+    return bool(read(grain, 0).scopes)
+
+
 def _mode(terms: Mapping[str, Any], now: int) -> tuple[Mode, str, str | None]:
     """Mode, name of the rule, and the key that cannot be understood."""
     name, key = terms.get("mode"), "mode"
