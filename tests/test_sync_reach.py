@@ -34,7 +34,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "consent_cascade": {"mode": "consent_cascade"},
 }
 HOLDS = ("hold", "becomes a hold")
-ANN = {"user_id": "ann"}
+ANN: dict[str, Any] = {"user_id": "ann"}
 
 
 @pytest.fixture
