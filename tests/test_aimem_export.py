@@ -18,7 +18,9 @@ from hypothesis import given
 import omsgrain as og
 from aimem_bundles import documents, embedding
 from aimem_memory import ADA, GRACE, NOW, canonical, chunk, edge, entity, fill, link, name, sample
+from mif_imports import MAKERS
 from omsgrain import errors as err
+from omsgrain import formats
 from omsgrain.engine import GrainStore
 from omsgrain.engine.base import Settings
 from omsgrain.formats.aimem import bundle, native, stream
@@ -294,6 +296,38 @@ def test_natives_leave_under_our_own_producer(store: GrainStore) -> None:
     stripped = export_bundle(store, ADA, strict=True, report=report)
     assert native.MEMBER not in stripped[0].records["chunk"][0]
     assert [loss.field for loss in report.losses] == ["importance"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_a_memory_does_not_say_is_told_as_added(plain: GrainStore, strict: bool) -> None:
+    """A chunk has a type and a time, and a memory of MIF may lack both."""
+    T = "2026-04-01T00:00:00Z"
+    said: list[tuple[dict[str, Any], set[str]]] = [
+        ({"created_at": T}, {"memory_type"}),
+        ({"created_at": T, "memory_type": "observation"}, set()),
+        ({"created_at": "yesterday", "memory_type": "decision"}, {"created_at"}),
+        ({"created_at": "", "memory_type": "observation"}, {"created_at"}),
+        ({"created_at": "yesterday"}, {"memory_type", "created_at"}),
+        ({"created_at": "1970-01-01", "memory_type": "preference"}, set()),
+        ({"created_at": "1970-01-01T00:00:00Z", "memory_type": "observation"}, set()),
+    ]
+    memories = [MAKERS[0].memory(i, f"memory {i}") for i in range(len(said))]
+    for memory, (fields, _) in zip(memories, said, strict=True):
+        for name_ in ("created_at", "memory_type"):
+            memory.pop(name_, None)
+        memory |= fields
+    MAKERS[0].take(plain, *memories, user_id=ADA)
+    plain.put({"type": "state", "context": {"at": "home"}, "created_at": 0, "user_id": ADA})
+    report = ExportReport()
+    chunks = only(plain, strict=strict, report=report).records["chunk"]
+    by_id = {one["id"]: one["content"] for one in chunks}
+    found: dict[str, set[str]] = {}
+    for one in report.added:
+        found.setdefault(by_id[name(one.record[:32], "omsgrain")], set()).add(one.field)
+    assert found == {f"memory {i}": fields for i, (_, fields) in enumerate(said) if fields}
+    assert report.lost == len(report.losses) and bool(report.losses) is strict
+    dumped = formats.dump(list(plain), format="aimem", tenant_id=ADA, strict=strict)
+    assert {(one.field) for one in dumped.added} == {"memory_type", "created_at"}
 
 
 def test_one_bundle_a_producer(store: GrainStore) -> None:

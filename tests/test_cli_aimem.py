@@ -270,3 +270,15 @@ def test_erase_a_tenant(shell: Shell, tmp_path: Path, bundle_file: Path) -> None
     assert TENANT.encode() not in (tmp_path / "m.omsg" / "data.mdb").read_bytes()
     for more in (["Ada"], ["--mentions", "erase"], ["--ciphertext"]):
         assert shell(*erase, *more) == USAGE
+
+
+def test_an_export_prints_what_it_adds(shell: Shell, tmp_path: Path) -> None:
+    memory = {"id": "a1b2c3d4-e5f6-4890-abcd-ef1234567891", "content": "x", "created_at": "then"}
+    store, file, out = (tmp_path / name for name in ("m.omsg", "a.mif.json", "a.aimem.json"))
+    file.write_text(json.dumps({"mif_version": "2.0", "memories": [memory]}))
+    assert shell("import", store, file, "--user", TENANT) == 0
+    assert shell("export", store, out, "--tenant", TENANT) == 0
+    told = {line.partition(b",")[0] for line in shell.err.splitlines()}
+    assert told == {b"added: memory_type", b"added: created_at"}
+    added = shell.json("export", store, out, "--tenant", TENANT, "--replace")["added"]
+    assert {one["field"] for one in added} == {"memory_type", "created_at"}

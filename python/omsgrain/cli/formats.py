@@ -193,9 +193,11 @@ def export_bundle(store: Where, file: Path, as_json: bool, **given: Any) -> None
         lost = [asdict(one) for one in report.losses]
         files = [one.to_dict() for one in written]
         told = {"files": files, "records": report.counts, "losses": lost, "lost": report.lost}
-        output.emit(told | {"withheld": report.withheld})
+        added = [asdict(one) for one in report.added]
+        output.emit(told | {"added": added, "withheld": report.withheld})
         return
     tell_losses(report.losses, report.lost)
+    tell_added(report.added)
     tell_withheld(report.withheld)
     counts = _counts({name: report.counts.get(kind, 0) for name, kind in ARRAYS.items()})
     for one in written:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import model
 from omsgrain.formats.across.shaping import Shape, said
+from omsgrain.formats.across.spelling import in_utc
 
 __all__ = ["Told", "added", "equal", "lost"]
 
@@ -102,7 +103,7 @@ def added(item: model.Part, back: Any, shape: Shape | None, told: Told) -> Itera
             continue
         name = (shape.member(one.name) if shape else None) or told.elsewhere.get(one.name)
         name = name or one.name
-        if not said(before):
+        if not said(before) or (value != before and _is_no_time(one.name, before)):
             follows = any(said(getattr(item, of, None)) for of in _FOLLOWS.get(one.name, ()))
             if said(value) and not follows:
                 yield name
@@ -114,6 +115,11 @@ def added(item: model.Part, back: Any, shape: Shape | None, told: Told) -> Itera
         for was, is_ in zip(*parts, strict=True):
             if isinstance(was, model.Part) and type(was) is type(is_):
                 yield from (f"{name}/{within}" for within in added(was, is_, inner, told))
+
+
+def _is_no_time(name: str, value: Any) -> bool:
+    """Whether a time is none, such as "yesterday", so that another one stands there instead."""
+    return name == "created_at" and isinstance(value, str) and in_utc(value) is None
 
 
 def equal(one: Any, other: Any) -> bool:

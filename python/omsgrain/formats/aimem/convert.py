@@ -15,7 +15,16 @@ from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.native import native
 from omsgrain.formats.aimem.records import FORMAT as SOURCE
 from omsgrain.formats.aimem.records import from_grain, to_grains
-from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, open_manifest
+from omsgrain.formats.document import (
+    Dump,
+    Import,
+    Loss,
+    Manifest,
+    Vector,
+    manifest,
+    open_manifest,
+    parted,
+)
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
@@ -140,7 +149,7 @@ def dump(
         "exported_at": exported_at or times.spell(newest),
         "scope": "FULL",
     }
-    return Dump(_written(envelope, chunks, set(ARRAYS)), losses)
+    return Dump(_written(envelope, chunks, set(ARRAYS)), *parted(losses))
 
 
 def _written(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -21,10 +21,11 @@ from omsgrain.formats.aimem.fields import DNA
 from omsgrain.formats.aimem.limits import LIMITS, TAG
 from omsgrain.formats.aimem.records import PRIORITIES, RELATIONS
 from omsgrain.formats.checksums import of_bytes
-from omsgrain.formats.document import Loss
+from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.mif2.memories import CONTENT
 from omsgrain.formats.raw import RECORD
 from omsgrain.formats.source import Source
+from omsgrain.formats.times import parse
 from omsgrain.grain import Grain
 
 __all__ = ["MEMBER", "NO_TEXT", "PLAIN", "carried", "native", "text_of"]
@@ -33,6 +34,8 @@ MEMBER: Final = "x_omsgrain"
 """The member of a chunk that carries the whole grain: its address and its blob in base64."""
 NO_TEXT: Final = "the grain has no text"
 """Why nothing is said of a grain."""
+MADE_UP: Final = "AIMEM needs it, and nothing says it"
+"""Why a chunk has a value that its grain has not."""
 _LOCAL = 32  # hex digits of the address
 
 _TYPES = {relation: name for name, relation in RELATIONS.items()}
@@ -72,8 +75,8 @@ def native(
         strict: leave out the whole grain, which is no member of the format.
 
     Returns:
-        The chunk, without a checksum of its own, and what it cannot say; None where there is
-        nothing to say.
+        The chunk, without a checksum of its own, and what it cannot say or has made up; None where
+        there is nothing to say.
     """
     # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
     # what is in it, the same in every store; one that does not, by where it is found again.
@@ -99,11 +102,12 @@ def native(
     chunk["created_at"] = times.spell(grain["created_at"])
     if tags:
         chunk["tags"] = tags
+    made_up: list[Loss] = [Added(name, field, MADE_UP) for field in _made_up(grain)]
     if not strict:
         blob = base64.b64encode(grain.blob).decode("ascii")
-        return chunk | {MEMBER: {"address": name, "blob": blob}}, []
+        return chunk | {MEMBER: {"address": name, "blob": blob}}, made_up
     lost = [field for field in grain if field not in PLAIN and field not in said]
-    return chunk, [Loss(name, field, "a chunk has no place for it") for field in lost]
+    return chunk, [*(Loss(name, field, "a chunk has no place for it") for field in lost), *made_up]
 
 
 def carried(chunk: Mapping[str, Any]) -> Grain | None:
@@ -122,6 +126,20 @@ def carried(chunk: Mapping[str, Any]) -> Grain | None:
         if native(grain, producer=named.producer, owner=owner)[0] == known:
             return grain
     return None
+
+
+def _made_up(grain: Grain) -> Iterator[str]:
+    """The members of a chunk that a memory of MIF does not say: it may lack a type and a time."""
+    if grain["type"] != "observation" and grain["created_at"]:
+        return
+    source = Source.of(grain)
+    if source is None or source.kind != "memory" or source.residual is None:
+        return
+    if "memory_type" in source.residual.get("-", ()):
+        yield "memory_type"
+    said = _in_residual(source.residual, "created_at")
+    if not grain["created_at"] and said is not None and parse(said, floating=True) is None:
+        yield "created_at"
 
 
 def _kind(grain: Grain) -> str:
@@ -207,7 +225,7 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
         said = said.get("text")
     if not isinstance(said, str):
         return None  # whoever puts a grain can write into it that it was a memory
-    found = said if _is_whole(said, source) else _in_residual(source.residual)
+    found = said if _is_whole(said, source) else _in_residual(source.residual, "content") or ""
     return found, frozenset((name, "subject", "relation"))
 
 
@@ -215,12 +233,12 @@ def _is_whole(content: str, source: Source) -> bool:
     return source.hash in (None, sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
 
 
-def _in_residual(residual: Mapping[str, Any] | None) -> str:
-    """The content that stands beside the fields of a grain; empty if it stands elsewhere."""
+def _in_residual(residual: Mapping[str, Any] | None, member: str) -> str | None:
+    """A text that stands beside the fields of a grain; None if it stands elsewhere."""
     found: Any = residual
-    for name in ("~", "content", "="):
+    for name in ("~", member, "="):
         found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else ""
+    return found if isinstance(found, str) else None
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from omsgrain.counts import counted
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem import urn
 from omsgrain.formats.aimem.fields import Kind
-from omsgrain.formats.document import Loss
+from omsgrain.formats.document import Added, Loss
 from omsgrain.gateways.aimem.scopes import Wanted, wanted
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class ExportReport:
         losses: what AIMEM cannot hold of what left, or does not leave for another reason; the
             first thousand.
         lost: how many there are.
+        added: what AIMEM needs and the memory does not say; the first thousand.
         passed_over: grains that are no memory of their own: parts of records, lists of documents.
         withheld: how many memories a restriction or the end of their retention keeps back, by
             reason; none for ``access``.
@@ -106,14 +107,19 @@ class ExportReport:
     named: tuple[str, ...] = ()
     losses: list[Loss] = field(default_factory=list)
     lost: int = 0
+    added: list[Added] = field(default_factory=list)
     passed_over: int = 0
     withheld: dict[str, int] = field(default_factory=dict)
 
     __repr__ = counted
 
     def lose(self, losses: Iterable[Loss]) -> None:
-        """Tell of more losses."""
+        """Tell of more losses, and of values that were made up."""
         for loss in losses:
+            if isinstance(loss, Added):
+                if len(self.added) < MOST:
+                    self.added.append(loss)
+                continue
             self.lost += 1
             if len(self.losses) < MOST:
                 self.losses.append(loss)
