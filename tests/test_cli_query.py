@@ -105,7 +105,11 @@ def test_the_envelope(shell: Shell, store: Path) -> None:
     assert row.keys() == {"grain", "score", "matched_fields", "content_address"}
     with og.open(store, readonly=True) as grains:
         assert row["grain"] == grains.get(row["content_address"]).to_dict()
+        assert {hit.score for hit in grains.query().results} == {None}
     assert row["score"] == 1.0
+    scores = [row["score"] for row in shell.json("query", store, "--type", "belief")["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert (scores[0], scores[-1]) == (1.0, 0.0)
     assert row["matched_fields"] == ["subject", "tag"]
     assert found["total"] == 2
     assert found["plan"].keys() == {"index", "looked_up", "tested", "estimate", "rows", "blobs"}

@@ -20,14 +20,15 @@ class Hit(NamedTuple):
 
     Attributes:
         grain: what was found.
-        score: the rank's value, scaled to 0..1 within the page: the newest has 1.
+        score: how well it matches, 1 for the best, in the result of a search; None in that of a
+            query, which ranks nothing.
         matched_fields: the filters that it matched.
         content_address: its address.
         snippet: of a search by words: a piece of its text, with what was found in brackets.
     """
 
     grain: Grain
-    score: float
+    score: float | None
     matched_fields: tuple[str, ...]
     content_address: str
     snippet: str | None = None
@@ -100,16 +101,7 @@ class Page:
         return (Page, (self.results, self.total, self.next_cursor, self.plan, self.incomplete))
 
 
-def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
-    """Make the hits of a page from places and grains that are in order of time."""
-    if not found:
-        return []
-    new, whole = tuple.__new__, int.from_bytes  # half of what a named tuple's own costs
-    low, high = sorted((whole(found[0][0][:6], "big"), whole(found[-1][0][:6], "big")))
-    if low == high:
-        return [new(Hit, (grain, 1.0, names, grain.address, None)) for _, grain in found]
-    span = high - low
-    return [
-        new(Hit, (grain, (whole(at[:6], "big") - low) / span, names, grain.address, None))
-        for at, grain in found
-    ]
+def hits(found: Sequence[Grain], names: tuple[str, ...]) -> list[Hit]:
+    """Make the hits of a page of a query."""
+    new = tuple.__new__  # half of what a named tuple's own costs
+    return [new(Hit, (grain, None, names, grain.address, None)) for grain in found]

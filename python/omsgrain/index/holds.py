@@ -18,7 +18,7 @@ from omsgrain.store.state import PAST, unpack
 from omsgrain.store.tables import SEQUENCE, STATES, Table
 from omsgrain.text import words_of
 
-__all__ = ["States", "equal", "holds", "state_holds", "tests_hold"]
+__all__ = ["States", "created", "equal", "holds", "state_holds", "tests_hold"]
 
 
 class States(Protocol):
@@ -37,7 +37,7 @@ def holds(states: States, seq: int, grain: Grain, asked: Conditions) -> bool:
     """Tell whether a grain with a sequence number is all that is asked; no list is read."""
     return (
         state_holds(states, seq, asked)
-        and asked.low <= _created(grain) < asked.high
+        and asked.low <= created(grain) < asked.high
         and all(equal(grain, name, value) for name, value in asked.equal.items())
         and tests_hold(grain, asked)
         and (asked.bookkeeping or not is_beside(grain))
@@ -111,6 +111,6 @@ def _time(value: Any) -> int | None:
     return None
 
 
-def _created(grain: Grain) -> int:
+def created(grain: Grain) -> int:
     """The time of a grain's place, in ms."""
     return min(max(0, _time(grain.get("created_at")) or 0), FOREVER - 1)

@@ -93,7 +93,7 @@ def run(
         # A page from the start has counted its part already.
         met = len(found) + more + walk.passed
         total = walk.count(places, met) if start is None else walk.count(walk.places(None))
-    results = hits(found, asked.names)
+    results = hits([grain for _, grain in found], asked.names)
     if not more:
         return Page(results, total, None, plan, None)
     last = found[-1][0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError
+from omsgrain.index.holds import created
 from omsgrain.ops.opening import open_store
 from omsgrain.ops.plain import plain
 from omsgrain.store.home import Where
@@ -98,15 +99,22 @@ def _state(grains: og.GrainStore, address: str) -> State | None:
 def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[str, Any]:
     """The page as JSON-ready values, with the states of the grains if they are given.
 
-    Why a search ended early stands in it only if one did.
+    The envelope needs a score in each result. Those of a query have none of their own, so the score
+    is the time, scaled to 0..1 within the page: the newest has 1. Why a search ended early stands
+    in the envelope only if one did.
 
     Spec: OMS §28.1
     """
     results = []
+    times = [created(hit.grain) for hit in page.results]
+    first, last = min(times, default=0), max(times, default=0)
     for number, hit in enumerate(page.results):
+        score = hit.score
+        if score is None:
+            score = (times[number] - first) / (last - first) if last > first else 1.0
         row = {
             "grain": plain(hit.grain.to_dict()),
-            "score": hit.score,
+            "score": score,
             "matched_fields": list(hit.matched_fields),
             "content_address": hit.content_address,
         }
