@@ -99,9 +99,9 @@ def _state(grains: og.GrainStore, address: str) -> State | None:
 def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[str, Any]:
     """The page as JSON-ready values, with the states of the grains if they are given.
 
-    The envelope needs a score in each result. Those of a query have none of their own, so the score
-    is the time, scaled to 0..1 within the page: the newest has 1. Why a search ended early stands
-    in the envelope only if one did.
+    The envelope needs a score in each result. Those of a query have none: it is the time, scaled
+    to 0..1 within the page: the newest has 1. Why a search ended early stands in the envelope only
+    if one did.
 
     Spec: OMS §28.1
     """
