@@ -183,6 +183,80 @@ def test_a_broken_file(tmp_path: Path, old: str, new: str, place: str | None) ->
     assert str(path) in refused.value.message
 
 
+LINED = """# Rules of ours
+name = "own"
+title = "x"
+
+[[require]]
+id = "one"
+reason = "x"
+source = "x"
+when = [
+    { types = ["event"] },  # a list of several lines
+    { tags = ["y"] },
+]
+fields = ["license"]
+
+[[ "require" ]]
+id = "two"
+reason = '''x'''
+source = "x"
+fields = ["license"]
+[[require.unless]]
+types = ["event"]
+[[require.unless]]
+types = ["belief"]
+
+[[expire]]
+id = "three"
+reason = "x"
+source = "x"
+when.types = ["event"]
+days = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "line", "words"),
+    [
+        ('name = "own"\n', "", "/name", None, ["'name'"]),
+        ('name = "own"', 'nmae = "own"', "/name", None, ["'name'", "nmae"]),
+        ("[[expire]]", "[[expires]]", "/expires", 25, ["'expires'", "'expire'", "require"]),
+        ("days = 3", "", "/expire/0/days", 25, ["'days'", "1 to"]),
+        ("days = 3", "days = 0", "/expire/0/days", 30, ["'days'"]),
+        ("days = 3", "days = 3\ndayz = 4", "/expire/0/dayz", 31, ["'dayz'", "'days'", "unless"]),
+        ("when.types", "when.tpyes", "/expire/0/when/tpyes", 29, ["'tpyes'", "'types'", "tags"]),
+        ("belief", "fact", "/require/1/unless/1/types", 23, ["'types'"]),
+        ('types = ["belief"]', "", "/require/1/unless/1", 22, []),
+        ('{ tags = ["y"] }', "{ togs = [] }", "/require/0/when/1/togs", 9, ["'togs'", "'tags'"]),
+        ('id = "two"\n', "", "/require/1/id", 15, ["'id'"]),
+        ('id = "two"\n', 'id = "one"\n', "/require/1/id", 16, ["own.one"]),
+        ("\n", "\r\n", None, None, []),
+        ("'''x'''", '"""x \\\n[[require]]"""\nq = 1', "/require/1/q", 19, ["'q'"]),
+    ],
+)
+def test_an_error_names_the_line_and_the_keys(
+    tmp_path: Path, old: str, new: str, place: str | None, line: int | None, words: list[str]
+) -> None:
+    load(written(tmp_path, LINED))
+    assert old in LINED
+    path = written(tmp_path, LINED.replace(old, new))
+    if place is None:
+        load(path)
+        return
+    with pytest.raises(FormatError) as refused:
+        omsgrain.open(tmp_path / "store", policy=path)
+    assert (refused.value.field, refused.value.line) == (place, line)
+    assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_a_large_file_has_an_end(tmp_path: Path) -> None:
+    rules = "tags = [\n" + ('["' + "x" * 200 + '"],\n') * 3_000 + "]\n"
+    with pytest.raises(FormatError) as refused:
+        load(written(tmp_path, REQUIRE.replace("fields =", rules + "fields =")))
+    assert (refused.value.field, refused.value.line) == ("/require/0/tags", 5)
+
+
 @pytest.mark.parametrize(("kind", "rest"), KINDS)
 def test_a_broken_rule(tmp_path: Path, kind: str, rest: str) -> None:
     text = f'name = "own"\ntitle = "x"\n[[{kind}]]\nid = "x"\nreason = "x"\nsource = "x"\n{rest}\n'
@@ -198,7 +272,7 @@ def test_a_broken_rule(tmp_path: Path, kind: str, rest: str) -> None:
         ('name = "own"\ntitle == 3\n', 2),
         (b"\xff\xfe", None),
         ("x = " + "[" * 5_000, None),
-        (OWN + REQUIRE.split("\n\n", 1)[1], None),
+        (OWN + REQUIRE.split("\n\n", 1)[1], 27),
         ("#" * ((1 << 20) + 1), None),
     ],
     ids=["cut", "not TOML", "not UTF-8", "deep", "an id twice", "long"],

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypeVar
 
 from omsgrain.errors import FormatError
 from omsgrain.privacy import values
@@ -33,9 +35,12 @@ __all__ = ["MOST_BYTES", "RuleFile", "read_rules"]
 
 MOST_BYTES = 1 << 20
 _LONGEST = 100  # characters of a key that is told
+_MOST_TRIED = 8 << 20  # bytes that are parsed once more to find a line
 _LINE = re.compile(r"line (\d+)")
+_ENDS = re.compile(r"\]|\"\"\"|'''")
 
 T = TypeVar("T")
+_Path: TypeAlias = tuple[str | int, ...]
 
 _FIELDS = values.list_of(values.field)
 _PATTERNS = values.list_of(values.pattern)
@@ -72,71 +77,172 @@ def read_rules(data: bytes, file: str) -> RuleFile:
     if len(data) > MOST_BYTES:
         raise FormatError(f"{file} is too large", expected="1 MiB at the most")
     try:
-        read = tomllib.loads(data.decode("utf-8"))
+        text = data.decode("utf-8").replace("\r\n", "\n")
+        read = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         line = _LINE.search(str(error))
         raise FormatError(f"{file} is not TOML", line=int(line[1]) if line else None) from None
-    table = _Table(file, "", read)
+    table = _Table(_Source(file, text), (), read)
     name = table.take("name", values.name)
     title = table.take("title", values.text)
-    rules = []
+    rules = dict[str, Rule]()
     for kind, make in _KINDS.items():
-        rules += [make(name, rule) for rule in table.tables(kind)]
+        for one in table.tables(kind):
+            rule = make(name, one)
+            if rule.id in rules:
+                raise one.error("two rules of one id", "id", "another id", found=rule.id)
+            rules[rule.id] = rule
     table.end()
-    seen = set[str]()
-    for rule in rules:
-        if rule.id in seen:
-            raise FormatError(f"{file} has two rules of one id", found=rule.id)
-        seen.add(rule.id)
-    return RuleFile(name, title, tuple(rules))
+    return RuleFile(name, title, tuple(rules.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file of rules as it was written."""
+
+    file: str
+    text: str
+
+    def line_of(self, path: _Path) -> int | None:
+        """The line where what stands at a path begins, or else the innermost table around it.
+
+        None for the file itself, and if finding it would take too long.
+        """
+        best, deepest = None, 0
+        table: _Path = ()
+        lists = dict[_Path, int]()
+        for line, header, parsed in self._statements():
+            if header:
+                table = _opened(parsed, lists)
+                both = min(len(table), len(path))
+                depth = both if path[:both] == table[:both] else 0
+            elif path[: len(table)] == table:
+                depth = len(table) + _depth(parsed, path[len(table) :])
+            else:
+                depth = 0
+            if depth > deepest:
+                best, deepest = line, depth
+        return best
+
+    def _statements(self) -> Iterator[tuple[int, bool, dict[str, Any]]]:
+        """Each header and each key with its value: its line, which of the two, and what it says.
+
+        The parser of TOML reads a statement alone as it reads it in the file.
+        """
+        tried, begin, statement = 0, 0, ""
+        for number, line in enumerate(self.text.split("\n"), 1):
+            begin = begin if statement else number
+            statement += line + "\n"
+            if begin != number and _ENDS.search(line) is None:
+                continue  # a statement of several lines ends with one of these
+            tried += len(statement)
+            if tried > _MOST_TRIED:
+                return
+            with suppress(ValueError, RecursionError):
+                parsed = tomllib.loads(statement)
+                header = statement.lstrip().startswith("[")
+                statement = ""
+                if parsed:
+                    yield begin, header, parsed
+
+
+def _opened(parsed: Any, lists: dict[_Path, int]) -> _Path:
+    """The path of the table that a header opens; ``lists`` counts tables of lists."""
+    path: _Path = ()
+    while parsed:
+        ((key, parsed),) = parsed.items()
+        path = (*path, key)
+        if isinstance(parsed, list):
+            lists[path] = lists.get(path, -1) + 1
+            parsed = None
+        if path in lists:
+            path = (*path, lists[path])
+    return path
+
+
+def _depth(value: Any, path: _Path) -> int:
+    """How many steps of a path lead into a value."""
+    for depth, step in enumerate(path):
+        inside = range(len(value)) if isinstance(value, list) else value
+        if not isinstance(value, dict | list) or step not in inside:
+            return depth
+        value = value[step]  # type: ignore[index]  # an index in a list, a key in a table
+    return len(path)
 
 
 class _Table:
     """A table of the file, taken apart key by key; what is left at the end is unknown."""
 
-    def __init__(self, file: str, place: str, value: Any) -> None:
-        self.file = file
-        self.place = place
+    def __init__(self, source: _Source, path: _Path, value: Any) -> None:
+        self.source = source
+        self.path = path
+        self.known: list[str] = []
         if not isinstance(value, dict):
-            raise self.error("", "a table")
+            raise self.error("no table of rules", "", "a table")
         self.left = dict(value)
 
-    def error(self, key: str, expected: str) -> FormatError:
-        shown = key if len(key) <= _LONGEST else "…"
-        field = f"{self.place}/{values.escaped(shown)}" if key else self.place
-        return FormatError(f"{self.file} is not a file of rules", field=field, expected=expected)
+    def error(
+        self, what: str, key: str, expected: str, *, found: str | None = None
+    ) -> FormatError:
+        """What is wrong with a key, or with the table where ``key`` is empty."""
+        path = (*self.path, key) if key else self.path
+        steps = [step if len(str(step)) <= _LONGEST else "…" for step in path]
+        return FormatError(
+            f"{self.source.file}: {what}",
+            field="".join(f"/{values.escaped(str(step))}" for step in steps),
+            line=self.source.line_of(path),
+            expected=expected,
+            found=found,
+        )
 
     def take(self, key: str, read: Callable[[Any], T], default: T | None = None) -> T:
         """Take a value out; one without a default must be there."""
-        if key not in self.left:
-            if default is None:
-                raise self.error(key, "a value")
+        self.known.append(key)
+        there = key in self.left
+        if not there and default is not None:
             return default
         try:
-            return read(self.left.pop(key))
+            return read(self.left.pop(key, None))  # TOML has no null, so None is refused
         except values.Refused as refused:
-            raise self.error(key, str(refused)) from None
+            if there:
+                what, found = f"the value of {key!r} is not valid", None
+            else:
+                what, found = f"the key {key!r} is missing", _near(key, self.left)
+            raise self.error(what, key, str(refused), found=found) from None
 
     def tables(self, key: str) -> list[_Table]:
         """Take a list of tables out."""
+        self.known.append(key)
         value = self.left.pop(key, [])
         if not isinstance(value, list) or len(value) > values.MOST_ITEMS:
-            raise self.error(key, f"a list of tables, {values.MOST_ITEMS} at the most")
-        place = f"{self.place}/{key}"
-        return [_Table(self.file, f"{place}/{i}", item) for i, item in enumerate(value)]
+            expected = f"a list of tables, {values.MOST_ITEMS} at the most"
+            raise self.error(f"the value of {key!r} is not valid", key, expected)
+        return [_Table(self.source, (*self.path, key, i), item) for i, item in enumerate(value)]
 
     def conditions(self, key: str) -> tuple[Condition, ...]:
         """Take conditions out: a table, or a list of them."""
         if isinstance(self.left.get(key), dict):
-            return (_condition(_Table(self.file, f"{self.place}/{key}", self.left.pop(key))),)
+            self.known.append(key)
+            return (_condition(_Table(self.source, (*self.path, key), self.left.pop(key))),)
         if self.left.get(key) == []:
-            raise self.error(key, "a table, or a list of tables that is not empty")
+            expected = "a table, or a list of tables that is not empty"
+            raise self.error(f"the value of {key!r} is not valid", key, expected)
         return tuple(_condition(table) for table in self.tables(key))
 
     def end(self) -> None:
         """Refuse what nobody took."""
         for key in self.left:
-            raise self.error(key, "nothing of this name")
+            what = f"the key {key if len(key) <= _LONGEST else '…'!r} is not known"
+            if near := _near(key, self.known):
+                what += f"; did you mean {near!r}?"
+            raise self.error(what, key, f"one of {', '.join(sorted(self.known))}")
+
+
+def _near(key: str, others: Iterable[str]) -> str | None:
+    """The key that was probably meant."""
+    short = [other for other in others if len(other) <= _LONGEST]
+    near = get_close_matches(key, short, 1, 0.7) if len(key) <= _LONGEST else []
+    return near[0] if near else None
 
 
 def _condition(table: _Table) -> Condition:
@@ -151,7 +257,8 @@ def _condition(table: _Table) -> Condition:
     )
     table.end()
     if condition == Condition():
-        raise table.error("", "a condition; without one the rule is about every grain")
+        expected = "a condition; without one the rule is about every grain"
+        raise table.error("a condition says nothing", "", expected)
     return condition
 
 
@@ -176,7 +283,7 @@ def _fields(table: _Table) -> dict[str, Any]:
 def _made(table: _Table, rule: Rule, *, asks: bool, expected: str) -> Rule:
     table.end()
     if not asks:
-        raise table.error("", expected)
+        raise table.error("a rule is not complete", "", expected)
     return rule
 
 
