@@ -8,6 +8,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from omsgrain.cli import omsgrain
+from omsgrain.cli.manual import contexts
 from omsgrain.errors import packages_of
 from shell import USAGE, Shell
 
@@ -40,3 +41,17 @@ def test_values_complete(typed: list[str], begun: str, expected: list[str]) -> N
 @pytest.mark.parametrize(("extra", "package"), [("search", "usearch"), ("arrow", "pyarrow")])
 def test_a_missing_extra_says_what_to_install(extra: str, package: str) -> None:
     assert f"pip install '{package}" in packages_of(extra)
+
+
+def test_presets_complete_wherever_they_are_named() -> None:
+    found = set[str]()
+    for context in contexts(omsgrain, "omsgrain"):
+        for param in context.command.get_params(context):
+            if param.name not in ("policy", "presets"):
+                continue
+            found.add(context.command_path)
+            for begun, expected in (("h", [("hipaa", "plain")]), ("own", [("own", "file")])):
+                told = param.shell_complete(context, begun)
+                assert [(one.value, one.type) for one in told] == expected, context.command_path
+            assert len(param.shell_complete(context, "")) == 4
+    assert {"omsgrain policy", "omsgrain sync", "omsgrain due", "omsgrain export"} < found

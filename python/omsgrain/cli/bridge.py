@@ -17,7 +17,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import first_line, plain_option, trust_options
+from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_options
 from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def _options(command: F) -> F:
                      help="The largest message; what is larger is refused."),
         click.option("--require-signatures", is_flag=True,
                      help="Take only grains with a signature that holds."),
-        click.option("--policy", metavar="NAME",
-                     help="Rules: gdpr, hipaa, ccpa, sox, or a file."),
+        policy_option,
         click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
                      show_default=True, metavar="SECONDS", help="Between two reports."),
         click.option("--log-format", type=click.Choice(["text", "json"]), default="text",

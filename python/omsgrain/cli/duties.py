@@ -10,8 +10,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.change import ADDRESS, actor_option, done
 from omsgrain.cli.manual import Chapter, Manual, argument
-from omsgrain.cli.opening import keys_option, plain_option
-from omsgrain.cli.people import policy_option
+from omsgrain.cli.opening import keys_option, plain_option, policy_option
 from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import InvalidationDeniedError, StoreError
 

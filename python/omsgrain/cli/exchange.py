@@ -14,7 +14,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import keys_option, plain_option, trust_options
+from omsgrain.cli.opening import keys_option, plain_option, policy_option, trust_options
 from omsgrain.cli.pipes import refuse_pipe
 from omsgrain.cli.store import Where, store_argument
 
@@ -74,7 +74,7 @@ A bundle that a key which you know has signed:
     show_default=True,
     help="Why, for the rules about what may leave.",
 )
-@click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
+@policy_option
 @actor_option
 @keys_option
 @output.json_option

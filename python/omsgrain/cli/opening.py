@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring import KeyRing, MasterKey
@@ -42,6 +43,24 @@ def plain_option(command: F) -> F:
     """The ``--plain`` of a command that stores grains; it goes with one of the other two."""
     text = "Store users' grains in the clear in a store that was used with --keys."
     return click.option("--plain", is_flag=True, help=text)(command)
+
+
+def presets_begun(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the name of a preset, or else the path of a file of rules."""
+    from omsgrain.privacy.presets import BUILT_IN
+
+    names = [CompletionItem(name) for name in BUILT_IN if name.startswith(begun)]
+    return names or [CompletionItem(begun, type="file")]
+
+
+def policy_option(command: F) -> F:
+    """``--policy``: the rules that the store is opened with."""
+    return click.option(
+        "--policy",
+        metavar="NAME",
+        shell_complete=presets_begun,
+        help="Rules: gdpr, hipaa, ccpa, sox, or a file.",
+    )(command)
 
 
 def trust_options(command: F) -> F:

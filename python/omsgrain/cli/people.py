@@ -15,7 +15,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import SOURCE, keys_option, master_key
+from omsgrain.cli.opening import SOURCE, keys_option, master_key, policy_option
 from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import (
     FormatError,
@@ -64,12 +64,6 @@ def allow_none_option(command: F) -> F:
     """``--allow-none``, of what is done for names."""
     text = "End with 0 if nothing in the store belongs to the names."
     return click.option("--allow-none", is_flag=True, help=text)(command)
-
-
-def policy_option(command: F) -> F:
-    """The rules of a preset."""
-    text = "Rules: gdpr, hipaa, ccpa, sox, or a file."
-    return click.option("--policy", metavar="NAME", help=text)(command)
 
 
 def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:

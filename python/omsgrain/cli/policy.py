@@ -9,7 +9,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import keys_option
+from omsgrain.cli.opening import keys_option, presets_begun
 from omsgrain.cli.store import StoreParam, Where
 from omsgrain.errors import SchemaError
 
@@ -32,6 +32,7 @@ Which grains of a store would it refuse?
     nargs=-1,
     required=True,
     metavar="PRESET...",
+    shell_complete=presets_begun,
     help="gdpr, hipaa, ccpa, sox, or a file of rules such as house-rules.toml.",
 )
 @click.option(

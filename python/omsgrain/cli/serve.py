@@ -13,7 +13,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import plain_option, trust_options
+from omsgrain.cli.opening import plain_option, policy_option, trust_options
 from omsgrain.cli.store import Where, create_option, store_argument
 
 EXAMPLES = r"""
@@ -62,7 +62,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Whose signature of an import counts: a file with a public key, or a DID. Repeatable.",
 )
 @click.option("--require-signature", is_flag=True, help="Take signed bundles only.")
-@click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
+@policy_option
 @click.option(
     "--purpose",
     type=click.Choice(["move", "access", "transfer", "sale"]),

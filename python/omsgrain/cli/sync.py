@@ -13,7 +13,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import refuse_dash
-from omsgrain.cli.opening import first_line, plain_option, trust_options
+from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_options
 
 if TYPE_CHECKING:
     from omsgrain.sync.report import Passed, Progress, SyncReport
@@ -119,7 +119,7 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
     help="The token for a server: the one line of this file; without it, OMSGRAIN_TOKEN.",
 )
 @click.option("--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM.")
-@click.option("--policy", metavar="NAME", help="Rules: gdpr, hipaa, ccpa, sox, or a file.")
+@policy_option
 @actor_option
 @plain_option
 @trust_options
