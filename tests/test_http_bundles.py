@@ -33,7 +33,7 @@ from http_sites import (
 )
 from omsgrain.crypto import publicfile
 from omsgrain.crypto import trust as trusted
-from omsgrain.crypto.keys import SIGNERS
+from omsgrain.crypto.keys import SIGNERS, KeySigner
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.bundle import validate
 from omsgrain.gateways.aimem.erasing import erase_tenant
@@ -321,15 +321,31 @@ def test_a_signature_that_is_none_or_false_is_refused_by_every_server(
         assert len(served.service.stores.main) == 0
 
 
-def test_garbage_on_a_bundle_too_large_to_check_is_refused(tmp_path: Path) -> None:
-    body = bundle(*(chunk(n) for n in range(20)))
-    with site(tmp_path / "m.omsg", Options(signed=1_000)) as served:
+@pytest.mark.parametrize("made", SIGNERS.values(), ids=SIGNERS)
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_signature_is_looked_at_however_large_the_bundle_is(
+    tmp_path: Path, made: type[KeySigner], lines: bool, known: bool
+) -> None:
+    """A server that signs none so large checks it, in pieces."""
+    signer = made.generate()
+    body, send = bundle(*(chunk(n) for n in range(2_000))), by_lines if lines else bytes
+    other = bundle(*(chunk(n) for n in range(1_999)))
+    good = signed(body, signer)
+    bent = bytearray(signature.from_header(good))
+    bent[-1] ^= 1
+    trust = trusted.Trust(tuple(publicfile.loads(signer.did.encode()))) if known else None
+    with site(tmp_path / "m.omsg", Options(signed=1_000, trust=trust)) as served:
         token = served.token()
-        headers = {"aimem-signature": "garbage"}
-        answer = served.ask("POST", IMPORT, token, content=body, headers=TYPED | headers)
-        assert (answer.status_code, answer.json()["rule"]) == (422, "signature_invalid")
-        imported(served, token, body, **{"aimem-signature": signed(body, ED25519.generate())})
-    assert noted(served.path) == ["skipped"]
+        for value in ("garbage", signed(other, signer), signature.to_header(bytes(bent))):
+            headers = {"content-type": LINES if lines else BUNDLE, "aimem-signature": value}
+            answer = served.ask("POST", IMPORT, token, content=send(body), headers=headers)
+            assert (answer.status_code, answer.json()["rule"]) == (422, "signature_invalid")
+        assert len(served.service.stores.main) == 0
+        headers["aimem-signature"] = good
+        answer = served.ask("POST", IMPORT, token, content=send(body), headers=headers)
+        assert answer.status_code == 200
+    assert noted(served.path) == ["verified" if known else "skipped"]
 
 
 def noted(path: Path) -> list[object]:

@@ -375,6 +375,38 @@ def test_one_signature() -> None:
         verify(BOB.public_key, -35, BOB.sign(b""), b"")
 
 
+@pytest.mark.parametrize("made", SIGNERS.values(), ids=SIGNERS)
+@pytest.mark.parametrize("size", [0, 1, 7, 1_000])
+def test_one_signature_over_pieces(made: type[KeySigner], size: int) -> None:
+    """Its verdict is that of the same data in one piece."""
+    signer, data = made.generate(), bytes(1_000)
+    key, alg, signature = signer.public_key, signer.alg, signer.sign(data)
+
+    def holds(signature: bytes, data: bytes) -> bool:
+        verdicts = set()
+        cuts = range(0, len(data), size) if size else ()
+        pieces = [data[at : at + size] for at in cuts] or [data]
+        for given in (data, lambda: iter(pieces)):
+            try:
+                verify(key, alg, signature, given)
+                verdicts.add(True)
+            except SignatureError:
+                verdicts.add(False)
+        (verdict,) = verdicts
+        return verdict
+
+    assert holds(signature, data)
+    assert not holds(signature, data[:-1]) and not holds(signature, data + b"0")
+    assert not holds(signature, b"1" + data[1:])
+    for at in range(64):
+        bent = bytearray(signature)
+        bent[at] ^= 1 << at % 8
+        assert not holds(bytes(bent), data)
+    assert not holds(b"\xff" * 64, data) and not holds(bytes(64), data)
+    with pytest.raises(SignatureError):
+        verify(key, alg, signature[:-1], lambda: iter((data,)))
+
+
 def test_what_is_loaded_when() -> None:
     (lines,) = run(
         """

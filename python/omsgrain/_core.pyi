@@ -18,6 +18,7 @@ __all__ = [
     "HeldFile",
     "Marks",
     "Outline",
+    "SignedPieces",
     "Tail",
     "__version__",
     "address",
@@ -212,6 +213,12 @@ class HeldFile:
 class Marks:
     def __new__(cls, marks: list[bytes]) -> Marks: ...
     def find(self, blobs: list[bytes]) -> list[int]: ...
+
+@final
+class SignedPieces:
+    def __new__(cls, key: bytes, signature: bytes) -> SignedPieces: ...
+    def update(self, piece: bytes) -> None: ...
+    def hold(self) -> bool: ...
 
 # name, kind, of what it is made, how its texts look, known values, least, most, nullable, needed
 _Field = tuple[

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import cbor2
 
 from omsgrain import _core
 from omsgrain.crypto.did import Did, PublicKey, Resolver, parse, resolve
-from omsgrain.crypto.keys import SIGNATURE, KeySigner, Signer, algorithm, verify
+from omsgrain.crypto.keys import SIGNATURE, KeySigner, Pieces, Signer, algorithm, verify
 from omsgrain.errors import (
     CorruptError,
     DidError,
@@ -87,17 +88,28 @@ class Sign1:
 
 def to_be_signed(protected: bytes, external_aad: bytes, payload: bytes | memoryview) -> bytes:
     """The Sig_structure: what the signature is made over. Spec: RFC 9052 §4.4."""
-    parts = (b"\x84\x6aSignature1", *_string(protected), *_string(external_aad))
-    return b"".join((*parts, *_string(payload)))  # the payload, which can be large, copied once
+    # The payload can be large, and is copied once.
+    return b"".join((_before(protected, external_aad, len(payload)), payload))
 
 
-def _string(data: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
-    """A byte string: its head and the data."""
-    size = len(data)
+def pieces_to_be_signed(protected: bytes, external_aad: bytes, payload: Pieces) -> Pieces:
+    """The same of a payload in pieces, which are asked for once more to count them."""
+    head = _before(protected, external_aad, sum(map(len, payload())))
+    return lambda: chain((head,), payload())
+
+
+def _before(protected: bytes, external_aad: bytes, size: int) -> bytes:
+    """The Sig_structure up to the payload."""
+    parts = (_head(len(protected)), protected, _head(len(external_aad)), external_aad, _head(size))
+    return b"\x84\x6aSignature1" + b"".join(parts)
+
+
+def _head(size: int) -> bytes:
+    """The head of a byte string."""
     if size < 24:
-        return bytes((0x40 | size,)), data
+        return bytes((0x40 | size,))
     width = next(n for n in (1, 2, 4, 8) if size < 1 << 8 * n)
-    return bytes((0x58 | width.bit_length() - 1,)) + size.to_bytes(width, "big"), data
+    return bytes((0x58 | width.bit_length() - 1,)) + size.to_bytes(width, "big")
 
 
 def write(
@@ -213,7 +225,7 @@ def take_apart(cose: bytes) -> Parts:
         raise _broken("not a COSE_Sign1 envelope", 1)
     if len(cose) - len(payload or b"") > MAX_OVERHEAD:
         raise TooLargeError("headers are too large", expected=f"at most {MAX_OVERHEAD} bytes")
-    start = 2 + len(_string(protected)[0])  # tag, array, head
+    start = 2 + len(_head(len(protected)))  # tag, array, head
     signed = _decode(protected, start)
     _labels(signed, protected, start)
     _labels(unprotected, cose[start + len(protected) :], start + len(protected))

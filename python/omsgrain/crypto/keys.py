@@ -7,8 +7,10 @@ part of an error, a repr or a pickle.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar, Literal, NoReturn, Protocol, TypeVar
+from typing import ClassVar, Literal, NoReturn, Protocol, TypeAlias, TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -22,11 +24,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 from cryptography.hazmat.primitives.asymmetric.utils import (
+    Prehashed,
     decode_dss_signature,
     encode_dss_signature,
 )
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from omsgrain import _core
 from omsgrain.crypto import keyfile
 from omsgrain.crypto.did import PublicKey, from_key, parse, resolve
 from omsgrain.errors import KeyMissingError, SignatureError, UnsupportedError
@@ -35,9 +39,12 @@ from omsgrain.errors import KeyMissingError, SignatureError, UnsupportedError
 EDDSA, ES256, ED25519 = -8, -7, -19
 SIGNATURE = 64
 _HALF = SIGNATURE // 2
-_ECDSA = ECDSA(SHA256())
+_ECDSA, _ECDSA_OF_DIGEST = ECDSA(SHA256()), ECDSA(Prehashed(SHA256()))
 
 S = TypeVar("S", bound="KeySigner")
+
+Pieces: TypeAlias = Callable[[], Iterable[bytes]]
+"""Data too large for the memory: gives them piece by piece, each time from the beginning."""
 
 
 class Signer(Protocol):
@@ -220,14 +227,14 @@ def algorithm(signer: Signer) -> int:
     return int(alg)
 
 
-def verify(key: PublicKey, alg: int, signature: bytes, data: bytes) -> None:
+def verify(key: PublicKey, alg: int, signature: bytes, data: bytes | Pieces) -> None:
     """Check one signature, as OpenSSL does: Ed25519 by the equation without cofactor.
 
     Args:
         key: the public key.
         alg: the COSE algorithm: -8 or -19 for Ed25519, -7 for ES256.
         signature: 64 bytes.
-        data: what was signed.
+        data: what was signed. Pieces are hashed one by one, Ed25519 by the core.
 
     Raises:
         SignatureError: it does not hold, or the key is not one of the algorithm.
@@ -244,10 +251,30 @@ def verify(key: PublicKey, alg: int, signature: bytes, data: bytes) -> None:
         raise SignatureError("a signature of the wrong size", expected=text)
     try:
         if isinstance(key, Ed25519PublicKey):
-            key.verify(signature, data)
+            if not callable(data):
+                key.verify(signature, data)
+            elif not _holds(key.public_bytes_raw(), signature, data()):
+                raise InvalidSignature
         else:
             halves = (signature[:_HALF], signature[_HALF:])
             r, s = (int.from_bytes(half, "big") for half in halves)
-            key.verify(encode_dss_signature(r, s), data, _ECDSA)
+            if callable(data):
+                key.verify(encode_dss_signature(r, s), _digest(data()), _ECDSA_OF_DIGEST)
+            else:
+                key.verify(encode_dss_signature(r, s), data, _ECDSA)
     except InvalidSignature:
         raise SignatureError("the signature does not hold") from None
+
+
+def _holds(key: bytes, signature: bytes, pieces: Iterable[bytes]) -> bool:
+    begun = _core.SignedPieces(key, signature)
+    for piece in pieces:
+        begun.update(piece)
+    return begun.hold()
+
+
+def _digest(pieces: Iterable[bytes]) -> bytes:
+    found = sha256()
+    for piece in pieces:
+        found.update(piece)
+    return found.digest()

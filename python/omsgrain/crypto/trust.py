@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from omsgrain.crypto import cose, publicfile
 from omsgrain.crypto.did import PublicKey, Resolver, from_key, parse, resolve
 from omsgrain.crypto.envelope import Proof
-from omsgrain.crypto.keys import verify
+from omsgrain.crypto.keys import Pieces, verify
 from omsgrain.crypto.publicfile import NamedKey
 from omsgrain.errors import DidError, OmsError, SignatureError
 
@@ -96,7 +96,7 @@ def missing() -> SignatureError:
 
 def check(
     signature: bytes | None,
-    data: bytes | memoryview,
+    data: bytes | memoryview | Pieces,
     trust: Trust | None,
     *,
     required: bool = False,
@@ -128,7 +128,11 @@ def check(
         return None
     parts = read(signature)
     alg, iat = cose.algorithm_of(parts.signed), cose.issued_at(parts)
-    signed = cose.to_be_signed(parts.protected, b"", data)
+    signed: bytes | Pieces
+    if callable(data):
+        signed = cose.pieces_to_be_signed(parts.protected, b"", data)
+    else:
+        signed = cose.to_be_signed(parts.protected, b"", data)
     kid = _bytes(parts.signed.get(cose.KID, parts.unprotected.get(cose.KID)))
     own = _own(kid, resolver)
     if trust is None:
@@ -170,7 +174,7 @@ def read(signature: bytes) -> cose.Parts:
 
 def look(
     signature: bytes | None,
-    data: bytes | memoryview,
+    data: bytes | memoryview | Pieces,
     trust: Trust,
     *,
     required: bool = False,
@@ -190,7 +194,7 @@ def look(
     return "missing" if proof is None else "verified"
 
 
-def _holds(key: PublicKey, alg: int, signature: bytes, data: bytes) -> bool:
+def _holds(key: PublicKey, alg: int, signature: bytes, data: bytes | Pieces) -> bool:
     try:
         verify(key, alg, signature, data)
     except OmsError:

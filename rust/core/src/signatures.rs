@@ -9,7 +9,7 @@
 #[cfg(feature = "batch")]
 use std::collections::HashMap;
 
-use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
+use ed25519_dalek::{Signature, StreamVerifier, Verifier as _, VerifyingKey};
 
 use crate::codec::Encoding;
 use crate::cose::Sign1;
@@ -71,6 +71,32 @@ impl<'a> Claim<'a> {
             return Verdict::Fails;
         }
         Verdict::Holds(Proof { blob: self.message.payload, signer: self.signer, iat: self.message.iat })
+    }
+}
+
+/// The check of one signature over data that come in pieces, with the verdict of `prove`'s.
+///
+/// It hashes the key and the signature's R before the data, so nothing has to be read twice.
+pub struct Pieces(Option<StreamVerifier>);
+
+impl Pieces {
+    /// Begins with a key and a signature; one that is none never holds.
+    pub fn new(key: &[u8; 32], signature: &[u8; 64]) -> Self {
+        let begun = VerifyingKey::from_bytes(key)
+            .and_then(|key| key.verify_stream(&Signature::from_bytes(signature)));
+        Pieces(begun.ok())
+    }
+
+    /// Takes the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        if let Some(begun) = &mut self.0 {
+            begun.update(piece);
+        }
+    }
+
+    /// Whether the signature is one over all pieces.
+    pub fn hold(self) -> bool {
+        self.0.is_some_and(|begun| begun.finalize_and_verify().is_ok())
     }
 }
 
@@ -146,6 +172,29 @@ mod tests {
         let at = out.len() - SIGNATURE;
         out[at..].copy_from_slice(&signature);
         out
+    }
+
+    #[test]
+    fn pieces_hold_as_the_whole_does() {
+        let signer = ed25519_dalek::SigningKey::from_bytes(&[0; 32]);
+        let (key, data) = (signer.verifying_key().to_bytes(), [7; 100]);
+        let good = signer.sign(&data).to_bytes();
+        let hold = |signature: &[u8; 64], data: &[u8], size: usize| {
+            let mut begun = Pieces::new(&key, signature);
+            data.chunks(size).for_each(|piece| begun.update(piece));
+            begun.hold()
+        };
+        for size in [1, 64, 100] {
+            assert!(hold(&good, &data, size));
+            assert!(!hold(&good, &data[1..], size));
+            for at in 0..64 {
+                let mut bent = good;
+                bent[at] ^= 1;
+                assert!(!hold(&bent, &data, size));
+            }
+            assert!(!hold(&[0xff; 64], &data, size));
+        }
+        assert!(!Pieces::new(&[0xff; 32], &good).hold());
     }
 
     #[test]

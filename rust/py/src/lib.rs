@@ -73,7 +73,7 @@ mod _core {
     #[pymodule_export]
     use crate::sealing::{plain_header, sealed_header};
     #[pymodule_export]
-    use crate::signatures::prove_many;
+    use crate::signatures::{SignedPieces, prove_many};
     #[pymodule_export]
     use crate::spell::spell_json;
     #[pymodule_export]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signatures of many signed grains.
+//! Signatures of many signed grains, and of data that come in pieces.
 
 use omsgrain_core::signatures::{self as core, Proof, Verdict};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -27,4 +28,33 @@ pub fn prove_many<'py>(py: Python<'py>, envelopes: Vec<Bound<'py, PyBytes>>) -> 
         }
     }
     Ok(out)
+}
+
+/// The check of one Ed25519 signature over data that come in pieces.
+#[pyclass(module = "omsgrain._core")]
+pub struct SignedPieces(Option<core::Pieces>);
+
+#[pymethods]
+impl SignedPieces {
+    #[new]
+    fn new(key: [u8; 32], signature: [u8; 64]) -> Self {
+        SignedPieces(Some(core::Pieces::new(&key, &signature)))
+    }
+
+    /// Take the next piece.
+    fn update(&mut self, py: Python<'_>, piece: &Bound<'_, PyBytes>) -> PyResult<()> {
+        let begun = self.0.as_mut().ok_or_else(ended)?;
+        let piece = piece.as_bytes();
+        py.detach(|| begun.update(piece));
+        Ok(())
+    }
+
+    /// Whether the signature is one over all pieces. No piece can come after that.
+    fn hold(&mut self) -> PyResult<bool> {
+        Ok(self.0.take().ok_or_else(ended)?.hold())
+    }
+}
+
+fn ended() -> PyErr {
+    PyValueError::new_err("the check has ended")
 }

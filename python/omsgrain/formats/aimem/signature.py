@@ -11,12 +11,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Final
 
 from omsgrain import _core
 from omsgrain.crypto import cose
 from omsgrain.crypto.envelope import issued
-from omsgrain.crypto.keys import Signer
+from omsgrain.crypto.keys import Pieces, Signer
 from omsgrain.errors import SignatureError
 from omsgrain.formats.aimem.checksum import MEMBER, Sum
 from omsgrain.formats.aimem.limits import LIMITS, Limits
@@ -28,6 +30,7 @@ __all__ = [
     "canonical",
     "canonical_of_lines",
     "from_header",
+    "pieces_of_lines",
     "sign_bundle",
     "to_header",
 ]
@@ -50,17 +53,21 @@ def canonical(data: bytes, limits: Limits = LIMITS) -> bytes:
 
 
 def canonical_of_lines(source: IO[bytes]) -> bytes:
-    """What is signed of a bundle by lines that was scanned, from where the source stands.
+    """What is signed of a bundle by lines, whole in memory: a signature is made over one piece."""
+    with pieces_of_lines(source) as pieces:
+        return b"".join(pieces())
 
-    It is made in memory, whole: a signature is made over one piece.
-    """
+
+@contextmanager
+def pieces_of_lines(source: IO[bytes]) -> Iterator[Pieces]:
+    """What is signed of a bundle by lines that was scanned, from where the source stands."""
     start = source.tell()
     envelope = json.loads(source.readline())
     source.seek(start)
     with Sum() as total:
         for kind, record in records(source):
             total.add(kind, _core.canonical_json(json.dumps(record).encode("ascii")))
-        return b"".join(total.pieces(envelope))
+        yield lambda: total.pieces(envelope)
 
 
 def sign_bundle(

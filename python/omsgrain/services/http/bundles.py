@@ -6,14 +6,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from hashlib import sha256
 from typing import IO, Any
 
 from starlette.responses import Response
 
+from omsgrain.crypto.keys import Pieces
 from omsgrain.crypto.trust import Checked
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import bundle as bundles
@@ -226,7 +227,7 @@ async def import_(call: Call) -> Response:
     with file:
         size = file.seek(0, 2)
         file.seek(0)
-        work = partial(_import_lines if lines else _import_document, call, file, size)
+        work = partial(_import_lines if lines else _import_document, call, file)
         return await call.do(partial(_audited, call, work), size=0 if lines else size)
 
 
@@ -251,28 +252,34 @@ def _to_lines(refusal: Refusal) -> Refusal:
     return refusal
 
 
-def _import_document(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:
+def _import_document(call: Call, file: IO[bytes], flag: Flag) -> Response:
     data = file.read()
     options = call.service.options
     limits = Limits(document=options.document, values=options.values)
     bundle = bundles.read(data, limits, alive=flag.check)
-    done = _checked(call, partial(signature.canonical, data), size)
+    done = _checked(call, partial(signature.canonical, data))
     return _taken(call, bundle, done, flag)
 
 
-def _import_lines(call: Call, file: IO[bytes], size: int, flag: Flag) -> Response:
+def _import_lines(call: Call, file: IO[bytes], flag: Flag) -> Response:
     source: Any = _Watched(file, flag)
     if call.service.options.require_signature or signature.HEADER in call.headers:
         stream.scan(source)  # only of a bundle that is good a canonical text can be made
         source.seek(0)
-    done = _checked(call, partial(signature.canonical_of_lines, source), size)
+    with ExitStack() as opened:
+
+        def text() -> Pieces:
+            pieces = opened.enter_context(signature.pieces_of_lines(source))
+            return lambda: _while_alive(pieces(), flag)
+
+        done = _checked(call, text)
     source.seek(0)
     return _taken(call, source, done, flag)
 
 
-def _checked(call: Call, text: Callable[[], bytes], size: int) -> Checked:
+def _checked(call: Call, text: Callable[[], bytes | Pieces]) -> Checked:
     """See who signed; the audit trail of the import tells what was done about it."""
-    return signing.checked(call.headers, text, size, call.service.options)
+    return signing.checked(call.headers, text, call.service.options)
 
 
 def _taken(call: Call, source: Any, done: Checked, flag: Flag) -> Response:
@@ -285,6 +292,12 @@ def _taken(call: Call, source: Any, done: Checked, flag: Flag) -> Response:
         alive=flag.check,
     )
     return as_json(summary.to_dict())
+
+
+def _while_alive(pieces: Iterable[bytes], flag: Flag) -> Iterator[bytes]:
+    for piece in pieces:
+        flag.check()
+        yield piece
 
 
 class _Watched:

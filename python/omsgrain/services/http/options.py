@@ -28,7 +28,7 @@ class Options:
         require_signature: refuse imports that nobody in ``trust`` has signed.
         document: bytes of a body that is one JSON document, and of a list of grains, unpacked.
         lines: bytes of a bundle by lines, unpacked.
-        signed: bytes of a bundle that is signed, or checked: a signature is over one piece.
+        signed: bytes of a bundle that is signed here: a signature is made over one piece.
         large: a body of more bytes than this counts as large: parsed, it takes ten times as much.
         values: values of one JSON document, keys not counted.
         ratio: how many times larger a packed body may get.

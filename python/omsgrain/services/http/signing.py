@@ -12,6 +12,7 @@ from typing import Final
 
 from starlette.datastructures import Headers
 
+from omsgrain.crypto.keys import Pieces
 from omsgrain.crypto.trust import Checked, Trust, look, read
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import signature
@@ -38,13 +39,12 @@ def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
     return {signature.HEADER.lower(): signature.to_header(made)}
 
 
-def checked(headers: Headers, text: Callable[[], bytes], size: int, options: Options) -> Checked:
+def checked(headers: Headers, text: Callable[[], bytes | Pieces], options: Options) -> Checked:
     """Check the signature of what comes in: one that is none, or false, is always refused.
 
     Args:
         headers: of the request.
         text: gives the canonical text of the bundle.
-        size: of its bytes.
         options: of the server; without ``trust``, a signature that holds is skipped.
 
     Returns:
@@ -64,12 +64,8 @@ def checked(headers: Headers, text: Callable[[], bytes], size: int, options: Opt
         )
     try:
         made = signature.from_header(given[0])
-        read(made)
-        if size <= options.signed:
-            trust = Trust() if options.trust is None else options.trust
-            return look(made, text(), trust, required=options.require_signature)
+        read(made)  # before anything is done for it
+        trust = Trust() if options.trust is None else options.trust
+        return look(made, text(), trust, required=options.require_signature)
     except OmsError as error:
         raise refusal_of(error) from None
-    if options.trust is None:
-        return "skipped"  # so large a text is not made only to learn that the signature is false
-    raise Refusal("body_too_large", f"signed bundles have at most {options.signed} bytes")
