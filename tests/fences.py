@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+_ANCHOR = re.compile(r'<a id="[^"]*"></a>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,12 @@ def fences(page: Path) -> Iterator[Fence]:
 
 
 def table(page: Path, *header: str) -> list[list[str]]:
-    """Return the rows of the one table with this header; code marks are taken off the cells."""
+    """Return the rows of the one table with this header; anchors and code marks are taken off."""
     rows: list[list[str]] = []
     found = inside = False
     for line in page.read_text("utf-8").splitlines():
-        cells = [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
+        plain = _ANCHOR.sub("", line).strip()
+        cells = [cell.strip().strip("`") for cell in plain.strip("|").split("|")]
         if cells == list(header):
             assert not found, f"{page.name}: two tables {header}"
             found = inside = True

@@ -88,6 +88,16 @@ class Site:
         request = self.client.request(method, path, headers=headers, **given)
         return self.loop.run_until_complete(asyncio.wait_for(request, 20))
 
+    def wire(self, path: str, token: str, encoding: str) -> tuple[httpx.Headers, bytes]:
+        """GET with an Accept-Encoding, and the body's bytes as they go over the wire."""
+        headers = {"authorization": f"Bearer {token}", "accept-encoding": encoding}
+
+        async def read() -> tuple[httpx.Headers, bytes]:
+            async with self.client.stream("GET", path, headers=headers) as answer:
+                return answer.headers, b"".join([part async for part in answer.aiter_raw()])
+
+        return self.loop.run_until_complete(asyncio.wait_for(read(), 20))
+
     def lines(self) -> list[dict[str, Any]]:
         """What was logged."""
         return [json.loads(line) for line in self.log.getvalue().splitlines()]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import random
 import struct
 from collections.abc import Iterator
 from hashlib import sha256
@@ -202,19 +203,40 @@ def test_exports_are_packed_for_who_asks(served: Site, path: str) -> None:
     assert plain.headers["vary"] == "accept-encoding"
     for answer, packed in zip(others, (False, True, True), strict=True):
         assert (answer.headers.get("content-encoding") == "gzip") == packed
-        assert not packed or not {"content-length", "content-digest"} & answer.headers.keys()
     (first, second) = (answer.text.splitlines() for answer in (plain, others[1]))
     assert len(first) == len(second)
     assert (first[-1][-200:], first[1:]) == (second[-1][-200:], second[1:])
 
 
-def test_a_document_bears_its_hash(served: Site) -> None:
+@pytest.mark.parametrize("path", [EXPORT, STREAM])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_what_is_made_before_it_is_sent_bears_its_hash(
+    served: Site, path: str, encoding: str
+) -> None:
+    """The hash and the length are those of the bytes on the wire, packed ones too."""
     token = served.token()
     imported(served, token, bundle(chunk(1)))
-    answer = served.ask("GET", EXPORT, token, headers={"accept-encoding": "identity"})
-    digest = base64.b64encode(sha256(answer.content).digest()).decode()
-    assert answer.headers["content-digest"] == f"sha-256=:{digest}:"
-    assert int(answer.headers["content-length"]) == len(answer.content)
+    headers, sent = served.wire(path, token, encoding)
+    assert headers.get("content-encoding", "identity") == encoding
+    assert headers["content-digest"] == f"sha-256=:{b64(sha256(sent).digest())}:"
+    assert int(headers["content-length"]) == len(sent)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_only_lines_that_are_sent_as_they_are_made_bear_none(served: Site, encoding: str) -> None:
+    token = served.token()
+    texts = (random.Random(n).randbytes(4_000).hex() for n in range(50))
+    imported(served, token, bundle(*(chunk(n, text) for n, text in enumerate(texts))))
+    headers, sent = served.wire(STREAM, token, encoding)
+    assert headers.get("content-encoding", "identity") == encoding
+    assert not {"content-length", "content-digest"} & headers.keys()
+    headers, sent = served.wire(EXPORT, token, encoding)
+    assert headers["content-digest"] == f"sha-256=:{b64(sha256(sent).digest())}:"
+    assert int(headers["content-length"]) == len(sent)
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def test_a_document_that_would_be_refused_says_so(tmp_path: Path) -> None:

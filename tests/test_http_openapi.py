@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,19 @@ from hypothesis import strategies as st
 from fences import table
 from http_rows import LIMIT, ROWS, Row
 from http_sites import ALL, BLOB, BUNDLE, GRACE, LINES, Site, bundle, chunk, lamp, site
+from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.rules import RULES as AIMEM
 from omsgrain.services.http.openapi import document
 from omsgrain.services.http.options import Options
-from omsgrain.services.http.problems import RULES
+from omsgrain.services.http.problems import RULES, Refusal, answer, refusal_of
 from omsgrain.services.http.routes import ROUTES
 from omsgrain.sync import message
 from omsgrain.sync.message import Changes, Give, Lacking, Ranges
 from omsgrain.sync.peer import START, Batch, Hello
 
 SERVING = Path(__file__).parents[1] / "docs" / "serving.md"
+FORMATS = SERVING.with_name("formats.md")
+PROJECT = dict(one.split(", ") for one in metadata("omsgrain").get_all("Project-URL") or ())
 ADDRESS = "0" * 64
 
 
@@ -39,6 +44,27 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def token(served: Site) -> str:
     return served.token()
+
+
+def anchors(page: Path) -> list[tuple[str, str]]:
+    """The anchors of rules on a page, each once, beside the rule that it is about."""
+    found = re.findall(r'<a id="(.*?)"></a>`(.*?)`', page.read_text("utf-8"))
+    assert all(anchor == rule for anchor, rule in found) and len(found) == len(set(found))
+    return found
+
+
+@pytest.mark.parametrize("rule", [*RULES, *AIMEM, "packed", "a-rule-of-a-preset"])
+def test_the_type_of_a_refusal_is_where_a_page_tells_of_it(rule: str) -> None:
+    """A rule that is neither the server's nor the format's has the general type."""
+    known = rule in {*RULES, *AIMEM}
+    error = SchemaError("no", rule=rule) if not known or rule in AIMEM else None
+    refusal = Refusal(rule) if error is None else refusal_of(error)
+    found = json.loads(bytes(answer(refusal).body))
+    page, _, anchor = (
+        found["type"].removeprefix(f"{PROJECT['Repository']}/blob/main/docs/").partition("#")
+    )
+    assert (anchor, anchor) in anchors(SERVING.parent / page)
+    assert found["rule"] == rule and anchor == (rule if known else "invalid_grain")
 
 
 def told(path: str, method: str) -> dict[str, Any] | None:
@@ -206,4 +232,6 @@ def test_the_page_names_all_routes_and_all_refusals() -> None:
     assert set(ALL) <= {
         row[1] for row in table(SERVING, "method and path", "scope", "takes", "gives")
     }
+    assert {name for name, _ in anchors(SERVING)} == set(RULES)
+    assert {name for name, _ in anchors(FORMATS)} == set(AIMEM)
     assert GRACE not in SERVING.read_text("utf-8")

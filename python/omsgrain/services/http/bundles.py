@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from typing import IO, Any
 
 from starlette.responses import Response
@@ -53,11 +54,12 @@ async def export(call: Call) -> Response:
         async with call.working() as flag, _stopping(call, flag):
             file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
             held.callback(file.close)
-        headers |= {"content-length": str(size)} | await _signed(call, size, partial(_text, file))
-        headers |= await service.quick(partial(_digest, file))
+            sent, known = await service.step(flag, partial(_sent, file, _packs(call), flag))
+            held.callback(sent.close)
+        headers |= known | await _signed(call, size, partial(_text, file))
         if size > service.options.document:
             headers[_LIMIT] = str(service.options.document)
-        return await _stream(call, BUNDLE, headers, held, check, _pieces(call, file))
+        return await _stream(call, BUNDLE, headers, held, check, _pieces(call, sent))
 
 
 async def export_lines(call: Call) -> Response:
@@ -76,13 +78,19 @@ async def export_lines(call: Call) -> Response:
                 making = partial(exporting.spooled, lines, most)
                 file, size, whole = await service.step(flag, making)
                 held.callback(file.close)
+                if whole:
+                    making_sent = partial(_sent, file, _packs(call), flag)
+                    sent, known = await service.step(flag, making_sent)
+                    held.callback(sent.close)
             if not whole:  # it goes on working while the client takes what is there
                 held.push_async_callback(work.pop_all().aclose)
                 headers |= signing.LEFT_OUT if options.signer is not None else {}
-                rest = flag, lines
-                return await _stream(call, LINES, headers, held, check, _pieces(call, file, rest))
-        headers |= await _signed(call, size, partial(_text_of_lines, file))
-        return await _stream(call, LINES, headers, held, check, _pieces(call, file))
+                pieces = _pieces(call, file, (flag, lines))
+                if _packs(call):
+                    headers["content-encoding"], pieces = "gzip", _packed(call, pieces)
+                return await _stream(call, LINES, headers, held, check, pieces)
+        headers |= known | await _signed(call, size, partial(_text_of_lines, file))
+        return await _stream(call, LINES, headers, held, check, _pieces(call, sent))
 
 
 def _head(media: str) -> Response:
@@ -111,13 +119,38 @@ def _document(call: Call, asked: Wanted, flag: Flag) -> tuple[IO[bytes], int, di
     return file, size, headers
 
 
-def _digest(file: IO[bytes]) -> dict[str, str]:
-    """The header with the hash of a whole answer. Spec: RFC 9530 §2."""
-    file.seek(0)
-    hashed = sha256()
-    while piece := file.read(PIECE):
+def _sent(file: IO[bytes], packs: bool, flag: Flag) -> tuple[IO[bytes], dict[str, str]]:
+    """The bytes that go over the wire, and the headers with their coding, length and hash.
+
+    The hash is that of the coded bytes. Spec: RFC 9530 §2, RFC 9110 §6.4
+    """
+    headers = {}
+    if packs:
+        packer = zlib.compressobj(wbits=_GZIP)
+        packed = chain(
+            map(packer.compress, _read(file, flag)), map(packer.flush, (zlib.Z_FINISH,))
+        )
+        file, _, _ = exporting.spooled(packed)
+        headers["content-encoding"] = "gzip"
+    hashed, size = sha256(), 0
+    for piece in _read(file, flag):
         hashed.update(piece)
-    return {_DIGEST: f"sha-256=:{base64.b64encode(hashed.digest()).decode()}:"}
+        size += len(piece)
+    digest = base64.b64encode(hashed.digest()).decode()
+    return file, headers | {"content-length": str(size), _DIGEST: f"sha-256=:{digest}:"}
+
+
+def _read(file: IO[bytes], flag: Flag) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(PIECE):
+        flag.check()
+        yield piece
+
+
+def _packs(call: Call) -> bool:
+    """Whether the client asks for gzip."""
+    asked = weights(call.headers, "accept-encoding")
+    return asked.get("gzip", asked.get("*", 0)) > 0
 
 
 async def _signed(call: Call, size: int, text: Callable[[], bytes]) -> dict[str, str]:
@@ -156,11 +189,6 @@ async def _stream(
         raise Refusal("erased", "the tenant was erased meanwhile") from None
     timeout = call.service.options.timeout
     headers = headers | {"vary": "accept-encoding"}
-    asked = weights(call.headers, "accept-encoding")
-    if asked.get("gzip", asked.get("*", 0)) > 0:
-        # What is hashed and counted is what goes over the wire, which nobody knows beforehand.
-        headers = {n: v for n, v in headers.items() if n not in ("content-length", _DIGEST)}
-        headers["content-encoding"], pieces = "gzip", _packed(call, pieces)
     return Stream(
         pieces, held.pop_all(), timeout=timeout, headers=headers, media_type=media, check=check
     )

@@ -28,7 +28,9 @@ from omsgrain.formats.problems import DocumentError
 __all__ = ["MEDIA", "RULES", "Refusal", "Rule", "answer", "refusal_of"]
 
 MEDIA: Final = "application/problem+json"
-_TYPE = "https://github.com/omsgrain/omsgrain/blob/main/docs/serving.md#"
+_PAGES = "https://github.com/omsgrain/omsgrain/blob/main/docs/"
+_REST = "invalid_grain"
+"""What is told of the rules of presets, and of others that no page has."""
 _CONFLICT, _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 409, 404, 422, 503
 
 
@@ -135,15 +137,21 @@ def _refusal(
     return Refusal(rule, detail, pointer=error.field, status=status, code=error.code, more=more)
 
 
+def _about(rule: str) -> tuple[str, str]:
+    """The type of a problem, which is the place in the docs that explains it, and its title."""
+    if rule in AIMEM:
+        return f"{_PAGES}formats.md#{rule}", AIMEM[rule].says
+    known = rule if rule in RULES else _REST
+    return f"{_PAGES}serving.md#{known}", RULES[known].title
+
+
 def answer(refusal: Refusal) -> Response:
     """The answer that tells of a refusal."""
     rule = refusal.rule
-    title = RULES[rule].title if rule in RULES else None
-    if title is None and rule in AIMEM:
-        title = AIMEM[rule].says
+    type_, title = _about(rule)
     body: dict[str, Any] = {
-        "type": _TYPE + rule,
-        "title": title or "not what is taken",
+        "type": type_,
+        "title": title,
         "status": refusal.status,
         "code": refusal.code,
         "rule": rule,
