@@ -6,11 +6,13 @@ from __future__ import annotations
 import base64
 import json
 import tracemalloc
+from io import BytesIO
 from typing import Any
 
 import pytest
 
 import jcs
+from http_sites import by_lines
 from omsgrain import _core
 from omsgrain.conformance.edits import edited
 from omsgrain.conformance.http.faults import FAULTS, TEXTS, Fault, TextFault
@@ -19,10 +21,11 @@ from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
-from omsgrain.formats.aimem import bundle, embedding, times, urn
+from omsgrain.formats.aimem import bundle, embedding, signature, stream, times, urn
 from omsgrain.formats.aimem.limits import Limits
 from omsgrain.formats.aimem.rules import RULES, WARNINGS
 from omsgrain.formats.problems import MOST
+from omsgrain.formats.reading import MARK
 
 
 def broken(fault: Fault) -> bytes:
@@ -160,10 +163,26 @@ def test_a_verdict_is_of_what_a_document_says() -> None:
         assert rules(_core.canonical_json(data)) == rules(data)
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"7", b'"x"', b"\xef\xbb\xbf{}", b"\xff"])
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"7", b'"x"', b"\xff"])
 def test_what_is_no_object(text: bytes) -> None:
     (rule, _), *rest = rules(text)
     assert rule in ("not_json", "not_object") and not rest
+
+
+def test_a_byte_order_mark_is_skipped_once() -> None:
+    data = spelled(sealed(sample()))
+    assert rules(MARK + data) == rules(data) == []
+    assert rules(MARK + MARK + data) == [("not_json", "")]
+    assert signature.canonical(MARK + data) == signature.canonical(data)
+    lines = by_lines(data)
+    assert stream.scan(BytesIO(MARK + lines)) == stream.scan(BytesIO(lines))
+    sums = [signature.canonical_of_lines(BytesIO(mark + lines)) for mark in (MARK, b"")]
+    assert sums[0] == sums[1] == signature.canonical(data)
+    first, rest = lines.split(b"\n", 1)
+    for bad in (MARK + MARK + lines, first + b"\n" + MARK + rest):
+        with pytest.raises(DocumentError) as told:
+            stream.scan(BytesIO(bad))
+        assert told.value.rule == "not_json"
 
 
 def test_utf_16_is_refused() -> None:

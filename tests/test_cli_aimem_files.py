@@ -32,6 +32,22 @@ def test_verify(shell: Shell, bundle_file: Path) -> None:
     assert shell("verify", bundle_file) == 0
 
 
+@pytest.mark.parametrize("ending", ["json", "ndjson"])
+def test_a_byte_order_mark_is_skipped(
+    shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path, ending: str
+) -> None:
+    path = tmp_path / f"m.aimem.{ending}"
+    assert shell("convert", bundle_file, path) == 0
+    assert shell("sign", path, "--key", alice_keys) == 0
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    (signed,) = shell.json("verify", path, "--trust", ALICE.did)["signed"]
+    assert signed["signer"] == ALICE.did
+    store, there = tmp_path / "m.omsg", tmp_path / "m.mif.json"
+    assert shell("import", store, path) == 0
+    assert shell("convert", path, there) == 0
+    assert len(json.loads(there.read_bytes())["memories"]) == 2
+
+
 def test_verify_tells_all_that_is_wrong(shell: Shell, tmp_path: Path) -> None:
     bad = made(chunk(1, SECRET, zone="cellar"), chunk(1, "", tags=["x" * 65]), scope="SOME")
     (path := tmp_path / "bad.aimem.json").write_bytes(bad)

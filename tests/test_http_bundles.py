@@ -83,6 +83,17 @@ def test_a_conflict_fails_nothing_else(served: Site) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("media", [BUNDLE, LINES])
+def test_a_byte_order_mark_is_skipped(served: Site, media: str, packed: bool) -> None:
+    body = bundle(chunk(1))
+    body = b"\xef\xbb\xbf" + (by_lines(body) if media == LINES else body)
+    headers = {"content-type": media}
+    if packed:
+        body, headers = gzip.compress(body), headers | {"content-encoding": "gzip"}
+    assert imported(served, served.token(), body, **headers)["chunks_inserted"] == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
 def test_by_lines(served: Site, packed: bool) -> None:
     token = served.token()
     body = by_lines(bundle(*(chunk(n) for n in range(50))))

@@ -89,7 +89,7 @@ def parse_canonical(
     """Read one JSON document, and write its canonical text without one of its keys.
 
     Args:
-        data: its bytes, in UTF-8 without a byte order mark.
+        data: as for `parse`.
         most: as for `parse`.
         depth: as for `parse`.
         without: the key, of the document itself, that the canonical text is without.
@@ -99,7 +99,8 @@ def parse_canonical(
     Raises:
         DocumentError: as for `parse`.
     """
-    document, text = _read(data, most, depth, values, without, alive)
+    bounded(data, most)
+    document, text = _read(data.removeprefix(MARK), most, depth, values, without, alive)
     return document, text or b""
 
 

@@ -23,6 +23,7 @@ from omsgrain.errors import SignatureError
 from omsgrain.formats.aimem.checksum import MEMBER, Sum
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.aimem.stream import records
+from omsgrain.formats.reading import MARK
 
 __all__ = [
     "HEADER",
@@ -49,7 +50,7 @@ def canonical(data: bytes, limits: Limits = LIMITS) -> bytes:
         FormatError: it is no JSON, or JSON whose meaning is not certain.
         CorruptError: nested too deep.
     """
-    return _core.canonical_json(data, MEMBER, limits.depth)
+    return _core.canonical_json(data.removeprefix(MARK), MEMBER, limits.depth)
 
 
 def canonical_of_lines(source: IO[bytes]) -> bytes:

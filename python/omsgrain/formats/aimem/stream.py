@@ -22,7 +22,7 @@ from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, Kind
 from omsgrain.formats.aimem.limits import LIMITS, Limits
 from omsgrain.formats.exact import spell
 from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
-from omsgrain.formats.reading import kind_of, refused
+from omsgrain.formats.reading import MARK, kind_of, refused
 
 __all__ = ["TAG", "Scan", "records", "scan", "write"]
 
@@ -135,6 +135,7 @@ def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any
     line = source.readline(limits.line + 1)
     if len(line) > limits.line:
         raise DocumentError([problem("too_large", "", f"at most {limits.line} bytes", line=1)])
+    line = line.removeprefix(MARK)
     try:
         _core.canonical_json(line, None, limits.depth)
     except OmsError as error:
