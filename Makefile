@@ -17,8 +17,9 @@ AUDIT := target/audit
 PIP := pip install -q --disable-pip-version-check
 # All that the core stands on is taken as the build has left it; the core is not optimised, which
 # with its tests would take two thirds as long as the whole build. What is shipped, Python tests.
-CORE_TESTS := cargo test --release --locked -q -p omsgrain-core --lib --tests \
+CORE_TESTS := cargo test --release --locked -q -p omsgrain-core --all-features --lib --tests \
 	--config profile.release.package.omsgrain-core.opt-level=0
+CORE_EXAMPLES := $(subst --lib --tests,--doc,$(CORE_TESTS))
 # The build backend finds maturin by PATH.
 export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
@@ -30,6 +31,7 @@ demo: build ## build, then run the main job on real readings
 
 test: build ## all tests, under ten minutes on two cores
 	$(CORE_TESTS)
+	$(CORE_EXAMPLES)
 	PYTHON=$(CURDIR)/$(BIN)/python rust/nostd/run.sh
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
@@ -40,12 +42,14 @@ test-long: build ## the same tests at the sizes that the issues name
 test-services: build ## what needs servers from Debian's packages
 	$(BIN)/python -m pytest --services -m services
 
-check: build ## format, lints, types, stubs, layers, file lengths, generated docs
+check: build ## format, lints, the crate as published, types, stubs, layers, file lengths, generated docs
 	cargo fmt --all --check
 	for aside in benches fuzz nostd; do \
 		cargo update --workspace --locked -q --manifest-path rust/$$aside/Cargo.toml || exit 1; done
 	cargo clippy --release --locked --workspace --all-targets -q -- -D warnings
 	cargo clippy --release --locked -p omsgrain-core --no-default-features -q -- -D warnings
+	cargo clippy --release --locked -p omsgrain-core -q -- -D warnings
+	cargo package --locked --allow-dirty -q -p omsgrain-core
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy python/omsgrain tests benches release
@@ -80,7 +84,7 @@ BOUND := $(addprefix tests/test_,lane.py python_types.py jsonl.py jcs.py reading
 	compressed.py container_blocks.py container_packed.py signatures_many.py formats_shapes.py \
 	formats_like.py blind.py recent.py fingerprint.py)
 sanitize: build ## the core's tests, and those of the binding, with AddressSanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --lib --tests \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --all-features --lib --tests \
 		--target $(HOST) --target-dir target/sanitize
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Zexternal-clangrt" cargo build --release --locked -q \
 		-p omsgrain-py --features pyo3/extension-module --config profile.release.opt-level=1 \

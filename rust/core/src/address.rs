@@ -2,10 +2,63 @@
 //! Content addresses: SHA-256 of the whole blob, as 64 lower-case hex digits. Spec: OMS §5
 
 use alloc::{string::String, string::ToString as _};
+use core::{fmt, str::FromStr};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::{Code, Error, Result};
+
+/// The address of a grain: the SHA-256 of its blob. As text it is 64 lower-case hex digits.
+///
+/// ```
+/// use omsgrain_core::Address;
+///
+/// let address = Address::of(b"");
+/// let text = address.to_string();
+/// assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+/// assert_eq!(text.parse::<Address>()?, address);
+/// # Ok::<(), omsgrain_core::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(Digest);
+
+impl Address {
+    /// Hashes a blob. It does not check that the blob is a grain.
+    pub fn of(blob: &[u8]) -> Address {
+        Address(sha256(blob))
+    }
+
+    /// The 32 bytes of the hash.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for Address {
+    fn from(bytes: [u8; 32]) -> Address {
+        Address(bytes)
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Address> {
+        parse(text).map(Address)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&to_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
 
 /// An address as bytes.
 pub type Digest = [u8; 32];
@@ -116,17 +169,17 @@ mod tests {
             let text = char::from(c).to_string() + &text[1..];
             assert_eq!(is_address(&text), parse(&text).is_ok(), "{c}");
         }
-        assert_eq!(parse(&text.to_uppercase()).unwrap_err().code(), Code::HashFormat);
-        assert_eq!(parse(&"é".repeat(64)).unwrap_err().code(), Code::HashFormat);
-        assert_eq!(parse(&"é".repeat(32)).unwrap_err().code(), Code::HashLength);
-        assert_eq!(parse(&text[1..]).unwrap_err().code(), Code::HashLength);
+        assert_eq!(parse(&text.to_uppercase()).unwrap_err().kind(), Code::HashFormat);
+        assert_eq!(parse(&"é".repeat(64)).unwrap_err().kind(), Code::HashFormat);
+        assert_eq!(parse(&"é".repeat(32)).unwrap_err().kind(), Code::HashLength);
+        assert_eq!(parse(&text[1..]).unwrap_err().kind(), Code::HashLength);
     }
 
     #[test]
     fn verify_names_both_addresses() {
         assert!(verify(b"", &sha256(b"")).is_ok());
         let refused = verify(b"x", &sha256(b"")).unwrap_err();
-        assert_eq!(refused.code(), Code::Integrity);
+        assert_eq!(refused.kind(), Code::Integrity);
         assert_eq!(refused.expectation(), Some(to_hex(&sha256(b"")).as_str()));
     }
 }

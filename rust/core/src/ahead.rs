@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::batch::{PARALLEL_FROM, pool_if, total};
-use crate::decode::{self, Grain, Opened};
+use crate::decode::{self, Opened, Parsed};
 use crate::lane::Reader;
 
 /// Blobs that a thread reads before it looks for others.
@@ -15,9 +15,9 @@ const PART: usize = 256;
 const AHEAD: usize = 2048;
 
 /// A blob that was read, and what was made ready of it.
-type Read<'o, T> = (crate::Result<Grain<'o>>, T);
+type Read<'o, T> = (crate::Result<Parsed<'o>>, T);
 /// What makes something ready of a blob that was read.
-type Prepare<'w, T> = &'w (dyn Fn(&Grain<'_>, &[u8]) -> T + Sync);
+type Prepare<'w, T> = &'w (dyn Fn(&Parsed<'_>, &[u8]) -> T + Sync);
 
 /// Reads blobs and hands each over, with its position, in order and on this thread.
 ///
@@ -29,9 +29,9 @@ type Prepare<'w, T> = &'w (dyn Fn(&Grain<'_>, &[u8]) -> T + Sync);
 /// That of `take`.
 pub fn read_each<'p, T: Default + Send, E>(
     blobs: &[&'p [u8]],
-    prepare: impl Fn(&Grain<'_>, &[u8]) -> T + Sync,
+    prepare: impl Fn(&Parsed<'_>, &[u8]) -> T + Sync,
     free: impl Fn(&(dyn Fn() + Sync)),
-    mut take: impl FnMut(usize, crate::Result<Grain<'_>>, T) -> Result<(), E>,
+    mut take: impl FnMut(usize, crate::Result<Parsed<'_>>, T) -> Result<(), E>,
 ) -> Result<(), E> {
     let pool = pool_if(total(blobs) >= PARALLEL_FROM && blobs.len() > PART);
     let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads());

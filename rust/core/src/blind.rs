@@ -36,7 +36,7 @@ const TERMS: usize = 14;
 
 /// A plain grain, in an envelope or not, the words of its texts and the token key of its user.
 #[derive(Clone, Copy, Debug)]
-pub struct Grain<'a> {
+pub struct PlainGrain<'a> {
     /// Verified before.
     pub blob: &'a [u8],
     /// In any order.
@@ -59,7 +59,7 @@ pub struct Blind {
 /// # Errors
 /// `ERR_KEY` for a key of another length, or a grain that is sealed already; `ERR_CORRUPT` for one
 /// that is damaged.
-pub fn blind(grains: &[Grain<'_>]) -> Result<Vec<Blind>> {
+pub fn blind(grains: &[PlainGrain<'_>]) -> Result<Vec<Blind>> {
     // A batch has many grains of few users.
     let mut numbers = HashMap::new();
     let mut states = Vec::new();
@@ -80,7 +80,7 @@ pub fn blind(grains: &[Grain<'_>]) -> Result<Vec<Blind>> {
     on_all_cores(hashed, grains.len(), |i| of_grain(&grains[i], &states[whose[i]])).into_iter().collect()
 }
 
-fn of_grain(grain: &Grain<'_>, hmac: &Hmac) -> Result<Blind> {
+fn of_grain(grain: &PlainGrain<'_>, hmac: &Hmac) -> Result<Blind> {
     if Header::read(extent::inner(grain.blob)?)?.has(ENCRYPTED) {
         return Err(Error::new(Code::Key, "the grain is sealed, and there is no key to open it").at(1));
     }
@@ -202,7 +202,7 @@ mod tests {
         let keys: [[u8; KEY]; 2] = [[7; KEY], [9; KEY]];
         let words: [&[u8]; 3] = [b"one", b"", b"one"];
         let blobs: Vec<_> = (0..300).map(blob).collect();
-        let grain = |(i, blob): (usize, _)| Grain { blob, words: &words, key: &keys[i % 2] };
+        let grain = |(i, blob): (usize, _)| PlainGrain { blob, words: &words, key: &keys[i % 2] };
         let grains: Vec<_> = blobs.iter().map(|b| &b[..]).enumerate().map(grain).collect();
         for (i, found) in blind(&grains).unwrap().into_iter().enumerate() {
             let key = &keys[i % 2];
@@ -242,19 +242,20 @@ mod tests {
         for wrong in
             [place_blocks(&places[1..]), mask_times(&places, &[0; 32]), mask_times(&[0; 15], &[0; 15])]
         {
-            assert_eq!(wrong.unwrap_err().code(), Code::Corrupt);
+            assert_eq!(wrong.unwrap_err().kind(), Code::Corrupt);
         }
     }
 
     #[test]
     fn what_has_no_tokens() {
         let (good, key) = (blob(1), [1; KEY]);
-        let code = |blob: &[u8], key: &[u8]| blind(&[Grain { blob, words: &[], key }]).unwrap_err().code();
+        let code =
+            |blob: &[u8], key: &[u8]| blind(&[PlainGrain { blob, words: &[], key }]).unwrap_err().kind();
         assert_eq!(code(&good, &key[1..]), Code::Key);
         assert_eq!(code(&good[..good.len() - 1], &key), Code::Corrupt);
         let sealed = [&[1, good[1] | ENCRYPTED], &good[2..]].concat();
         assert_eq!(code(&sealed, &key), Code::Key);
-        assert_eq!(tokens(&[], &[]).unwrap_err().code(), Code::Key);
-        assert_eq!(tokens_many(&[&key, &[0; 64]], b"").unwrap_err().code(), Code::Key);
+        assert_eq!(tokens(&[], &[]).unwrap_err().kind(), Code::Key);
+        assert_eq!(tokens_many(&[&key, &[0; 64]], b"").unwrap_err().kind(), Code::Key);
     }
 }

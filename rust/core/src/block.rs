@@ -110,7 +110,7 @@ mod tests {
         for (bytes, sizes) in
             [(&b"onethre"[..], &sizes(&grains)[..]), (b"onethree!", &sizes(&grains)), (b"", b"\0")]
         {
-            assert_eq!(split(bytes, sizes).unwrap_err().code(), Code::Corrupt);
+            assert_eq!(split(bytes, sizes).unwrap_err().kind(), Code::Corrupt);
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let checked = check(&grains);
         assert_eq!(checked.special, [2, 3, 4]);
         assert_eq!(
-            checked.wrong.iter().map(|(i, e)| (*i, e.code())).collect::<Vec<_>>(),
+            checked.wrong.iter().map(|(i, e)| (*i, e.kind())).collect::<Vec<_>>(),
             [(1, Code::Corrupt)]
         );
         let digests: Vec<Digest> = grains.iter().map(|grain| sha256(grain)).collect();

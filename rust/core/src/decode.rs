@@ -135,7 +135,7 @@ fn check(header: Header, raw: Vec<RawEntry<'_>>) -> Result<(Decoded<'_>, crate::
 
 /// What a blob is once it was read and found good.
 #[derive(Debug)]
-pub enum Grain<'p> {
+pub enum Parsed<'p> {
     /// It is plain: its payload stands as it is in the blob, with the fields of this plan.
     Plain(Header, Arc<Plan>),
     /// Any other.
@@ -147,15 +147,15 @@ pub enum Grain<'p> {
 ///
 /// # Errors
 /// As [`open`] and [`read`].
-pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Grain<'p>> {
+pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Parsed<'p>> {
     let header;
     (header, *payload) = open(blob)?;
     if let Some(plan) = lane::takes_one(header, blob) {
-        return Ok(Grain::Plain(header, plan));
+        return Ok(Parsed::Plain(header, plan));
     }
     let decoded = read(header, payload)?;
     lane::learn_one(&decoded);
-    Ok(Grain::Other(decoded))
+    Ok(Parsed::Other(decoded))
 }
 
 /// Reads one of many blobs, which was opened.
@@ -167,13 +167,13 @@ pub fn read_by<'b, 'p>(
     header: Header,
     blob: &'b [u8],
     payload: &'p [u8],
-) -> Result<Grain<'p>> {
+) -> Result<Parsed<'p>> {
     if let Some(plan) = reader.takes(header, blob) {
-        return Ok(Grain::Plain(header, Arc::clone(plan)));
+        return Ok(Parsed::Plain(header, Arc::clone(plan)));
     }
     let decoded = read(header, payload)?;
     reader.learn(&decoded);
-    Ok(Grain::Other(decoded))
+    Ok(Parsed::Other(decoded))
 }
 
 /// Checks a blob in full, without keeping anything of it.

@@ -8,28 +8,72 @@ use smallvec::SmallVec;
 use crate::check;
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED, Encoding, Limits, Nesting, Profile, Wire};
+use crate::codec::{self, EXTENDED, Encoding, LIGHTWEIGHT, Limits, Nesting, Profile, STANDARD, Wire};
 use crate::fields::{Entry, Fields, gather};
 use crate::header::{COMPRESSED, LEN};
 use crate::registry::{Field, GrainType, Kind, id};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, compress, validate};
 
-/// How a grain is written.
+/// How a grain is encoded.
+///
+/// The default is MessagePack without compression, and at most 1 MiB a grain.
+///
+/// ```
+/// use omsgrain_core::Options;
+///
+/// let options = Options::default().cbor().sensitivity(2);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The wire format.
+    #[doc(hidden)]
     pub encoding: Encoding,
-    /// Pack the payload with zstd.
+    #[doc(hidden)]
     pub compress: bool,
     /// The least sensitivity; the tags may ask for more.
+    #[doc(hidden)]
     pub sensitivity: u8,
     /// Keep an older type name instead of writing today's.
+    #[doc(hidden)]
     pub keep_type_name: bool,
     /// Write an opaque grain with this byte.
+    #[doc(hidden)]
     pub type_byte: Option<u8>,
-    /// Limits.
+    #[doc(hidden)]
     pub profile: Profile,
+}
+
+impl Options {
+    /// Writes the payload as CBOR instead of MessagePack.
+    #[must_use]
+    pub fn cbor(self) -> Options {
+        Options { encoding: Encoding::Cbor, ..self }
+    }
+
+    /// Compresses the payload with zstd, which is the feature `zstd`.
+    #[must_use]
+    pub fn compressed(self) -> Options {
+        Options { compress: true, ..self }
+    }
+
+    /// Sets the sensitivity in the header, from 0 (public) to 3 (health data), unless the tags of
+    /// the grain ask for more.
+    #[must_use]
+    pub fn sensitivity(self, level: u8) -> Options {
+        Options { sensitivity: level, ..self }
+    }
+
+    /// Limits a grain to 32 KiB and 16 levels of nesting: the standard profile of OMS.
+    #[must_use]
+    pub fn standard(self) -> Options {
+        Options { profile: STANDARD, ..self }
+    }
+
+    /// Limits a grain to 512 bytes, 8 levels and the seven fields of the lightweight profile.
+    #[must_use]
+    pub fn lightweight(self) -> Options {
+        Options { profile: LIGHTWEIGHT, ..self }
+    }
 }
 
 impl Default for Options {

@@ -49,7 +49,27 @@ codes! {
     Unsupported = "ERR_UNSUPPORTED",
 }
 
-/// A refusal. Boxed, so that a `Result` stays small on the way that succeeds.
+/// Why fields or bytes are no grain: a stable code, one sentence, and the place.
+///
+/// It never holds content of the grain: text shows as its length.
+///
+/// ```
+/// use omsgrain_core::{Options, Value, encode};
+///
+/// let fields = Value::from([
+///     ("type", "belief".into()),
+///     ("subject", "dock 4".into()),
+///     ("relation", "mg:state_at".into()),
+///     ("object", "blocked".into()),
+///     ("confidence", 1.5.into()),
+///     ("source_type", "sensor".into()),
+///     ("created_at", 1_768_471_200_000.into()),
+/// ]);
+/// let error = encode(&fields, &Options::default()).unwrap_err();
+/// assert_eq!(error.code(), "ERR_RANGE");
+/// assert_eq!(error.pointer().as_deref(), Some("/confidence"));
+/// ```
+// Boxed, so that a `Result` stays small on the way that succeeds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Detail>);
 
@@ -67,6 +87,7 @@ struct Detail {
 impl Error {
     /// An error with a code and one sentence, which must not hold content of the grain.
     #[cold]
+    #[doc(hidden)]
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         let (path, offset, expected, found) = (Vec::new(), None, None, None);
@@ -75,6 +96,7 @@ impl Error {
 
     /// Says what would have been right.
     #[must_use]
+    #[doc(hidden)]
     pub fn expected(mut self, what: impl Into<Cow<'static, str>>) -> Self {
         self.0.expected = Some(what.into());
         self
@@ -82,6 +104,7 @@ impl Error {
 
     /// Says what was there instead: a kind, a size, a number; never personal content.
     #[must_use]
+    #[doc(hidden)]
     pub fn found(mut self, what: impl Into<Cow<'static, str>>) -> Self {
         self.0.found = Some(what.into());
         self
@@ -90,6 +113,7 @@ impl Error {
     /// Adds the map key around what was refused. A key that does not look like a name may be
     /// personal (an e-mail address, say) and is shown as "…".
     #[must_use]
+    #[doc(hidden)]
     pub fn in_key(mut self, key: &str) -> Self {
         let shown = if is_plain_name(key) { key } else { "…" };
         self.0.path.push(shown.to_owned());
@@ -98,6 +122,7 @@ impl Error {
 
     /// Adds the array position around what was refused.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_index(mut self, index: usize) -> Self {
         self.0.path.push(index.to_string());
         self
@@ -105,6 +130,7 @@ impl Error {
 
     /// Sets the byte offset, unless a deeper place was already named.
     #[must_use]
+    #[doc(hidden)]
     pub fn at(mut self, offset: usize) -> Self {
         self.0.offset.get_or_insert(offset);
         self
@@ -112,13 +138,19 @@ impl Error {
 
     /// Moves the byte offset, for errors of a part that was read by itself.
     #[must_use]
+    #[doc(hidden)]
     pub fn shifted(mut self, by: usize) -> Self {
         self.0.offset = self.0.offset.map(|offset| offset + by);
         self
     }
 
-    /// The stable code.
-    pub fn code(&self) -> Code {
+    /// The stable code, as the specification writes it: `ERR_SCHEMA`.
+    pub fn code(&self) -> &'static str {
+        self.0.code.as_str()
+    }
+
+    #[doc(hidden)]
+    pub fn kind(&self) -> Code {
         self.0.code
     }
 
@@ -127,23 +159,23 @@ impl Error {
         &self.0.message
     }
 
-    /// Where, as a JSON pointer.
+    /// The place in the fields, as a JSON pointer: `/confidence`.
     pub fn pointer(&self) -> Option<String> {
         let path = &self.0.path;
         (!path.is_empty()).then(|| path.iter().rev().fold(String::new(), |all, s| all + "/" + s))
     }
 
-    /// Where, as a byte offset.
+    /// The place in the blob, as a byte offset.
     pub fn offset(&self) -> Option<usize> {
         self.0.offset
     }
 
-    /// What would have been right.
+    /// What OMS expects there.
     pub fn expectation(&self) -> Option<&str> {
         self.0.expected.as_deref()
     }
 
-    /// What was found instead.
+    /// What stands there: a kind, a size or a number.
     pub fn finding(&self) -> Option<&str> {
         self.0.found.as_deref()
     }
@@ -161,7 +193,7 @@ pub fn shown(text: &str) -> String {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code().as_str(), self.message())?;
+        write!(f, "{}: {}", self.code(), self.message())?;
         if let Some(pointer) = self.pointer() {
             write!(f, " (at {pointer})")?;
         }

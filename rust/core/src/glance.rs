@@ -145,6 +145,6 @@ mod tests {
         }
         let lying = b"\x81\xa1x\xdf\xff\xff\xff\xff\xa1y\x01";
         let refused = Glance::at(Encoding::Msgpack, lying).unwrap_err();
-        assert_eq!((refused.code(), refused.offset()), (Code::Corrupt, Some(lying.len())));
+        assert_eq!((refused.kind(), refused.offset()), (Code::Corrupt, Some(lying.len())));
     }
 }

@@ -177,8 +177,8 @@ mod tests {
         for short in 0..3 {
             let mut keys = keys.clone();
             keys[short] = &[1; KEY - 1];
-            assert_eq!(under_each(&keys[..3], b"").unwrap_err().code(), Code::Key);
+            assert_eq!(under_each(&keys[..3], b"").unwrap_err().kind(), Code::Key);
         }
-        assert_eq!(Hmac::new(&[0; 64]).err().map(|e| e.code()), Some(Code::Key));
+        assert_eq!(Hmac::new(&[0; 64]).err().map(|e| e.kind()), Some(Code::Key));
     }
 }

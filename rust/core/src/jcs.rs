@@ -238,9 +238,9 @@ mod tests {
         ] {
             assert_eq!(of(given), text, "{given}");
         }
-        assert_eq!(refused("[1e400]").code(), Code::Format);
-        assert_eq!(refused(&format!("[{}]", "9".repeat(400))).code(), Code::Format);
-        assert_eq!(refused("NaN").code(), Code::Format);
+        assert_eq!(refused("[1e400]").kind(), Code::Format);
+        assert_eq!(refused(&format!("[{}]", "9".repeat(400))).kind(), Code::Format);
+        assert_eq!(refused("NaN").kind(), Code::Format);
     }
 
     #[test]
@@ -262,14 +262,14 @@ mod tests {
         assert_eq!(of("\"e\u{301}\u{7f}\u{2028}\""), "\"e\u{301}\u{7f}\u{2028}\"");
         assert_eq!(of(r#""\ud83d\ude00""#), "\"\u{1f600}\"");
         for lone in [r#""\ud83d""#, r#""\ude00""#, r#"{"\ud83dx":1}"#] {
-            assert_eq!(refused(lone).code(), Code::Format, "{lone}");
+            assert_eq!(refused(lone).kind(), Code::Format, "{lone}");
         }
     }
 
     #[test]
     fn a_key_stands_once() {
         let error = refused(r#"{"a":[{"b":1,"\u0062":2}]}"#);
-        assert_eq!((error.code(), error.pointer().as_deref()), (Code::Format, Some("/a/0/b")));
+        assert_eq!((error.kind(), error.pointer().as_deref()), (Code::Format, Some("/a/0/b")));
         assert_eq!(of(r#"{ "b" : [ ] , "a" : { } }"#), r#"{"a":{},"b":[]}"#);
     }
 
@@ -278,7 +278,7 @@ mod tests {
         let text = br#"{"b":{"b":1},"a":2,"c":{}}"#;
         assert_eq!(canonical(text, Some("b"), 2).unwrap(), br#"{"a":2,"c":{}}"#);
         assert_eq!(canonical(text, Some("a"), 2).unwrap(), br#"{"b":{"b":1},"c":{}}"#);
-        assert_eq!(canonical(text, None, 1).unwrap_err().code(), Code::Corrupt);
+        assert_eq!(canonical(text, None, 1).unwrap_err().kind(), Code::Corrupt);
         assert!(canonical(br#"{"b":1,"b":2}"#, Some("b"), 2).is_err());
     }
 

@@ -132,10 +132,10 @@ mod tests {
     #[test]
     fn what_has_no_direction_is_refused_or_passed_over() {
         for wrong in [&[][..], &[0.0, 0.0], &[f32::NAN, 1.0], &[1.0, f32::INFINITY]] {
-            assert_eq!(Query::new(&bytes(wrong)).unwrap_err().code(), Code::Range);
+            assert_eq!(Query::new(&bytes(wrong)).unwrap_err().kind(), Code::Range);
             assert_eq!(cosine(&[1.0, 2.0], wrong), None);
         }
-        assert_eq!(Query::new(&[0, 0, 128, 63, 0]).unwrap_err().code(), Code::Range);
+        assert_eq!(Query::new(&[0, 0, 128, 63, 0]).unwrap_err().kind(), Code::Range);
         assert_eq!(cosine(&[1.0, 2.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(Query::new(&bytes(&[1.0])).unwrap().cosine(&[0, 0, 128, 63, 0]), None);
     }

@@ -199,14 +199,14 @@ mod tests {
     fn what_cannot_be_sealed() {
         let blob = blob();
         let with = |flag| [&[1, blob[1] | flag], &blob[2..]].concat();
-        assert_eq!(header(&with(SIGNED), HOW).unwrap_err().code(), Code::SignedMismatch);
-        assert_eq!(header(&with(ENCRYPTED), HOW).unwrap_err().code(), Code::Unsupported);
-        assert_eq!(header(&in_envelope(&with(ENCRYPTED)), HOW).unwrap_err().code(), Code::Unsupported);
+        assert_eq!(header(&with(SIGNED), HOW).unwrap_err().kind(), Code::SignedMismatch);
+        assert_eq!(header(&with(ENCRYPTED), HOW).unwrap_err().kind(), Code::Unsupported);
+        assert_eq!(header(&in_envelope(&with(ENCRYPTED)), HOW).unwrap_err().kind(), Code::Unsupported);
         let mut unsigned = in_envelope(&blob);
         unsigned[7] &= !SIGNED;
-        assert_eq!(header(&unsigned, HOW).unwrap_err().code(), Code::SignedMismatch);
+        assert_eq!(header(&unsigned, HOW).unwrap_err().kind(), Code::SignedMismatch);
         let followed = [&in_envelope(&blob)[..], b"x"].concat();
-        assert_eq!(header(&followed, HOW).unwrap_err().code(), Code::Corrupt);
+        assert_eq!(header(&followed, HOW).unwrap_err().kind(), Code::Corrupt);
         assert!(header(b"", HOW).is_err() && before(Header::read(&blob).unwrap(), b"").is_err());
     }
 }

@@ -5,7 +5,7 @@
 //! Python object all implement it, so there is one encoder and no tree in between.
 
 use alloc::borrow::Cow;
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
 use crate::Result;
 
@@ -74,19 +74,85 @@ pub trait Node: Sized {
     fn each_entry(&self, visit: &mut dyn FnMut(Self::Key, Self) -> Result<()>) -> Result<()>;
 }
 
-/// A value read from a payload; text and bytes are borrowed from it.
+/// A value of a grain. Text and bytes can be borrowed.
+///
+/// ```
+/// use omsgrain_core::Value;
+///
+/// let place = Value::from([("name", "dock 4".into()), ("floor", 2.into())]);
+/// assert_eq!(place.get("name").and_then(Value::as_str), Some("dock 4"));
+/// assert_eq!(place.get("floor"), Some(&Value::Int(2)));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub enum Value<'a> {
+    /// Only in lists: a map omits it.
     Null,
+    /// True or false.
     Bool(bool),
+    /// An integer, or a time in milliseconds since 1970.
     Int(i64),
+    /// An integer beyond `i64::MAX`.
     UInt(u64),
+    /// A finite number.
     Float(f64),
+    /// Text. The encoder writes it in NFC.
     Str(Cow<'a, str>),
+    /// Bytes.
     Bytes(Cow<'a, [u8]>),
+    /// A list.
     List(Vec<Value<'a>>),
+    /// Keys and values, in any order; the encoder sorts them.
     Map(Vec<(Cow<'a, str>, Value<'a>)>),
+}
+
+impl Value<'_> {
+    /// The value under a key, if this is a map that has it.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Value::Map(entries) = self else { return None };
+        entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Value::Str(text) = self { Some(text) } else { None }
+    }
+
+    /// The same value, borrowing nothing.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Bool(b) => Value::Bool(b),
+            Value::Int(i) => Value::Int(i),
+            Value::UInt(u) => Value::UInt(u),
+            Value::Float(f) => Value::Float(f),
+            Value::Str(s) => Value::Str(s.into_owned().into()),
+            Value::Bytes(b) => Value::Bytes(b.into_owned().into()),
+            Value::List(items) => Value::List(items.into_iter().map(Value::into_owned).collect()),
+            Value::Map(entries) => {
+                let owned =
+                    |(key, value): (Cow<'_, str>, Value<'_>)| (key.into_owned().into(), value.into_owned());
+                Value::Map(entries.into_iter().map(owned).collect())
+            }
+        }
+    }
+}
+
+macro_rules! from {
+    ($($type:ty => $variant:ident),+ $(,)?) => {$(
+        impl<'a> From<$type> for Value<'a> {
+            fn from(given: $type) -> Self {
+                Value::$variant(given.into())
+            }
+        }
+    )+};
+}
+
+from! { bool => Bool, i64 => Int, f64 => Float, &'a str => Str, String => Str, &'a [u8] => Bytes, Vec<Value<'a>> => List }
+
+impl<'a, K: Into<Cow<'a, str>>, const N: usize> From<[(K, Value<'a>); N]> for Value<'a> {
+    fn from(entries: [(K, Value<'a>); N]) -> Self {
+        Value::Map(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
+    }
 }
 
 impl<'v> Node for &'v Value<'_> {

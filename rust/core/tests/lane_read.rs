@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use omsgrain_core::codec::Encoding;
-use omsgrain_core::decode::{self, Decoded, Grain};
+use omsgrain_core::decode::{self, Decoded, Parsed};
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::lane::{Plan, Reader, learn_one, takes_one};
 use omsgrain_core::registry::TYPES;
@@ -149,7 +149,7 @@ fn a_batch_of_many_shapes_is_read_as_one_by_one() {
     let views: Vec<&[u8]> = all.iter().map(|blob| &blob[..]).collect();
     let verdicts: Vec<_> = batch::check_many(&views).into_iter().map(|(_, verdict)| verdict).collect();
     let mut read = Vec::new();
-    let prepare = |_: &Grain<'_>, blob: &[u8]| blob.len();
+    let prepare = |_: &Parsed<'_>, blob: &[u8]| blob.len();
     let taken = ahead::read_each(
         &views,
         prepare,

@@ -8,8 +8,8 @@ const DID: &str = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK";
 
 fn blob(text: &str, options: &Options) -> Result<Vec<u8>, Code> {
     let text = text.replace("DID", DID);
-    let value = json::parse(text.as_bytes()).map_err(|e| e.code())?;
-    encode(&&value, options).map_err(|e| e.code())
+    let value = json::parse(text.as_bytes()).map_err(|e| e.kind())?;
+    encode(&&value, options).map_err(|e| e.kind())
 }
 
 const PINNED: &str = r#"{"type":"fact","subject":"user","relation":"prefers","object":"dark mode","confidence":0.9,
@@ -45,7 +45,7 @@ fn refusals_name_code_and_place() {
     let text = PINNED.replace("0.9", "1.5").replace("DID", DID);
     let value = json::parse(text.as_bytes()).unwrap();
     let refused = encode(&&value, &Options::default()).unwrap_err();
-    assert_eq!((refused.code(), refused.pointer().as_deref()), (Code::Range, Some("/confidence")));
+    assert_eq!((refused.kind(), refused.pointer().as_deref()), (Code::Range, Some("/confidence")));
     assert_eq!(blob("[]", &Options::default()), Err(Code::NotMap));
     assert_eq!(blob("{}", &Options::default()), Err(Code::NoType));
     assert_eq!(blob("{", &Options::default()), Err(Code::Format));

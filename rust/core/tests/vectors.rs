@@ -125,7 +125,7 @@ fn every_vector() {
         let vector = json::parse(&bytes).unwrap();
         let name = path.display();
         match (run(&vector), text(&vector, "expect_error")) {
-            (Err(error), Some(code)) if error.code().as_str() == code => {}
+            (Err(error), Some(code)) if error.code() == code => {}
             (Err(error), expected) => wrong.push(format!("{name}: {error}, not {expected:?}")),
             (Ok(_), Some(code)) => wrong.push(format!("{name}: not refused with {code}")),
             (Ok(blob), None) => {

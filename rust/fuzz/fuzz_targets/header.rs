@@ -10,8 +10,8 @@ fuzz_target!(|blob: &[u8]| {
     let header = match Header::read(blob) {
         Ok(header) => header,
         Err(refused) => {
-            assert!(matches!(refused.code(), Code::TooShort | Code::Version));
-            assert_eq!(decode::open(blob).map_err(|e| e.code()).err(), Some(refused.code()));
+            assert!(matches!(refused.kind(), Code::TooShort | Code::Version));
+            assert_eq!(decode::open(blob).map_err(|e| e.kind()).err(), Some(refused.kind()));
             return;
         }
     };

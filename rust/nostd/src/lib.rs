@@ -14,7 +14,7 @@ use core::ffi::{CStr, c_char};
 
 use omsgrain_core::codec::{Encoding, LIGHTWEIGHT};
 use omsgrain_core::encode::{Options, encode};
-use omsgrain_core::value::Value;
+use omsgrain_core::Value;
 use omsgrain_core::{Code, Error, address};
 
 /// The fields of a belief, as C gives them.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn omsgrain_belief(
             blob.len()
         }
         refused => {
-            let code = refused.err().map_or(Code::TooLarge, |error| error.code());
+            let code = refused.err().map_or(Code::TooLarge, |error| error.kind());
             let mut text = [0; 32];
             let name = code.as_str().as_bytes();
             let len = name.len().min(text.len() - 1);

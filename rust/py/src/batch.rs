@@ -2,7 +2,7 @@
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
 use omsgrain_core::batch::Batch as Core;
-use omsgrain_core::decode::Grain;
+use omsgrain_core::decode::Parsed;
 use omsgrain_core::encode::encode_into;
 use omsgrain_core::{ahead, jsonl};
 use pyo3::exceptions::PyIndexError;
@@ -60,7 +60,7 @@ impl Batch {
         let batch = &self.0;
         let blobs: Vec<&[u8]> = (0..batch.len()).map(|i| batch.blob(i)).collect();
         let mut like = Vec::with_capacity(blobs.len());
-        let take = |at: usize, grain: omsgrain_core::Result<Grain<'_>>, (): ()| {
+        let take = |at: usize, grain: omsgrain_core::Result<Parsed<'_>>, (): ()| {
             let item = items.get_item(batch.indices[at])?;
             let same = |grain| like::is_like(Exact::new(&item), &grain, blobs[at], ordered);
             like.push(grain.is_ok_and(same));

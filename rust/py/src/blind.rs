@@ -2,7 +2,7 @@
 //! Blind tokens, the times of their places, and whose a grain is.
 
 use omsgrain_core::batch::{on_all_cores, total};
-use omsgrain_core::blind::{self as core, Grain, TOKEN, Token};
+use omsgrain_core::blind::{self as core, PlainGrain, TOKEN, Token};
 use omsgrain_core::index_rows::Place;
 use omsgrain_core::{Error, glance};
 use pyo3::exceptions::PyValueError;
@@ -27,11 +27,11 @@ pub fn blind<'py>(
         return Err(PyValueError::new_err("words and a key for each grain"));
     }
     let words: Vec<Vec<&[u8]>> = words.iter().map(|words| views(words)).collect();
-    let grains: Vec<Grain<'_>> = plain
+    let grains: Vec<PlainGrain<'_>> = plain
         .iter()
         .zip(&words)
         .zip(&token_keys)
-        .map(|((blob, words), key)| Grain { blob: blob.as_bytes(), words, key: key.as_bytes() })
+        .map(|((blob, words), key)| PlainGrain { blob: blob.as_bytes(), words, key: key.as_bytes() })
         .collect();
     let made = py.detach(|| core::blind(&grains)).map_err(|e| raise(py, &e))?;
     Ok(made.into_iter().map(|b| (PyBytes::new(py, b.tokens.as_flattened()), b.created_at)).collect())

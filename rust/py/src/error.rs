@@ -19,7 +19,7 @@ pub fn exception(py: Python<'_>, error: &Error, line: Option<usize>) -> PyResult
     place.set_item("line", line)?;
     place.set_item("expected", error.expectation())?;
     place.set_item("found", error.finding())?;
-    Ok(make.call((error.code().as_str(), error.message()), Some(&place))?.unbind())
+    Ok(make.call((error.code(), error.message()), Some(&place))?.unbind())
 }
 
 thread_local! {

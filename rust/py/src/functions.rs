@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use omsgrain_core::address as hash;
 use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
-use omsgrain_core::decode::Grain;
+use omsgrain_core::decode::Parsed;
 use omsgrain_core::encode::{Options, encode_into};
 use omsgrain_core::{Error, Header, ahead, batch, decode as read, fingerprint as semantic, registry};
 use pyo3::exceptions::PyValueError;
@@ -89,8 +89,8 @@ pub fn check<'py>(
     let mut payload = Cow::default();
     let (header, name, warnings) =
         match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
-            Grain::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
-            Grain::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
+            Parsed::Plain(header, plan) => (header, Some(plan.grain_type.name), Vec::new()),
+            Parsed::Other(grain) => (grain.header, grain.grain_type.map(|t| t.name), grain.warnings),
         };
     Ok((header_tuple(header), name, warnings))
 }
@@ -100,8 +100,8 @@ pub fn check<'py>(
 pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyDict>> {
     let mut payload = Cow::default();
     match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
-        Grain::Plain(header, plan) => shape::fields(py, &plan, header, blob.as_bytes()),
-        Grain::Other(grain) => object::fields(py, &grain),
+        Parsed::Plain(header, plan) => shape::fields(py, &plan, header, blob.as_bytes()),
+        Parsed::Other(grain) => object::fields(py, &grain),
     }
 }
 
@@ -120,16 +120,16 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
     let types = registry::TYPES.iter().map(|t| (t.name, PyTuple::empty(py)).into_pyobject(py));
     let types = types.collect::<PyResult<Vec<_>>>()?;
     let mut maker = Maker::new(py);
-    let take = |at: usize, one: omsgrain_core::Result<Grain<'_>>, long: shape::Long| {
+    let take = |at: usize, one: omsgrain_core::Result<Parsed<'_>>, long: shape::Long| {
         if at.is_multiple_of(HASHED) {
             py.check_signals()?;
         }
         let (fields, said) = match one {
-            Ok(Grain::Plain(header, plan)) => {
+            Ok(Parsed::Plain(header, plan)) => {
                 let said = types.get(usize::from(plan.grain_type.byte) - 1);
                 (maker.fields(&plan, header, views[at], &long)?, said.cloned())
             }
-            Ok(Grain::Other(grain)) => {
+            Ok(Parsed::Other(grain)) => {
                 let name = grain.grain_type.map(|t| t.name);
                 let said = (name, PyTuple::new(py, &grain.warnings)?).into_pyobject(py)?;
                 (object::fields(py, &grain)?, Some(said))
@@ -143,9 +143,9 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
         all.append(PyMappingProxy::new(py, fields.as_mapping()))?;
         known.append(said)
     };
-    let prepare = |grain: &Grain<'_>, blob: &[u8]| match grain {
-        Grain::Plain(header, plan) => shape::long_texts(plan, *header, blob),
-        Grain::Other(_) => Vec::new(),
+    let prepare = |grain: &Parsed<'_>, blob: &[u8]| match grain {
+        Parsed::Plain(header, plan) => shape::long_texts(plan, *header, blob),
+        Parsed::Other(_) => Vec::new(),
     };
     ahead::read_each(&views, prepare, |work| py.detach(work), take)?;
     Ok((all, known, wrong))

@@ -5,7 +5,7 @@
 use omsgrain_core::codec::cbor::Cbor;
 use omsgrain_core::codec::msgpack::Msgpack;
 use omsgrain_core::codec::{Cursor, Encoding, Head, Wire};
-use omsgrain_core::decode::Grain;
+use omsgrain_core::decode::Parsed;
 use omsgrain_core::header::{COMPRESSED, LEN};
 use omsgrain_core::registry::{self, Nested, UNKNOWN};
 use omsgrain_core::{Node, View};
@@ -14,10 +14,10 @@ use crate::borrowed::{Exact, declined};
 
 /// Whether a grain has these fields and no others; `ordered` asks for the order of keys in the
 /// objects inside of them too.
-pub fn is_like(given: Exact<'_>, grain: &Grain<'_>, blob: &[u8], ordered: bool) -> bool {
+pub fn is_like(given: Exact<'_>, grain: &Parsed<'_>, blob: &[u8], ordered: bool) -> bool {
     let header = match grain {
-        Grain::Plain(header, _) => *header,
-        Grain::Other(decoded) => decoded.header,
+        Parsed::Plain(header, _) => *header,
+        Parsed::Other(decoded) => decoded.header,
     };
     if !given.is_dict() || header.has(COMPRESSED) {
         return false; // nobody packs them here
@@ -30,7 +30,7 @@ pub fn is_like(given: Exact<'_>, grain: &Grain<'_>, blob: &[u8], ordered: bool) 
     .is_some()
 }
 
-fn fields<W: Wire>(given: Exact<'_>, grain: &Grain<'_>, payload: &[u8], ordered: bool) -> Option<()> {
+fn fields<W: Wire>(given: Exact<'_>, grain: &Parsed<'_>, payload: &[u8], ordered: bool) -> Option<()> {
     let (entries, mut cursor) = (Entries::of(given, false)?, Cursor::new(payload));
     let Head::Map(len) = W::head(&mut cursor).ok()? else { return None };
     if entries.all.len() != len {
@@ -46,9 +46,9 @@ fn fields<W: Wire>(given: Exact<'_>, grain: &Grain<'_>, payload: &[u8], ordered:
 
 /// The full name of the field that stands at a place of the payload, and the table of the maps in
 /// its list. None for one whose sense has turned.
-fn field<'g>(grain: &'g Grain<'_>, at: usize) -> Option<(&'g str, Option<&'static Nested>)> {
+fn field<'g>(grain: &'g Parsed<'_>, at: usize) -> Option<(&'g str, Option<&'static Nested>)> {
     match grain {
-        Grain::Plain(header, plan) => {
+        Parsed::Plain(header, plan) => {
             let step = plan.steps(header.encoding()).get(at)?;
             if step.id == UNKNOWN {
                 return Some((plan.names.get(step.from)?, None));
@@ -56,7 +56,7 @@ fn field<'g>(grain: &'g Grain<'_>, at: usize) -> Option<(&'g str, Option<&'stati
             let field = registry::field(step.id);
             Some((field.name, field.nested))
         }
-        Grain::Other(decoded) => {
+        Parsed::Other(decoded) => {
             let item = decoded.items.get(at).filter(|item| !item.negate)?;
             Some((item.name(), item.field().and_then(|field| field.nested)))
         }

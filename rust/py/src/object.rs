@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A grain that was read, as a Python dict by full names. The names are made once and shared.
 
+use omsgrain_core::Value;
 use omsgrain_core::decode::{Decoded, Item};
 use omsgrain_core::registry::{FIELDS, Nested, UNKNOWN};
-use omsgrain_core::value::Value;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
