@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +31,8 @@ from omsgrain.errors import DidError, UnsupportedError
 from signing import ALICE, BOB, GRAIN
 
 NAME = "did:web:example.com"
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 
 def base64url(number: int) -> str:
@@ -240,6 +251,64 @@ def test_a_grain_signed_by_a_web_name() -> None:
 )
 def test_public_addresses(address: str, public: bool) -> None:
     assert web.is_public(ip_address(address)) is public
+
+
+#: IANA's special-purpose address registries: of IPv4, with multicast and what lies within other
+#: blocks; and of IPv6. Those behind the bar can be reached from anywhere, or are deprecated.
+_REGISTRY, _REACHABLE = (
+    tuple(map(ip_network, text.split()))
+    for text in """
+    0.0.0.0/8 0.0.0.0/32 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12
+    192.0.0.0/24 192.0.0.0/29 192.0.0.8/32 192.0.0.170/32 192.0.0.171/32 192.0.2.0/24
+    192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 255.255.255.255/32
+    ::1/128 ::/128 ::ffff:0:0/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32
+    2001:2::/48 2001:10::/28 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7 fe80::/10
+    | 192.0.0.9/32 192.0.0.10/32 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.88.99.2/32
+    192.175.48.0/24 224.0.0.0/4 64:ff9b::/96 2001:1::1/128 2001:1::2/128 2001:1::3/128
+    2001:3::/32 2001:4:112::/48 2001:20::/28 2001:30::/28 2620:4f:8000::/48 ff00::/8
+    """.split("|")
+)
+_UNASSIGNED = ip_network("2000::/3")  # IANA has given addresses to hosts nowhere else
+
+
+def around(block: Network) -> list[Address]:
+    """The ends of a block, its middle, and its neighbours."""
+    first, last = int(block[0]), int(block[-1])
+    most = (1 << block.max_prefixlen) - 1
+    numbers = {first - 1, first, (first + last) // 2, last, last + 1}
+    return [type(block[0])(n) for n in sorted(numbers) if 0 <= n <= most]
+
+
+def blocks_of_python() -> list[Network]:
+    """The special blocks that this version of Python knows."""
+    tables = (vars(vars(ipaddress)[f"_IPv{version}Constants"]).values() for version in (4, 6))
+    values = [one for table in tables for one in table]
+    listed = [one for value in values if isinstance(value, list) for one in value]
+    return [one for one in (*values, *listed) if isinstance(one, IPv4Network | IPv6Network)]
+
+
+def test_no_special_block_of_the_registries_is_public() -> None:
+    for block in (*_REGISTRY, *_REACHABLE):
+        for address in (block[0], block[-1]):
+            assert not web.is_public(address), block
+
+
+def test_python_and_the_registries_name_the_same_addresses() -> None:
+    """What Python calls special is not public; what else is not, stands in a registry."""
+    blocks = blocks_of_python()
+    assert len(blocks) > 25
+    rng = Random(23)
+    asked = [one for block in (*blocks, *_REGISTRY, *_REACHABLE) for one in around(block)]
+    asked += [IPv4Address(rng.getrandbits(32)) for _ in range(2_000)]
+    asked += [IPv6Address(rng.getrandbits(128)) for _ in range(500)]
+    asked += [IPv6Address((1 << 125) + rng.getrandbits(125)) for _ in range(2_000)]
+    for address in asked:
+        special = not address.is_global or address.is_multicast or address.is_reserved
+        special |= address.is_loopback or address.is_link_local or address.is_unspecified
+        named = any(address in block for block in (*_REGISTRY, *_REACHABLE))
+        unassigned = address.version == 6 and address not in _UNASSIGNED
+        assert web.is_public(address) == (not (named or unassigned)), address
+        assert not (special and web.is_public(address)), address
 
 
 class Net:
