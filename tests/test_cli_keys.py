@@ -148,7 +148,7 @@ def test_commands_without_keys_store_no_user_in_the_clear(shell: Shell, folder: 
     assert shell("ingest", "other.omsg", stdin=other) == 0
     assert shell("export", "other.omsg", "other.mg") == 0
     assert shell.error("import", "m.omsg", "other.mg")[1]["code"] == "ERR_KEY"
-    assert shell("sync", "m.omsg", "other.omsg", "--plain") == 0
+    assert shell("sync", "m.omsg", "other.omsg", "--plain", "--create") == 0
     assert shell("import", "m.omsg", "other.mg", "--plain") == 0
     assert shell("ingest", "m.omsg", "--plain", stdin=grain("zinc", user_id="mira-17")) == 0
     assert shell("ingest", "m.omsg", "--plain", *KEYS, stdin=other) == USAGE

@@ -64,7 +64,7 @@ def test_a_store_whose_name_is_not_utf_8(shell: Shell, store: str) -> None:
             ("hold", "m.omsg", "0" * 64, "--authority", NAME, "--reason", "x"),
             exit_code("ERR_SCHEMA"),
         ),
-        (("sync", "m.omsg", "n.omsg", "--namespace", NAME), USAGE),
+        (("sync", "m.omsg", "n.omsg", "--create", "--namespace", NAME), USAGE),
     ],
     ids=["get", "hold", "sync"],
 )

@@ -318,7 +318,7 @@ def test_two_processes(
     process, token = served
     kept = tmp_path / "token"
     kept.write_text(token + "\n")
-    assert shell("sync", process.url, "mine.omsg", "--token-file", kept) == 0
+    assert shell("sync", process.url, "mine.omsg", "--create", "--token-file", kept) == 0
     assert token not in shell.out.decode() + shell.err.decode()
     with og.open("mine.omsg") as store:
         assert len(store) == 15

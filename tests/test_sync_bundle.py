@@ -389,7 +389,7 @@ def test_commands(shell: Shell, tmp_path: Path) -> None:
     with og.open("robot.omsg") as store:
         store.put_many([belief(f"{n}", n) for n in range(3)])
     assert shell.json("sync", "robot.omsg", "out.mg")["sent"]["grains"] == 3
-    assert shell.json("sync", "out.mg", "hub.omsg")["sent"]["grains"] == 3
+    assert shell.json("sync", "out.mg", "hub.omsg", "--create")["sent"]["grains"] == 3
     with og.open("hub.omsg") as store:
         store.put(belief("hub"))
     assert shell.json("sync", "hub.omsg", "back.mg", "--for", "out.mg")["sent"]["grains"] == 1

@@ -315,7 +315,8 @@ def test_verified_by_sync_of_a_file(shell: Shell) -> None:
         robot.set_verification(address, "verified")
         file_of(robot, Path("out.mg"), ALICE)
     for name, trust, status in (("a", BOB, "unverified"), ("b", ALICE, "verified")):
-        assert shell("sync", "out.mg", f"{name}.omsg", "--trust-state-from", trust.did) == 0
+        how = ("--create", "--trust-state-from", trust.did)
+        assert shell("sync", "out.mg", f"{name}.omsg", *how) == 0
         with og.open(f"{name}.omsg") as hub:
             assert hub.state(address).verification_status == status
 

@@ -15,7 +15,7 @@ from omsgrain.cli.newpath import refuse_dash
 from omsgrain.store.home import Where
 from omsgrain.store.url import StoreUrl, is_url
 
-__all__ = ["StoreParam", "Where", "create_option", "store_argument"]
+__all__ = ["TOLD", "StoreParam", "Where", "create_option", "store_argument"]
 
 STORE = "A store: its directory, or postgresql://USER@HOST/DATABASE?tenant=NAME."
 NEW = "It is made if it is not there."

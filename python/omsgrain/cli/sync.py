@@ -14,6 +14,7 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import refuse_dash
 from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_options
+from omsgrain.cli.store import TOLD
 
 if TYPE_CHECKING:
     from omsgrain.sync.report import Passed, Progress, SyncReport
@@ -29,9 +30,9 @@ Two directories, both ways; then what the robot has, and nothing back:
     omsgrain sync robot.omsg hub.omsg --direction push --namespace "robots:7:*"
 A hub that serves, from a robot that has a token of it:
     omsgrain sync robot.omsg https://hub.example:8080 --token-file token
-By a stick, where there is no network:
+By a stick, where there is no network, to a store that may be new:
     omsgrain sync robot.omsg out.mg
-    omsgrain sync out.mg hub.omsg
+    omsgrain sync out.mg hub.omsg --create
 The same, signed, so that it may also bring erasures, holds and restrictions:
     omsgrain sync robot.omsg stick.mg
     omsgrain sign stick.mg --key signer.pem
@@ -42,7 +43,8 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
 
 @click.command("sync", cls=Manual, short_help="Bring two stores together.", examples=EXAMPLES)
 @argument("source", help=f"{_END} that is taken in.")
-@argument("target", help=f"{_END} that is written. A store is made if it is not there.")
+@argument("target", help=f"{_END} that is written. {TOLD}")
+@click.option("--create", is_flag=True, help="Make TARGET, a store, if it is not there.")
 @click.option(
     "--direction",
     type=click.Choice(["both", "push", "pull"]),
@@ -127,6 +129,7 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
 def sync(
     source: str,
     target: str,
+    create: bool,
     direction: Any,
     namespaces: tuple[str, ...],
     full: bool,
@@ -163,6 +166,8 @@ def sync(
     refuse_dash(target)
     if not is_url(source) and not is_url(target) and (token_file or trusted):
         raise click.UsageError("--token-file and --ca go with the address of a server")
+    if create and (is_url(target) or is_bundle(target) or direction == "pull"):
+        raise click.UsageError("--create makes a store of this machine that grains are sent to")
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:
@@ -173,6 +178,7 @@ def sync(
             direction=direction,
             full=full,
             dry_run=dry_run,
+            create=create,
             purpose=purpose,
             policy=policy,
             actor=actor,

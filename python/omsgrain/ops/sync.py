@@ -103,6 +103,7 @@ def sync(
     direction: Direction = "both",
     full: bool = False,
     dry_run: bool = False,
+    create: bool = False,
     purpose: Purpose = "move",
     policy: str | None = None,
     actor: str | None = None,
@@ -117,7 +118,7 @@ def sync(
     erasure_authorities: Sequence[str] = (),
     progress: OnProgress | None = None,
 ) -> SyncReport:
-    """Bring two stores together; the target is made if it is not there.
+    """Bring two stores together.
 
     Args:
         source: one side, as ``open_peer`` takes it; or a file ``.mg`` that is taken in.
@@ -126,6 +127,7 @@ def sync(
         direction: ``both``, ``push`` to the target, or ``pull`` from it.
         full: compare the stores, whatever is remembered.
         dry_run: only tell what would be done.
+        create: make the target, a store of this machine, if it is not there.
         purpose: why grains leave.
         policy: rules of both sides: a preset, or a file.
         actor: who syncs, for the audit trails.
@@ -144,6 +146,7 @@ def sync(
         progress: called after each batch.
 
     Raises:
+        StoreError: a store is not there, and ``create`` was not given for the target.
         OmsError: as ``omsgrain.sync.sync``, ``write_bundle`` and ``take_bundle``.
     """
     from omsgrain import sync as syncing
@@ -188,13 +191,14 @@ def sync(
                 closing(open_peer(source, takes=direction != "push", rights=may, **given))
             )
         right: Peer
-        if dry_run and direction != "pull" and not ("://" in target or os.path.lexists(target)):
+        create &= direction != "pull"
+        if dry_run and create and not ("://" in target or os.path.lexists(target)):
             right = syncing.LocalPeer(og.GrainStore(MemoryStore()))  # all would be new to it
         else:
             takes = direction != "pull"
             lets = None if reads else may
             peer = open_peer(
-                target, takes=takes, create=takes and not dry_run, rights=lets, **given
+                target, takes=takes, create=create and not dry_run, rights=lets, **given
             )
             right = opened.enter_context(closing(peer))
         if reads:
