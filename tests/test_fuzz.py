@@ -42,6 +42,19 @@ def test_what_was_found_once(path: Path, tmp_path: Path) -> None:
         outcome(run, path.read_bytes())
 
 
+def test_the_list_of_targets_names_each_once() -> None:
+    """docs/security.md says what is fuzzed; no target is missing there, and none is made up."""
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "security.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## 8\..*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| [^|]+ \| ((?:`[\w-]+`(?:, )?)+) \|$", section, re.MULTILINE)
+    named = sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row))
+    core = [one.stem for one in (root / "rust" / "fuzz" / "fuzz_targets").glob("*.rs")]
+    made = (root / "rust" / "fuzz" / "Cargo.toml").read_text(encoding="utf-8")
+    assert all(f'name = "{one}"' in made for one in core)
+    assert named == sorted([*TARGETS, *core])
+
+
 def test_all_that_was_kept_has_its_target() -> None:
     assert {path.parent.name for path in KEPT} <= TARGETS.keys()
 
