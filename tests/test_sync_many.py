@@ -74,28 +74,18 @@ def much_held(store: og.GrainStore, count: int = MANY, name: str = "court") -> s
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Crowd:
-    """A store in which one grain has 1,010 successors, and one as many holds."""
-    store = memory()
-    return store, forked(store), much_held(store)
+def crowd(long: bool) -> Crowd:
+    """A store in which one grain has successors, and one holds; 1,010 if tests may be long."""
+    store, count = memory(), MANY if long else MANY // 10
+    return store, forked(store, count), much_held(store, count)
 
 
 @pytest.fixture
-def pieces(long: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Crowd:
-    """The crowd if tests may be long; else a tenth of it, in pieces of a tenth."""
-    if long:
-        found: Crowd = request.getfixturevalue("crowd")
-        return found
-    monkeypatch.setattr(states, "_ITEMS", 100)
-    store = memory()
-    return store, forked(store, MANY // 10), much_held(store, MANY // 10)
-
-
-def test_1010_successors_and_holds(crowd: Crowd, tmp_path: Path) -> None:
-    (robot, old, held), hub = crowd, memory()
-    assert by_hand(robot, hub, tmp_path).refused == ()
-    assert len(hub.state(old).successors) == len(hub.holds(held)) == MANY
-    assert told(robot) == told(hub) and addresses(robot) == addresses(hub)
+def pieces(crowd: Crowd, long: bool, monkeypatch: pytest.MonkeyPatch) -> Crowd:
+    """The crowd, more than goes into one piece."""
+    if not long:
+        monkeypatch.setattr(states, "_ITEMS", 100)
+    return crowd
 
 
 @pytest.mark.parametrize("way", WAYS)
