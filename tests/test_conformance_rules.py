@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from omsgrain.conformance.http.goods import GOODS
 from omsgrain.conformance.rule import SPECS, Rule, Spec, Table, Tried
 from omsgrain.conformance.rules import RULES, aimem_bundle
 from omsgrain.conformance.runner import choose, run
-from omsgrain.errors import NotFoundError, RangeError, SchemaError
+from omsgrain.errors import NotFoundError, RangeError, SchemaError, packages_of
 from shell import USAGE, Shell
 
 ROOT = Path(__file__).parents[1]
@@ -168,3 +168,20 @@ def test_options_that_do_not_go_together(shell: Shell, options: tuple[str, ...])
 
 def test_no_such_rule(shell: Shell) -> None:
     assert shell("conformance", "--rule", "oms.nothing") == NotFoundError.exit_code
+
+
+def test_what_is_missing_can_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent: dict[str, tuple[str, Callable[[Bench], object]]] = {
+        "server": ("omsgrain.conformance.within", lambda bench: bench.probe),
+        "mcp": ("omsgrain.services.mcp.tools", lambda bench: bench.tools),
+    }
+    for extra, (module, need) in absent.items():
+        monkeypatch.setitem(sys.modules, module, None)
+        with Bench(tmp_path) as bench, pytest.raises(MissingError) as missing:
+            need(bench)
+        assert packages_of(extra) in str(missing.value)
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    (rule,) = (rule for rule in RULES if rule.id == "mif2.export.schema")
+    with Bench(tmp_path) as bench, pytest.raises(MissingError) as missing:
+        list(rule.check(bench))
+    assert packages_of("formats") in str(missing.value)

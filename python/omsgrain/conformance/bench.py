@@ -12,6 +12,7 @@ from typing import Any, Final
 import omsgrain as og
 from omsgrain.conformance.http.probe import Probe, Tokens
 from omsgrain.engine.base import Settings
+from omsgrain.errors import packages_of
 from omsgrain.store.memory import MemoryStore
 
 __all__ = ["NOW", "Bench", "MissingError"]
@@ -85,7 +86,7 @@ class Bench:
         try:
             from omsgrain.conformance.within import client
         except ImportError as error:
-            raise MissingError(f"omsgrain[server] is not installed ({error.name})") from None
+            raise MissingError(f"no {error.name}: needs {packages_of('server')}") from None
         asked, token = client(self.directory() / "served.omsg", self._open)
         full, out, brought, admin = (
             token("full", ("import", "export")),
@@ -105,5 +106,5 @@ class Bench:
         try:
             from omsgrain.services.mcp.tools import listed
         except ImportError as error:
-            raise MissingError(f"omsgrain[mcp] is not installed ({error.name})") from None
+            raise MissingError(f"no {error.name}: needs {packages_of('mcp')}") from None
         return {tool.name: tool.input_schema for tool in listed(readonly=False)}

@@ -14,6 +14,7 @@ from omsgrain.conformance.edits import GONE, edited
 from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.documents import MIF2, spelled
 from omsgrain.conformance.rules.mif2 import MINIMAL, UUID, judge
+from omsgrain.errors import packages_of
 from omsgrain.formats.mif2 import schema
 from omsgrain.gateways import mif
 
@@ -155,7 +156,7 @@ def _schema(bench: Bench) -> Iterator[Tried]:
     try:
         from jsonschema_rs import Draft202012Validator
     except ImportError:
-        raise MissingError("omsgrain[formats] is not installed (jsonschema_rs)") from None
+        raise MissingError(f"no jsonschema_rs: needs {packages_of('formats')}") from None
     fits = Draft202012Validator(json.loads(schema.text()))
     yield Tried("by a validator of JSON Schema", [], [e.message for e in fits.iter_errors(found)])
     for name in ("memories", "mif_version"):
