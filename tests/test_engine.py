@@ -17,6 +17,7 @@ from omsgrain.engine import Change
 from omsgrain.intake import Item
 from omsgrain.store.lmdb import LmdbStore
 from omsgrain.store.tables import BLOBS
+from shell import USAGE, Shell
 
 TIME = 1_700_000_000_000
 ABSENT = "ab" * 32
@@ -374,6 +375,28 @@ def test_open_refuses(tmp_path: Path) -> None:
     with pytest.raises(err.SchemaError):
         og.open(path, durability="never")  # type: ignore[arg-type]
     assert not path.exists()
+
+
+def test_a_store_in_memory(tmp_path: Path, shell: Shell) -> None:
+    with og.open(":memory:") as store, og.open(":memory:") as other:
+        address = store.put(belief(1))
+        assert store.get(address)["subject"] == "room 1"
+        assert (len(store.search("room").results), len(store), len(other)) == (1, 1, 0)
+        assert store.check().ok
+        with pytest.raises(err.UnsupportedError):
+            store.backup(tmp_path / "copy.omsg")
+    with pytest.raises(err.StoreError):
+        og.open(":memory:", readonly=True)
+    with pytest.raises(err.UnsupportedError):
+        og.open(":memory:", memory="64MB")
+    with pytest.raises(err.UnsupportedError):
+        og.restore(tmp_path / "copy.omsg", ":memory:")
+    for command in (["ingest", ":memory:", "x.jsonl"], ["query", ":memory:", "--type", "event"]):
+        assert shell(*command) == USAGE
+    assert list(tmp_path.iterdir()) == []
+    with og.open(Path(":memory:")) as store:
+        store.put(belief(1))
+    assert [path.name for path in tmp_path.iterdir()] == [":memory:"]
 
 
 def test_an_iterator_outlives_its_store_with_a_clear_error(store: og.GrainStore) -> None:

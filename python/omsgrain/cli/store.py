@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from omsgrain.cli.manual import F, argument
 from omsgrain.cli.newpath import refuse_dash
-from omsgrain.store.home import Where
+from omsgrain.store.home import IN_MEMORY, Where
 from omsgrain.store.url import StoreUrl, is_url
 
 __all__ = ["TOLD", "StoreParam", "Where", "create_option", "store_argument"]
@@ -48,6 +48,8 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
             return value
         if is_url(value):
             return StoreUrl.parse(value)
+        if value == IN_MEMORY:
+            self.fail("a store in memory would be gone with this command; name a directory")
         if not self._path.exists:
             refuse_dash(value)
         path: Path = self._path.convert(value, param, ctx)

@@ -62,7 +62,8 @@ def open(
 
     Args:
         path: the directory, whose parent must exist; or where the store is kept in PostgreSQL,
-            ``postgresql://USER@HOST/DATABASE?tenant=NAME``.
+            ``postgresql://USER@HOST/DATABASE?tenant=NAME``; or ``":memory:"`` for a new store in
+            memory, which is gone when it is closed.
         keys: seal what belongs to a user, and open what is sealed: a ``KeyRing``, which stays open
             when the store is closed. Without keys sealed grains show their headers and addresses.
         plain: store users' grains in the clear in a store that was used with keys. Without keys

@@ -12,6 +12,7 @@ All that opens a store by name goes through here, and all that stands beside its
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from omsgrain.store.postgres.database import Database
 
 __all__ = [
+    "IN_MEMORY",
     "Beside",
     "Directory",
     "Durability",
     "Home",
+    "Memory",
     "Served",
     "Where",
     "beside",
@@ -37,7 +40,10 @@ __all__ = [
 ]
 
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
-"""What names a store: the path of its directory, or a URL."""
+"""What names a store: the path of its directory, a URL, or ``:memory:``."""
+
+IN_MEMORY = ":memory:"
+"""The name of a new store in memory, as in SQLite. A ``Path`` is always a path."""
 
 Durability: TypeAlias = Literal["commit", "relaxed"]
 
@@ -116,6 +122,8 @@ def home_of(where: Where) -> Home:
     """
     if isinstance(where, str) and is_url(where):
         where = StoreUrl.parse(where)
+    if where == IN_MEMORY:
+        return Memory()
     return Served(where) if isinstance(where, StoreUrl) else Directory(file_path(where))
 
 
@@ -129,7 +137,7 @@ def directory_of(where: Where) -> Path:
     if isinstance(home, Directory):
         return home.path
     raise UnsupportedError(
-        "a store in a database is copied and restored by the database's own tools",
+        "only a store in files can be copied and restored; a database has its own tools",
         expected="a directory",
         found=str(home),
     )
@@ -185,6 +193,51 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory of this process, until the store is closed. Each time it is a new store."""
+
+    def __str__(self) -> str:
+        return IN_MEMORY
+
+    def exists(self) -> bool:
+        """Tell that there is none yet."""
+        return False
+
+    def must_exist(self) -> None:
+        """Refuse: what is opened here is always new."""
+        raise StoreError("a store in memory is always new", expected="a store that is there")
+
+    def is_writable(self) -> bool:
+        """Tell that it can be written."""
+        return True
+
+    def open(
+        self,
+        *,
+        readonly: bool = False,
+        durability: Durability = "commit",
+        memory: int | str | None = None,
+    ) -> Store:
+        """Open a new store."""
+        if readonly:
+            self.must_exist()
+        if memory is not None:
+            raise UnsupportedError(
+                "a store in memory takes what its grains take",
+                field="/memory",
+                expected="no amount",
+            )
+        from omsgrain.store.memory import MemoryStore
+
+        return MemoryStore()
+
+    def check(self) -> CheckReport:
+        """Refuse, as there is nothing to look at."""
+        with closing(self.open(readonly=True)) as store:
+            return store.check()
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """A database on a server."""
 
@@ -235,8 +288,5 @@ class Served:
 
     def check(self) -> CheckReport:
         """Look at every row; the server looks after its pages."""
-        store = self.open(readonly=True)
-        try:
+        with closing(self.open(readonly=True)) as store:
             return store.check()
-        finally:
-            store.close()
