@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from http_processes import Served
 from omsgrain.crypto import sign_file
 from omsgrain.errors import SchemaError, SignatureError
+from omsgrain.ops.tokens import add_token
 from omsgrain.store import tombstones
 from omsgrain.store.base import Store, Writer
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
@@ -388,3 +391,18 @@ def test_commands(shell: Shell, made: str) -> None:
     with og.open("mine.omsg") as mine:
         mine.run_due_erasures()
         assert made not in mine
+
+
+@pytest.mark.parametrize("option", [None, "--hold-authority", "--erasure-authority"])
+def test_a_server_with_authorities(shell: Shell, made: str, option: str | None) -> None:
+    """A token proves no DID, so what only an authority may do, no client can."""
+    scopes: Any = ("sync:read", "sync:write", "sync:admin")
+    Path("token").write_text(add_token("mine.omsg", "robot", None, scopes, whole_store=True))
+    options = () if option is None else (option, ALICE.did)
+    with Served("mine.omsg", *options) as process:
+        shell("sync", "evil.omsg", process.url, "--token-file", "token")
+        assert process.end(signal.SIGTERM) == 0
+    with og.open("mine.omsg") as mine:
+        mine.run_due_erasures()
+        assert (made in mine) == (option is not None)
+        assert option is None or mine.state(made).held == (option == "--hold-authority")

@@ -63,6 +63,17 @@ def policy_option(command: F) -> F:
     )(command)
 
 
+def authority_options(command: F) -> F:
+    """``--hold-authority`` and ``--erasure-authority``, of a command that syncs."""
+    for option, name, does in (
+        ("--erasure-authority", "erasure_authorities", "erases"),
+        ("--hold-authority", "hold_authorities", "ends holds"),
+    ):
+        text = f"Only what this DID has signed {does}. Repeatable."
+        command = click.option(option, name, multiple=True, metavar="DID", help=text)(command)
+    return command
+
+
 def trust_options(command: F) -> F:
     """The same, and ``--web``, of a command that verifies signatures."""
     text = "Fetch the keys of signers who are called did:web:..., over HTTPS."

@@ -13,7 +13,7 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import plain_option, policy_option, trust_options
+from omsgrain.cli.opening import authority_options, plain_option, policy_option, trust_options
 from omsgrain.cli.store import Where, create_option, store_argument
 
 EXAMPLES = r"""
@@ -63,6 +63,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--require-signature", is_flag=True, help="Take signed bundles only.")
 @policy_option
+@authority_options
 @click.option(
     "--purpose",
     type=click.Choice(["move", "access", "transfer", "sale"]),
@@ -144,6 +145,8 @@ def serve(
     trust: tuple[str, ...],
     require_signature: bool,
     policy: str | None,
+    hold_authorities: tuple[str, ...],
+    erasure_authorities: tuple[str, ...],
     purpose: Any,
     sign_with: Path | None,
     did: str | None,
@@ -209,5 +212,12 @@ def serve(
     if create:
         make_store(store, actor=actor)
     home_of(store).must_exist()  # told once, and not by every worker
-    opening = partial(open_stores, store, actor=actor, policy=policy)
+    opening = partial(
+        open_stores,
+        store,
+        actor=actor,
+        policy=policy,
+        hold_authorities=hold_authorities,
+        erasure_authorities=erasure_authorities,
+    )
     run(opening, options, listening, Log(log_format), ready, workers=workers)

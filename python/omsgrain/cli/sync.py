@@ -13,7 +13,13 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import refuse_dash
-from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_options
+from omsgrain.cli.opening import (
+    authority_options,
+    first_line,
+    plain_option,
+    policy_option,
+    trust_options,
+)
 from omsgrain.cli.store import TOLD
 
 if TYPE_CHECKING:
@@ -101,20 +107,7 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
     metavar="SOURCE",
     help="The same: what it says was verified is believed if this key has signed the FILE.",
 )
-@click.option(
-    "--hold-authority",
-    "hold_authorities",
-    multiple=True,
-    metavar="DID",
-    help="Only what this DID has signed ends holds. Repeatable.",
-)
-@click.option(
-    "--erasure-authority",
-    "erasure_authorities",
-    multiple=True,
-    metavar="DID",
-    help="Only what this DID has signed erases. Repeatable.",
-)
+@authority_options
 @click.option(
     "--token-file",
     type=_existing,

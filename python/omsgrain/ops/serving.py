@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
@@ -113,20 +113,20 @@ class Stores:
             store.close()
 
 
-def open_stores(path: Where, *, actor: str | None = None, policy: str | None = None) -> Stores:
+def open_stores(path: Where, *, actor: str | None = None, **options: Any) -> Stores:
     """Open a store that is there for a server, with the keys that are in use.
 
     Args:
         path: of the store.
         actor: who acts where no token does.
-        policy: a preset, or a file with rules.
+        options: as of ``omsgrain.open``.
 
     Raises:
         StoreError: there is no store at the path, or it cannot be written.
     """
     home_of(path).must_exist()  # or an empty directory would become a store
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
-    return Stores(open_store(path, actor=actor, policy=policy, count_access=False))
+    return Stores(open_store(path, actor=actor, count_access=False, **options))
 
 
 def open_one(path: Where, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
