@@ -10,13 +10,14 @@ implementation is made of counts. Spec: RFC 8785
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal
 
 from omsgrain.errors import OmsError
 from omsgrain.formats.texts import digest
 
-__all__ = ["MEMBER", "Verdict", "current", "of_bytes", "of_document", "own", "sealed", "verified"]
+__all__ = ["MEMBER", "Checksums", "Verdict", "of_bytes"]
 
 Verdict = Literal["matched-jcs", "matched-shodh-counts", "unknown"]
 """``matched-jcs``: it is made of all that the document says. ``matched-shodh-counts``: of how many
@@ -31,62 +32,57 @@ def of_bytes(data: bytes) -> str:
     return f"sha256:{sha256(data).hexdigest()}"
 
 
-def of_document(document: Mapping[str, Any], place: str) -> str:
-    """The checksum that omsgrain writes, whatever the document says of itself.
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """The checksums of the documents of one version of MIF.
 
-    Args:
-        document: all of it.
-        place: the member in which the checksum stands.
-
-    Raises:
-        OmsError: what was given has no canonical form.
-    """
-    whole = dict(document)
-    if isinstance(around := whole.get(place), dict):
-        whole[place] = {name: value for name, value in around.items() if name != MEMBER}
-    return f"sha256:{digest(whole)}"
-
-
-def verified(
-    document: Mapping[str, Any],
-    place: str,
-    of_counts: Callable[[Mapping[str, Any]], Collection[str]],
-) -> Verdict | None:
-    """Say what the checksum of a document was made of; None if it has none.
-
-    Args:
-        document: what was read of it.
+    Attributes:
         place: the member in which the checksum stands.
         of_counts: gives those that the reference implementation may write.
     """
-    around = document.get(place)
-    given = around.get(MEMBER) if isinstance(around, dict) else None
-    if not isinstance(given, str) or not given:
-        return None
-    given = given.lower()
-    if given in of_counts(document):
-        return "matched-shodh-counts"
-    try:
-        return "matched-jcs" if given == of_document(document, place) else "unknown"
-    except OmsError:
-        return "unknown"
 
+    place: str
+    of_counts: Callable[[Mapping[str, Any]], Collection[str]]
 
-def sealed(document: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A document of our own, with its checksum made anew, at the end of the member."""
-    around = {k: v for k, v in (document.get(place) or {}).items() if k not in (MEMBER, _OF)}
-    whole = {**document, place: around}
-    around[_OF] = _DOCUMENT
-    around[MEMBER] = of_document(whole, place)
-    return whole
+    def of_document(self, document: Mapping[str, Any]) -> str:
+        """The checksum that omsgrain writes, whatever the document says of itself.
 
+        Raises:
+            OmsError: what was given has no canonical form.
+        """
+        whole = dict(document)
+        if isinstance(around := whole.get(self.place), dict):
+            whole[self.place] = {name: value for name, value in around.items() if name != MEMBER}
+        return f"sha256:{digest(whole)}"
 
-def own(document: Mapping[str, Any], place: str) -> bool:
-    """Whether a document says that its checksum is made as ours is."""
-    around = document.get(place)
-    return isinstance(around, dict) and around.get(_OF) == _DOCUMENT and MEMBER in around
+    def verify(self, document: Mapping[str, Any]) -> Verdict | None:
+        """Say what the checksum of a document was made of; None if it has none."""
+        around = document.get(self.place)
+        given = around.get(MEMBER) if isinstance(around, dict) else None
+        if not isinstance(given, str) or not given:
+            return None
+        given = given.lower()
+        if given in self.of_counts(document):
+            return "matched-shodh-counts"
+        try:
+            return "matched-jcs" if given == self.of_document(document) else "unknown"
+        except OmsError:
+            return "unknown"
 
+    def sealed(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """A document of our own, with its checksum made anew, at the end of the member."""
+        said = document.get(self.place) or {}
+        around = {name: value for name, value in said.items() if name not in (MEMBER, _OF)}
+        whole = {**document, self.place: around}
+        around[_OF] = _DOCUMENT
+        around[MEMBER] = self.of_document(whole)
+        return whole
 
-def current(document: dict[str, Any], place: str) -> dict[str, Any]:
-    """A document as it is written again: a checksum of our own is that of what it says now."""
-    return sealed(document, place) if own(document, place) else document
+    def own(self, document: Mapping[str, Any]) -> bool:
+        """Whether a document says that its checksum is made as ours is."""
+        around = document.get(self.place)
+        return isinstance(around, dict) and around.get(_OF) == _DOCUMENT and MEMBER in around
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document as it is written again: a checksum of our own is that of what it says now."""
+        return self.sealed(document) if self.own(document) else document

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from omsgrain.formats import checksums
-from omsgrain.formats.checksums import Verdict
+from omsgrain.formats.checksums import Checksums, Verdict, of_bytes
 
 __all__ = [
     "Verdict",
@@ -20,15 +19,6 @@ __all__ = [
 ]
 
 _EXPORT: Final = "export"
-
-
-def of_document(document: Mapping[str, Any]) -> str:
-    """The checksum that omsgrain writes, whatever the document says of itself.
-
-    Raises:
-        OmsError: what was given has no canonical form.
-    """
-    return checksums.of_document(document, _EXPORT)
 
 
 def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
@@ -45,28 +35,9 @@ def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
     counts = "".join(str(len(array) if isinstance(array, list) else 0) for array in arrays)
     bare = time.removesuffix("Z").removesuffix("+00:00")
     spelled = (time, bare + "Z", bare + "+00:00")
-    return frozenset(checksums.of_bytes((counts + one).encode()) for one in spelled)
+    return frozenset(of_bytes((counts + one).encode()) for one in spelled)
 
 
-def verify_checksum(document: Mapping[str, Any]) -> Verdict | None:
-    """Say what the checksum of a document was made of; None if it has none.
-
-    Args:
-        document: what was read of it.
-    """
-    return checksums.verified(document, _EXPORT, of_counts)
-
-
-def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of our own, with its checksum made anew, at the end of ``export``."""
-    return checksums.sealed(document, _EXPORT)
-
-
-def own(document: Mapping[str, Any]) -> bool:
-    """Whether a document says that its checksum is made as ours is."""
-    return checksums.own(document, _EXPORT)
-
-
-def current(document: dict[str, Any]) -> dict[str, Any]:
-    """A document as it is written again: a checksum of our own is that of what it says now."""
-    return checksums.current(document, _EXPORT)
+_OURS: Final = Checksums(_EXPORT, of_counts)
+of_document, verify_checksum = _OURS.of_document, _OURS.verify
+sealed, own, current = _OURS.sealed, _OURS.own, _OURS.current
