@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
+import oracle
 from http_sites import (
     ADA,
     BLOB,
@@ -23,6 +24,7 @@ from http_sites import (
     lamp,
     site,
 )
+from omsgrain import registry
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import seal
 from omsgrain.services.http import finding
@@ -84,6 +86,39 @@ def test_lines_and_a_blob(served: Site) -> None:
     blob = og.encode(lamp("dim", user_id=ADA))
     answer = served.ask("POST", "/v1/grains", token, content=blob, headers={"content-type": BLOB})
     assert answer.json()["stored"] == 1
+
+
+def test_a_blob_of_another_engine(served: Site) -> None:
+    """It is taken as a conforming grain, on demand, under the rules of every other blob."""
+    token, headers = served.token(), {"content-type": BLOB}
+
+    def foreign(**more: str) -> bytes:
+        fields = {"c": 1.0, "ca": 1_768_471_200_000, "t": "fact", "s": "a", "r": "b", "o": "c"}
+        packed = oracle.pack_msgpack({**fields, **more})
+        return bytes([1, 32, 1, 0, 0]) + (1_768_471_200).to_bytes(4, "big") + packed
+
+    user = next(field.short for field in registry.FIELDS if field.name == "user_id")
+    blob = foreign(**{user: ADA})
+    path = "/v1/grains?adapt=true"
+    refused = served.ask("POST", "/v1/grains", token, content=blob, headers=headers)
+    assert refused.status_code == 422
+    answer = served.ask("POST", path, token, content=blob, headers=headers)
+    (address,) = answer.json()["addresses"]
+    kept = served.service.stores.main.get(address)
+    assert kept.fields == og.adapt(blob).fields
+    assert (kept["x_original"], kept["derived_from"]) == (blob, [og.address(blob)])
+    for data, rule in (
+        (foreign(**{user: GRACE}), "other_tenant"),
+        (foreign(**{user: ADA, "df": "ab" * 32}), "unknown_reference"),
+    ):
+        answer = served.ask("POST", path, token, content=data, headers=headers)
+        assert answer.json()["rule"] == rule
+    whole = og.encode(lamp("dim", user_id=ADA))
+    answer = served.ask("POST", path, token, content=whole, headers=headers)
+    (address,) = answer.json()["addresses"]
+    assert served.service.stores.main.get(address).fields == og.decode(whole).fields
+    answer = served.ask("POST", path, token, json=lamp())
+    assert (answer.status_code, answer.json()["rule"]) == (422, "invalid_parameter")
 
 
 def test_all_of_a_list_or_nothing(served: Site) -> None:

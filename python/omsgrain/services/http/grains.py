@@ -93,9 +93,9 @@ async def put(call: Call) -> Response:
         file.seek(0)
 
         def work(flag: Flag) -> Response:
-            items, made = _items(file, call, flag)
+            items, made, foreign = _items(file, call, flag)
             flag.check()
-            _check_references(store, made, tenant)
+            _check_references(store, made, tenant, foreign)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they are for who writes the code
                 report = store.put_many(items)
@@ -112,12 +112,19 @@ async def put(call: Call) -> Response:
 
 def _items(
     file: IO[bytes], call: Call, flag: Flag
-) -> tuple[Sequence[bytes | og.Grain], list[og.Grain]]:
-    """What is to be put, and the same as grains that can be looked into."""
-    tenant = call.tenant
+) -> tuple[Sequence[bytes | og.Grain], list[og.Grain], set[str]]:
+    """What is to be put, the same as grains that can be looked into, and what was adapted.
+
+    The last are addresses of blobs that stand inside the grains; no store has them.
+    """
+    tenant, adapt = call.tenant, call.given["adapt"]
+    if adapt and call.media != BLOB:
+        raise Refusal("invalid_parameter", "adapt: for a blob as application/octet-stream")
     if call.media == BLOB:
-        data = file.read()
+        data = given = file.read()
         try:
+            if adapt and data[:1] != _ENVELOPE:
+                data = og.adapt(data).blob
             grain = og.decode(_core.envelope_blob(data) if data[:1] == _ENVELOPE else data)
         except KeyMissingError as error:
             detail = "a sealed grain does not show whose it is"
@@ -126,7 +133,7 @@ def _items(
             raise refusal_of(error) from None
         if grain.get("user_id") != tenant:
             raise Refusal("other_tenant", "a blob must have the tenant as its user_id")
-        return [data], [grain]
+        return [data], [grain], set() if data == given else {og.address(given)}
     found: list[og.Grain] = []
     bad: list[tuple[int, OmsError]] = []
     for i, fields in enumerate(_dicts(file, call, flag)):
@@ -139,7 +146,7 @@ def _items(
                 break
     if bad:
         raise _refused(bad)
-    return found, found
+    return found, found, set()
 
 
 def _dicts(file: IO[bytes], call: Call, flag: Flag) -> Iterable[Any]:
@@ -188,9 +195,11 @@ def _made(fields: Any, tenant: str, i: int) -> og.Grain:
     return grain
 
 
-def _check_references(store: og.GrainStore, grains: Sequence[og.Grain], tenant: str) -> None:
+def _check_references(
+    store: og.GrainStore, grains: Sequence[og.Grain], tenant: str, inside: set[str]
+) -> None:
     """Refuse grains that stand on grains of others; whether there are such is not told."""
-    ours = {grain.address for grain in grains}
+    ours = {grain.address for grain in grains} | inside
     for i, grain in enumerate(grains):
         for name in ("derived_from", "prior_consent"):
             named = grain.get(name)

@@ -100,6 +100,12 @@ _SEARCH: Final = (
     _TYPE,
     Parameter("namespace", "the namespace of the grain"),
 )
+_ADAPT: Final = Parameter(
+    "adapt",
+    "of a blob: convert what another engine wrote its own way",
+    "boolean",
+    default=False,
+)
 _LAST: Final = 2**53 - 1  # that all readers of JSON can count to
 _CHANGES: Final = (
     Parameter("since", "next of the answer before", "integer", low=0, high=_LAST, default=0),
@@ -135,7 +141,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "POST", "/v1/grains", grains.put, "Store grains: all of them, or none.", "import",
-        bodies=(JSON, LINES, BLOB), shape="Stored",
+        (_ADAPT,), bodies=(JSON, LINES, BLOB), shape="Stored",
         refuses=(*_BODY, "other_tenant", "erased", "refused_by_policy", "unknown_reference"),
     ),
     Route(
