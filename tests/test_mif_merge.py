@@ -339,6 +339,30 @@ def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) 
     assert store.check().ok
 
 
+@pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite", "rename"])
+def test_references_to_what_an_earlier_import_skipped(store: og.GrainStore, strategy: str) -> None:
+    """The store keeps a skipped record beside what has its text, and so knows its id."""
+    maker = MAKERS[0]
+    one, two, three, four, nine = (maker.id(n) for n in (1, 2, 3, 4, 9))
+    maker.take(store, maker.memory(1, FIRST), maker.memory(3, SECOND))
+    maker.take(store, maker.memory(2, FIRST))  # stored as 1
+    maker.take(store, maker.memory(3, SECOND), maker.memory(4, SECOND))  # stored as 3
+    memory = maker.memory(5, "water", related_memory_ids=[two, four, nine], parent_id=two)
+
+    def taken() -> MifReport:
+        return maker.take(store, memory, merge_strategy=strategy)
+
+    report = taken()
+    dangling = [each.pointer for each in report.warnings if each.rule == "unknown_reference"]
+    assert dangling == ["/memories/0/related_memory_ids/2"]
+    data, _ = export_document(store, USER, strict=True)
+    (water,) = [m for m in json.loads(data.data)["memories"] if m["content"] == "water"]
+    assert water["related_memory_ids"] == [one, three, nine] and water["parent_id"] == one
+    before = holdings(store)
+    assert {*fates(taken())} <= {"unchanged", "duplicate"}
+    assert holdings(store) == before
+
+
 def test_references_lead_to_what_another_format_brought(store: og.GrainStore) -> None:
     two, one = MAKERS
     one.take(store, one.memory(1, FIRST), one.memory(7, SECOND))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
+from omsgrain.formats.source import Source
 from omsgrain.gateways.mif.arriving import Document
 from omsgrain.gateways.mif.versions import ANY, Version
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
 
-__all__ = ["LIKE_UUID", "Key", "References", "named_in", "resolved"]
+__all__ = ["LIKE_UUID", "Key", "References", "named_in", "resolved", "skipped_before"]
 
 LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
 _TEXTS: Final = frozenset(("content", "summary", "notes", "description"))
@@ -46,14 +47,9 @@ def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
         store: where the document is to go.
         document: its references lead where they are to lead.
     """
-    asked = [one for one in document.warnings if one.rule in _DANGLING]
-    if not asked:
+    names = _dangling(document)
+    if not names:
         return document.warnings
-    at = {pointer for one in asked if (pointer := _record_at(document.version, one.pointer))}
-    records = {
-        one.pointer: document.record_of(one) for one in document.records if one.pointer in at
-    }
-    names = {one.pointer: _value_at(document.version, records, one.pointer) for one in asked}
     brought = {one.id for one in document.records if not one.is_duplicate}
     with store.sources(document.owner) as snapshot:
         found = snapshot.find({name for name in names.values() if name}, "current")
@@ -65,6 +61,41 @@ def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
         for one in document.warnings
         if one.rule not in _DANGLING or names[one.pointer] not in known
     )
+
+
+def skipped_before(store: GrainStore, document: Document) -> dict[Key, str]:
+    """Where references lead to records that an earlier import skipped as duplicates.
+
+    Args:
+        store: where the document is to go; it keeps what was skipped beside what is stored.
+        document: as it came.
+    """
+    names = {name for name in _dangling(document).values() if name}
+    if not names:
+        return {}
+    leads: dict[Key, str] = {}
+    with store.sources(document.owner) as snapshot:
+        for name, several in snapshot.find(names, "current").items():
+            sources = [Source.of(one.grain) for one in several if is_duplicate(one.grain)]
+            if not several or len(sources) != len(several) or sources[0] is None:
+                continue  # something is stored under this id
+            of = str(several[0].grain["context"]["of"])
+            there = snapshot.find([of], "current").get(of, ())
+            if any(not is_duplicate(one.grain) for one in there):
+                leads[sources[0].kind, name] = of
+    return leads
+
+
+def _dangling(document: Document) -> dict[str, str | None]:
+    """What the document refers to and does not have, by the pointers of its references."""
+    asked = [one for one in document.warnings if one.rule in _DANGLING]
+    at = {pointer for one in asked if (pointer := _record_at(document.version, one.pointer))}
+    records = {
+        one.pointer: document.record_of(one)
+        for one in (document.records if at else ())
+        if one.pointer in at
+    }
+    return {one.pointer: _value_at(document.version, records, one.pointer) for one in asked}
 
 
 def _record_at(version: Version, pointer: str) -> str:

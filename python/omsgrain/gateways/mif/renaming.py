@@ -23,7 +23,7 @@ from uuid import UUID, uuid5
 from omsgrain.gateways.mif.arriving import NATIVE, Arrived, Document, rebuilt
 from omsgrain.gateways.mif.comparing import canonical
 from omsgrain.gateways.mif.planning import Look, Planner
-from omsgrain.gateways.mif.references import Key, References, named_in
+from omsgrain.gateways.mif.references import Key, References, named_in, skipped_before
 
 if TYPE_CHECKING:
     from omsgrain.engine import GrainStore
@@ -65,7 +65,7 @@ def lead(store: GrainStore, document: Document, planner: Planner) -> None:
         planner: tells what is stored.
     """
     records = document.records
-    leads: dict[Key, str] = {}
+    leads = skipped_before(store, document)
     for page in _pages(range(len(records))):
         with store.sources(document.owner) as snapshot:
             for skipped in planner.skipped(snapshot, [records[i] for i in page]):
@@ -109,7 +109,7 @@ class _Renaming:
                 self._first.setdefault((one.kind, one.id), i)
         self._ids = _ids_of(document.records)
         self.new: dict[int, str] = {}
-        self.leads: dict[Key, str] = {}
+        self.leads = skipped_before(store, document)
 
     def texts(self, numbers: Sequence[int]) -> None:
         """Look at memories, which are told from others by their text alone."""
