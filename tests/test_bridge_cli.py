@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omsgrain as og
+from omsgrain.crypto.keyring import KeyRing
 from omsgrain.services.bridge.mqtt import Mqtt
-from omsgrain.services.bridge.transport import BrokerError
+from omsgrain.services.bridge.transport import BrokerError, Message
 from shell import USAGE, Shell, exit_code
 
 URL = ("--mqtt", "mqtt://127.0.0.1:1")
@@ -71,6 +73,36 @@ def test_the_store_that_it_makes(shell: Shell, monkeypatch: pytest.MonkeyPatch) 
     assert b"Not authorized" in shell.err
     with og.open("m.omsg", readonly=True) as store:
         assert len(store) == 0
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_grains_in_the_clear_beside_sealed_ones_need_plain(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: bool
+) -> None:
+    user = {"type": "event", "content": "x", "created_at": 1, "user_id": "ada"}
+    with KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as ring:
+        with og.open("m.omsg", keys=ring) as store:
+            store.put(user | {"content": "sealed"})
+    come = [[Message(og.encode(user), "a", False, 1)]]
+    settled: list[int] = []
+
+    def fetch(self: Any, most: int, wait: float) -> list[Message]:
+        if not settled:
+            return come.pop() if come else []
+        raise BrokerError("the broker refuses the connection")
+
+    def settle(self: Any, messages: Sequence[Message], refused: Collection[int]) -> None:
+        settled.extend(range(len(messages)))
+
+    monkeypatch.setattr(Mqtt, "fetch", fetch)
+    monkeypatch.setattr(Mqtt, "settle", settle)
+    more = ["--plain"] if plain else []
+    more += ["--topic", "a", "--dead-letter-dir", "refused", "--batch", "1"]
+    assert shell("bridge", "m.omsg", *URL, *more) == exit_code("ERR_STORE")
+    with og.open("m.omsg", readonly=True) as store:
+        assert [grain.sealed for grain in store] == [True, False][: 1 + plain]
+    letters = [path for path in Path("refused").rglob("*") if path.is_file()]
+    assert (b"ERR_KEY" in b"".join(path.read_bytes() for path in letters)) is not plain
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from http_sites import (
     lamp,
     site,
 )
+from mif_imports import MAKERS
 from omsgrain import registry
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import seal
@@ -75,6 +77,27 @@ def test_a_server_without_keys_stores_no_user_in_the_clear(tmp_path: Path) -> No
             assert (answer.status_code, answer.json()["code"]) == (503, "ERR_KEY")
         with og.open(path, readonly=True) as store:
             assert len(store) == 1
+
+
+def test_bookkeeping_is_found_when_asked_for(served: Site) -> None:
+    """The lists and parts of a document are the tenant's grains; no answer has them by itself."""
+    token, maker = served.token(), MAKERS[0]
+    maker.take(served.service.stores.main, maker.memory(1, "the lamp"), user_id=ADA)
+
+    def found(query: str = "") -> dict[str, Any]:
+        answer = served.ask("GET", f"/v1/grains?limit=100&{query}", token)
+        assert answer.status_code == 200, answer.text
+        return {one["content_address"]: one["grain"] for one in answer.json()["results"]}
+
+    memory, every = found(), found("bookkeeping=true")
+    assert [grain["object"] for grain in memory.values()] == ["the lamp"]
+    assert found("bookkeeping=false") == found("type=observation") == memory
+    assert found("type=state") == {}
+    states = found("type=state&bookkeeping=true")
+    assert states and {grain["type"] for grain in states.values()} == {"state"}
+    assert every == memory | states
+    answer = served.ask("GET", "/v1/grains?bookkeeping=yes", token)
+    assert (answer.status_code, answer.json()["rule"]) == (422, "invalid_parameter")
 
 
 def test_lines_and_a_blob(served: Site) -> None:

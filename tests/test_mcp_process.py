@@ -239,6 +239,20 @@ def test_sealed_memories(path: Path, tmp_path: Path) -> None:
         assert ada.do("recall", query="puffin")["memories"] == []
 
 
+def test_memories_in_the_clear_beside_sealed_ones_need_plain(path: Path, tmp_path: Path) -> None:
+    with KeyRing.create(tmp_path / "keys.omsk", master=bytes.fromhex(HEX)) as ring:
+        with og.open(path, keys=ring) as store:
+            store.put(og.Event(content="sealed", user_id=ADA))
+    with agent(path) as keyless:
+        assert keyless.error("remember", content="The puffin hides")["code"] == "ERR_KEY"
+    with agent(path, "--plain") as plain:
+        assert plain.do("remember", content="The puffin hides")["new"]
+        (found,) = plain.do("recall", query="puffin")["memories"]
+        assert found["content"] == "The puffin hides"
+    with og.open(path, readonly=True) as store:
+        assert sorted(grain.sealed for grain in store) == [False, True]
+
+
 def test_it_does_not_start_without_a_store_or_a_user(
     tmp_path: Path, path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
