@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hot paths alone, for a profiler: `profile encode|decode|rows|tail|jsonl COUNT`.
+//! The hot paths alone, for a profiler: `profile encode|decode|rows|memtable|jsonl COUNT`.
 #![allow(missing_docs, clippy::unwrap_used)]
 use omsgrain_core::encode::{Options, encode, encode_into};
-use omsgrain_core::tail::Tail;
-use omsgrain_core::{address, decode, index_rows, json, jsonl};
+use omsgrain_core::memtable::Memtable;
+use omsgrain_core::{address, decode, index_rows, json, json::lines};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -45,22 +45,22 @@ fn main() {
             }
             assert!(bytes >= count);
         }
-        "tail" => {
+        "memtable" => {
             let text: String = (0..count).map(|i| line(i) + "\n").collect();
-            let mut batch = jsonl::encode_jsonl(text.as_bytes(), &options);
+            let mut batch = lines::encode_jsonl(text.as_bytes(), &options);
             batch.hash();
             let blobs: Vec<&[u8]> = (0..count).map(|i| batch.blob(i)).collect();
             let grains: Vec<_> = (1..).zip(&batch.digests).zip(blobs).map(|((n, d), b)| (n, d, b)).collect();
             let start = std::time::Instant::now();
             for run in grains.chunks(65_536) {
-                let mut tail = Tail::default();
+                let mut tail = Memtable::default();
                 run.chunks(1_000).for_each(|part| tail.add(part).unwrap());
             }
             println!("{:.3} us a grain", start.elapsed().as_secs_f64() * 1e6 / count as f64);
         }
         _ => {
             let text: String = (0..count).map(|i| line(i) + "\n").collect();
-            assert_eq!(jsonl::encode_jsonl(text.as_bytes(), &options).len(), count);
+            assert_eq!(lines::encode_jsonl(text.as_bytes(), &options).len(), count);
         }
     }
 }

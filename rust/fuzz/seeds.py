@@ -56,9 +56,9 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         if given is None and "input" in vector:
             given = json.dumps(vector["input"], ensure_ascii=False)
         if given is not None:
-            for target in ("json_encode", "lane_write"):
+            for target in ("json_encode", "shape_write"):
                 yield target, _choice(vector.get("options", {})) + given.encode()
-            yield "lane_json", given.replace("\n", " ").encode()
+            yield "shape_json", given.replace("\n", " ").encode()
 
 
 def _of_container(file: bytes) -> Iterator[tuple[str, bytes]]:
@@ -78,7 +78,7 @@ def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
     if blob[1:2] and blob[1] & COMPRESSED:
         yield "frames", b"\0" + blob[HEADER:]
         yield "unpacking", b"\0\x10" + blob[HEADER:]
-    yield "lane_read", 2 * (len(blob).to_bytes(2, "big") + blob)
+    yield "shape_read", 2 * (len(blob).to_bytes(2, "big") + blob)
     yield "sealed", blob
     yield "header", blob[: HEADER + 1]
     if len(blob) > HEADER and not blob[1] & COMPRESSED:

@@ -10,10 +10,10 @@ use omsgrain_core::codec::cbor::Cbor;
 use omsgrain_core::codec::{EXTENDED, Encoding, Wire as _};
 use omsgrain_core::encode::{Options, encode, encode_into};
 use omsgrain_core::fields::gather;
-use omsgrain_core::signatures::{Verdict, prove};
-use omsgrain_core::tail::Tail;
+use omsgrain_core::memtable::Memtable;
+use omsgrain_core::signature::{Verdict, prove};
 use omsgrain_core::validate::validate;
-use omsgrain_core::{Header, address, batch, decode, fingerprint, index_rows, json, jsonl, text};
+use omsgrain_core::{Header, address, batch, decode, fingerprint, index_rows, json, json::lines, text};
 
 const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 
@@ -48,10 +48,10 @@ fn writing(c: &mut Criterion) {
             })
         });
     }
-    let lines: String = (0..1000).map(|i| line(i) + "\n").collect();
+    let text: String = (0..1000).map(|i| line(i) + "\n").collect();
     let options = Options::default();
     c.bench_function("json: 1,000 lines to blobs", |b| {
-        b.iter(|| jsonl::encode_jsonl(black_box(lines.as_bytes()), &options).len())
+        b.iter(|| lines::encode_jsonl(black_box(text.as_bytes()), &options).len())
     });
 }
 
@@ -122,12 +122,12 @@ fn envelope(blob: &[u8]) -> Vec<u8> {
 }
 
 fn index(c: &mut Criterion) {
-    let lines: String = (0..1000).map(|i| line(i) + "\n").collect();
-    let mut batch = jsonl::encode_jsonl(lines.as_bytes(), &Options::default());
+    let text: String = (0..1000).map(|i| line(i) + "\n").collect();
+    let mut batch = lines::encode_jsonl(text.as_bytes(), &Options::default());
     batch.hash();
     let grains: Vec<_> = (0..1000).map(|i| (i as u64 + 1, &batch.digests[i], batch.blob(i))).collect();
     c.bench_function("rows of 1,000 grains, sorted", |b| {
-        b.iter(|| Tail::default().add(black_box(&grains)).unwrap())
+        b.iter(|| Memtable::default().add(black_box(&grains)).unwrap())
     });
 }
 

@@ -65,8 +65,8 @@ pub type Digest = [u8; 32];
 
 /// SHA-256.
 pub fn sha256(bytes: &[u8]) -> Digest {
-    #[cfg(all(feature = "batch", target_arch = "x86_64"))]
-    if let Some(alone) = crate::sha256::Alone::here() {
+    #[cfg(all(feature = "binding", target_arch = "x86_64"))]
+    if let Some(alone) = crate::sha256_lanes::Single::here() {
         return alone.digest(bytes);
     }
     Sha256::digest(bytes).into()

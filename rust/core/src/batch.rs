@@ -2,15 +2,17 @@
 //! Many grains at once, on all cores, in the order they came. A bad one is reported by its
 //! position and takes nothing along.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
-use crate::address::{self, Digest};
-use crate::decode;
-use crate::lane::Reader;
-use crate::{Error, Header, Result, sha256};
+use crate::address::{Digest, parse};
+use crate::decode::{Opened, Parsed};
+use crate::index_rows::Place;
+use crate::shape_cache::Reader;
+use crate::{Error, Header, Result, address, decode, sha256_lanes};
 
 /// Below this many bytes of work, threads cost more than they bring.
 pub(crate) const PARALLEL_FROM: usize = 64 << 10;
@@ -124,7 +126,7 @@ impl Batch {
     /// Computes the addresses that are not known yet, on this thread alone.
     pub(crate) fn hash_here(&mut self) {
         let known = self.digests.len();
-        let digests = sha256::digests(self.len() - known, |i| self.blob(known + i));
+        let digests = sha256_lanes::digests(self.len() - known, |i| self.blob(known + i));
         self.digests.extend(digests);
     }
 
@@ -174,11 +176,11 @@ fn digests_on_all_cores<'m>(
             let parts = (0..count.div_ceil(PART)).into_par_iter();
             let each = |part: usize| {
                 let (start, end) = (part * PART, count.min((part + 1) * PART));
-                sha256::digests(end - start, |i| message(start + i))
+                sha256_lanes::digests(end - start, |i| message(start + i))
             };
             parts.flat_map_iter(each).collect()
         }),
-        None => sha256::digests(count, message),
+        None => sha256_lanes::digests(count, message),
     }
 }
 
@@ -186,7 +188,7 @@ fn digests_on_all_cores<'m>(
 pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
     let size = pairs.iter().map(|(blob, _)| blob.len()).sum();
     in_parts(size, pairs, |part| {
-        let digests = sha256::digests(part.len(), |i| part[i].0);
+        let digests = sha256_lanes::digests(part.len(), |i| part[i].0);
         let mut reader = Reader::default();
         let each = part.iter().zip(&digests).map(|((blob, expected), digest)| {
             address::same(digest, expected)?;
@@ -199,7 +201,7 @@ pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
 /// The address of each blob, and whether it is good.
 pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
     in_parts(total(blobs), blobs, |part| {
-        let digests = sha256::digests(part.len(), |i| part[i]);
+        let digests = sha256_lanes::digests(part.len(), |i| part[i]);
         let mut reader = Reader::default();
         let verdicts = part.iter().map(|blob| decode::verify_by(&mut reader, blob));
         digests.into_iter().zip(verdicts).collect()
@@ -259,9 +261,155 @@ fn pool() -> Option<Arc<ThreadPool>> {
     }
 }
 
+// Reading many blobs for one thread that takes them in order, while other threads read ahead of it.
+
+/// Blobs that a thread reads before it looks for others.
+const AHEAD_PART: usize = 256;
+/// Blobs that are read, at most, before they are taken: so that the trees and unpacked payloads of
+/// a large batch do not all stand in memory at once.
+const AHEAD: usize = 2048;
+
+/// A blob that was read, and what was made ready of it.
+type Read<'o, T> = (Result<Parsed<'o>>, T);
+/// What makes something ready of a blob that was read.
+type Prepare<'w, T> = &'w (dyn Fn(&Parsed<'_>, &[u8]) -> T + Sync);
+
+/// Reads blobs and hands each over, with its position, in order and on this thread.
+///
+/// What is read on this thread, and waiting for others, is done inside of `free`, which lets go of
+/// what this thread holds. What `prepare` makes of a blob goes along; whichever thread reads the blob
+/// makes it. The first error of `take` ends all.
+///
+/// # Errors
+/// That of `take`.
+pub fn read_each<'p, T: Default + Send, E>(
+    blobs: &[&'p [u8]],
+    prepare: impl Fn(&Parsed<'_>, &[u8]) -> T + Sync,
+    free: impl Fn(&(dyn Fn() + Sync)),
+    mut take: impl FnMut(usize, Result<Parsed<'_>>, T) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let pool = pool_if(total(blobs) >= PARALLEL_FROM && blobs.len() > AHEAD_PART);
+    let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads());
+    let readers: Vec<Mutex<Reader<'p>>> = (0..threads).map(|_| Mutex::default()).collect();
+    for (i, blobs) in blobs.chunks(AHEAD).enumerate() {
+        let parts: Vec<_> = blobs.chunks(AHEAD_PART).collect();
+        let opened: Vec<OnceLock<Vec<Result<Opened<'p>>>>> = parts.iter().map(|_| OnceLock::new()).collect();
+        let wave = Wave {
+            read: Mutex::new(parts.iter().map(|_| None).collect()),
+            parts,
+            prepare: &prepare,
+            opened: &opened,
+            next: AtomicUsize::new(0),
+            ready: Condvar::new(),
+        };
+        let mut take_all = || {
+            let mut at = i * AHEAD;
+            for part in 0..wave.parts.len() {
+                if wave.lock()[part].is_none() {
+                    free(&|| wave.until(part, &readers[0]));
+                }
+                // Not in the head of the loop, which would hold the lock to its end.
+                let read = wave.lock()[part].take().unwrap_or_default();
+                for (one, ready) in read {
+                    take(at, one, ready)?;
+                    at += 1;
+                }
+            }
+            Ok(())
+        };
+        match &pool {
+            Some(pool) if threads > 1 && wave.parts.len() > 1 => pool.in_place_scope(|scope| {
+                for reader in &readers[1..] {
+                    let wave = &wave;
+                    scope.spawn(move |_| while wave.read_one(reader) {});
+                }
+                take_all()
+            })?,
+            _ => take_all()?,
+        }
+    }
+    Ok(())
+}
+
+/// Parts of a batch, each read by whichever thread comes first.
+struct Wave<'o, 'p, T> {
+    parts: Vec<&'o [&'p [u8]]>,
+    prepare: Prepare<'o, T>,
+    opened: &'o [OnceLock<Vec<Result<Opened<'p>>>>],
+    next: AtomicUsize,
+    read: Mutex<Vec<Option<Vec<Read<'o, T>>>>>,
+    ready: Condvar,
+}
+
+impl<'o, 'p: 'o, T: Default> Wave<'o, 'p, T> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Vec<Read<'o, T>>>>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads until this part has been read.
+    fn until(&self, part: usize, reader: &Mutex<Reader<'p>>) {
+        while self.lock()[part].is_none() && self.read_one(reader) {}
+        let still = |read: &mut Vec<Option<_>>| read[part].is_none();
+        drop(self.ready.wait_while(self.lock(), still).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Reads the next part that no thread has begun; false if there is none.
+    fn read_one(&self, reader: &Mutex<Reader<'p>>) -> bool {
+        let part = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(blobs) = self.parts.get(part) else { return false };
+        let mut put = Put { wave: self, part, read: Vec::with_capacity(blobs.len()) };
+        let opened = self.opened[part].get_or_init(|| blobs.iter().map(|blob| decode::open(blob)).collect());
+        let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        put.read.extend(blobs.iter().zip(opened).map(|(blob, opened)| match opened {
+            Ok((header, payload)) => {
+                let one = decode::read_by(&mut reader, *header, blob, payload);
+                let ready = one.as_ref().map(|grain| (self.prepare)(grain, blob)).unwrap_or_default();
+                (one, ready)
+            }
+            Err(refused) => (Err(refused.clone()), T::default()),
+        }));
+        true
+    }
+}
+
+/// A part that is being read. It is put in its place in any case, since who takes it waits for it.
+struct Put<'w, 'o, 'p, T> {
+    wave: &'w Wave<'o, 'p, T>,
+    part: usize,
+    read: Vec<Read<'o, T>>,
+}
+
+impl<T> Drop for Put<'_, '_, '_, T> {
+    fn drop(&mut self) {
+        let read = std::mem::take(&mut self.read);
+        self.wave.read.lock().unwrap_or_else(PoisonError::into_inner)[self.part] = Some(read);
+        self.wave.ready.notify_all();
+    }
+}
+
+// Grains as a query meets them: at places of the index, with blobs that are hashed together.
+
+/// The address of each blob. `skip` bytes stand before it in its row.
+pub fn addresses(rows: &[&[u8]], skip: usize) -> Vec<Digest> {
+    let blobs: Vec<&[u8]> = rows.iter().map(|row| row.get(skip..).unwrap_or_default()).collect();
+    address_many(&blobs)
+}
+
+/// Whether a grain with this address belongs at a place: six bytes of the one stand in the other.
+pub fn is_at(place: &Place, digest: &Digest) -> bool {
+    place[6..12].iter().zip(digest).all(|(a, b)| *a == !*b)
+}
+
+/// The same of an address in hex.
+pub fn fits(place: &Place, address: &str) -> bool {
+    parse(address).is_ok_and(|digest| is_at(place, &digest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::sha256;
+    use crate::index_rows::place;
 
     #[test]
     fn nobody_waits_for_the_threads() {
@@ -270,5 +418,17 @@ mod tests {
         assert_eq!(address_many(&blobs), vec![address::sha256(&[7; 200]); 1000]);
         drop(held);
         assert!(pool_if(false).is_none());
+    }
+
+    #[test]
+    fn a_grain_is_told_from_its_neighbour() {
+        let rows: [&[u8]; 3] = [b"mark-one", b"mark-two and more", b"no"];
+        let found = addresses(&rows, 5);
+        assert_eq!(found, [sha256(b"one"), sha256(b"two and more"), sha256(b"")]);
+        let hex = |digest: &Digest| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let here = place(1_700_000_000_000, &found[0], 9);
+        assert!(fits(&here, &hex(&found[0])));
+        assert!(!fits(&here, &hex(&found[1])));
+        assert!(!fits(&here, "no address"));
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::address::Digest;
 use crate::header::{ENCRYPTED, SIGNED, VERSION};
-use crate::{Code, Error, Result, batch, extent, sha256};
+use crate::{Code, Error, Result, batch, extent, sha256_lanes};
 
 /// The grains of a block, by their sizes: u32 each, in the order of bytes of this machine.
 ///
@@ -59,7 +59,7 @@ pub fn sound(rows: &[&[u8]], mark: usize) -> Option<Vec<Digest>> {
     let parts: Option<Vec<_>> = rows.iter().map(|row| row.split_at_checked(mark)).collect();
     let (marks, blobs): (Vec<_>, Vec<_>) = parts?.into_iter().unzip();
     // A block is too small to be worth waking other threads.
-    let digests = sha256::digests(blobs.len(), |i| blobs[i]);
+    let digests = sha256_lanes::digests(blobs.len(), |i| blobs[i]);
     marks.iter().zip(&digests).all(|(mark, digest)| digest.starts_with(mark)).then_some(digests)
 }
 

@@ -111,12 +111,3 @@ pub fn compress(_: &[u8]) -> Result<Vec<u8>> {
 pub fn decompress(_: &[u8], _: usize) -> Result<Cow<'_, [u8]>> {
     Err(Error::new(Code::Unsupported, "this build has no zstd"))
 }
-
-/// Built without zstd.
-///
-/// # Errors
-/// Always `ERR_UNSUPPORTED`.
-#[cfg(not(feature = "zstd"))]
-pub fn frame_len(_: &[u8]) -> Result<usize> {
-    Err(Error::new(Code::Unsupported, "this build has no zstd"))
-}

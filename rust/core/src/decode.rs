@@ -2,16 +2,17 @@
 //! From a blob to its fields: what is accepted is exactly what the writer writes. Spec: OMS §4.10
 
 use alloc::borrow::Cow;
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
-use alloc::{string::String, string::ToString as _, vec::Vec};
+use alloc::vec::Vec;
 
 use crate::codec::{EXTENDED, Profile, RawEntry, WireKey};
 use crate::fields::{Entry, Fields, Side};
 use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN, SIGNED};
-use crate::lane::{self, Plan};
-use crate::registry::{self, Field, GrainType, UNKNOWN};
+use crate::registry::{Field, GrainType, Nested, UNKNOWN};
+use crate::shape_cache::Plan;
 use crate::value::Value;
-use crate::{Code, Error, Result, compress, validate};
+use crate::{Code, Error, Result, compress, registry, shape_cache, validate};
 
 /// One field of a grain that was read.
 #[derive(Debug)]
@@ -150,11 +151,11 @@ pub enum Parsed<'p> {
 pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Parsed<'p>> {
     let header;
     (header, *payload) = open(blob)?;
-    if let Some(plan) = lane::takes_one(header, blob) {
+    if let Some(plan) = shape_cache::takes_one(header, blob) {
         return Ok(Parsed::Plain(header, plan));
     }
     let decoded = read(header, payload)?;
-    lane::learn_one(&decoded);
+    shape_cache::learn_one(&decoded);
     Ok(Parsed::Other(decoded))
 }
 
@@ -163,7 +164,7 @@ pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Pa
 /// # Errors
 /// As [`read`].
 pub fn read_by<'b, 'p>(
-    reader: &mut lane::Reader<'b>,
+    reader: &mut shape_cache::Reader<'b>,
     header: Header,
     blob: &'b [u8],
     payload: &'p [u8],
@@ -182,8 +183,8 @@ pub fn read_by<'b, 'p>(
 /// As [`open`] and [`read`].
 pub fn verify(blob: &[u8]) -> Result<Header> {
     let (header, payload) = open(blob)?;
-    if lane::takes_one(header, blob).is_none() {
-        lane::learn_one(&read(header, &payload)?);
+    if shape_cache::takes_one(header, blob).is_none() {
+        shape_cache::learn_one(&read(header, &payload)?);
     }
     Ok(header)
 }
@@ -192,10 +193,35 @@ pub fn verify(blob: &[u8]) -> Result<Header> {
 ///
 /// # Errors
 /// As [`open`] and [`read`].
-pub fn verify_by<'p>(reader: &mut lane::Reader<'p>, blob: &'p [u8]) -> Result<Header> {
+pub fn verify_by<'p>(reader: &mut shape_cache::Reader<'p>, blob: &'p [u8]) -> Result<Header> {
     let (header, payload) = open(blob)?;
     if reader.takes(header, blob).is_none() {
         reader.learn(&read(header, &payload)?);
     }
     Ok(header)
+}
+impl<'p> Decoded<'p> {
+    /// The fields as a map by full name; what [`crate::encode::encode`] takes.
+    pub fn into_value(self) -> Value<'p> {
+        Value::Map(self.items.into_iter().map(expand).collect())
+    }
+}
+
+fn expand(item: Item<'_>) -> (Cow<'_, str>, Value<'_>) {
+    let field = item.field();
+    let name = Cow::Borrowed(field.map_or(item.key, |f| f.name));
+    let value = match (item.value, field.and_then(|f| f.nested)) {
+        (Value::Bool(b), _) if item.negate => Value::Bool(!b),
+        (Value::List(entries), Some(table)) => {
+            Value::List(entries.into_iter().map(|entry| nested(entry, table)).collect())
+        }
+        (value, _) => value,
+    };
+    (name, value)
+}
+
+fn nested<'p>(entry: Value<'p>, table: &'static Nested) -> Value<'p> {
+    let Value::Map(entries) = entry else { return entry };
+    let long = |key: Cow<'p, str>| table.by_short(&key).map_or(key, |f| Cow::Borrowed(f.name));
+    Value::Map(entries.into_iter().map(|(key, value)| (long(key), value)).collect())
 }

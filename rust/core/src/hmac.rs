@@ -5,8 +5,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::sha256::{BLOCK, Eight, LANES, START, Wide as _, digest};
-type States = crate::sha256::States<LANES>;
+use crate::sha256_lanes::{BLOCK, Eight, LANES, START, Wide as _, digest};
+type States = crate::sha256_lanes::States<LANES>;
 use crate::{Code, Error, Result};
 
 /// Bytes of a token.

@@ -13,16 +13,18 @@
 //! is one look-up.
 
 use alloc::vec::Vec;
+
+use jiter::JsonValue;
 use smallvec::SmallVec;
 
-use crate::address::Digest;
+use crate::address::{Digest, is_address};
 use crate::codec::msgpack::Msgpack;
-use crate::codec::{self, EXTENDED, Limits};
+use crate::codec::{EXTENDED, Limits};
 use crate::fingerprint::Fingerprint;
 use crate::header::{ENCRYPTED, Header, LEN};
-use crate::registry::{self, id};
+use crate::registry::id;
 use crate::value::{Node, Value, View};
-use crate::{Code, Error, Result, decode, extent, fingerprint, text};
+use crate::{Code, Error, Result, codec, decode, extent, fingerprint, json, registry, text};
 
 /// Bytes of a value.
 pub const VALUE: usize = 16;
@@ -255,9 +257,8 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
                     _ => {}
                 }
             }
-            #[cfg(feature = "json")]
-            (registry::UNKNOWN, Value::Bytes(source)) if entry.key == crate::origin::KEY => {
-                for name in crate::origin::names(source) {
+            (registry::UNKNOWN, Value::Bytes(source)) if entry.key == SOURCE => {
+                for name in source_names(source) {
                     row(of_node(Kind::Origin, &&Value::Str(name.into()))?);
                 }
             }
@@ -290,4 +291,67 @@ fn each_once(mut texts: Texts<'_>, visit: impl FnMut(&str)) {
 /// `ERR_SCHEMA` for an unknown kind of term.
 pub fn kind(name: &str) -> Result<Kind> {
     Kind::named(name).ok_or_else(|| Error::new(Code::Schema, "no such kind of term"))
+}
+
+// Where a grain came from: the side channel of what was read from a document of another format.
+//
+// Its key is no field of OMS, so every implementation keeps it as it is. The value is JSON in
+// ASCII, as bytes, since text would be brought to NFC: `{"f": format, "k": kind of record, "id":
+// the record's own id, "h": SHA-256 of its text as it came, ...}`.
+
+/// The key of the side channel.
+const SOURCE: &str = "x_src";
+
+/// What precedes the hash of a text among the names of a grain.
+const SHA256: &str = "sha256:";
+
+/// By what a record is found, each once: the id that it had in its document, and the hash of its
+/// text, which tells that another one has the same; nothing if this is no such value.
+fn source_names(source: &[u8]) -> SmallVec<[String; 2]> {
+    let mut names = SmallVec::new();
+    let Ok(JsonValue::Object(entries)) = json::parse(source) else { return names };
+    // Of a key that stands twice the last counts.
+    let text = |name| match entries.iter().rfind(|(key, _)| key == name) {
+        Some((_, JsonValue::Str(text))) => Some(text.as_ref()),
+        _ => None,
+    };
+    names.extend(text("id").map(String::from));
+    if let Some(hash) = text("h").filter(|hash| is_address(hash)) {
+        let name = format!("{SHA256}{hash}");
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::source_names;
+
+    fn of(source: &str) -> Vec<String> {
+        source_names(source.as_bytes()).into_vec()
+    }
+
+    #[test]
+    fn the_id_of_a_record() {
+        assert_eq!(of(r#"{"f":"aimem","k":"chunk","id":"urn:aimem:p:\u00e9"}"#), ["urn:aimem:p:é"]);
+        assert_eq!(of(r#"{"id":"a","id":"b"}"#), ["b"]);
+        for other in ["", "\0", "[]", "{}", r#"{"id":1}"#, r#"{"id":"a""#] {
+            assert!(of(other).is_empty(), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_hash_of_its_text() {
+        let hash = "0123456789abcdef".repeat(4);
+        let name = format!("sha256:{hash}");
+        assert_eq!(of(&format!(r#"{{"id":"a","h":"{hash}"}}"#)), ["a", name.as_str()]);
+        assert_eq!(of(&format!(r#"{{"h":"{hash}","id":1}}"#)), [name.as_str()]);
+        assert_eq!(of(&format!(r#"{{"id":"{name}","h":"{hash}"}}"#)), [name.as_str()]);
+        for other in [&hash[1..], &format!("{hash}0"), &hash.to_uppercase(), &hash.replace('a', "g")] {
+            assert_eq!(of(&format!(r#"{{"id":"a","h":"{other}"}}"#)), ["a"], "{other}");
+        }
+        assert_eq!(of(r#"{"id":"a","h":7}"#), ["a"]);
+    }
 }

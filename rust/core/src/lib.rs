@@ -4,7 +4,7 @@
 //
 //     value ─▶ fields ─▶ validate ─▶ compact ─▶ codec ─▶ header ─▶ address
 //                └───────────── encode / decode ─────────────┘
-//                               batch, jsonl: many at once
+//                               batch, json::lines: many at once
 //
 // Those that the binding, the fuzz targets and the benchmarks call are public, but not documented,
 // and may change in any version.
@@ -20,98 +20,85 @@ mod perfect;
 #[doc(hidden)]
 pub mod registry;
 
+mod compress;
+mod grain;
+mod profiles;
+mod value;
+mod warn;
+
 #[doc(hidden)]
 pub mod address;
 #[doc(hidden)]
 pub mod check;
 #[doc(hidden)]
 pub mod codec;
-mod compress;
 #[doc(hidden)]
 pub mod datetime;
 #[doc(hidden)]
 pub mod decode;
 #[doc(hidden)]
 pub mod encode;
-mod expand;
-#[doc(hidden)]
-pub mod extent;
 #[doc(hidden)]
 pub mod fields;
 #[doc(hidden)]
-pub mod fingerprint;
-#[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod floats;
-#[cfg(feature = "container")]
-#[doc(hidden)]
-pub mod frames;
-#[doc(hidden)]
-pub mod glance;
-mod grain;
-#[doc(hidden)]
 pub mod header;
-#[cfg(feature = "batch")]
-mod hmac;
 #[doc(hidden)]
-pub mod index_rows;
-#[doc(hidden)]
-pub mod lane;
-#[doc(hidden)]
-pub mod marks;
-#[cfg(feature = "std")]
-#[doc(hidden)]
-pub mod nearest;
-#[cfg(feature = "json")]
-mod origin;
-mod profiles;
-#[doc(hidden)]
-pub mod sealing;
-#[cfg(feature = "batch")]
-mod sha256;
+pub mod shape_cache;
 #[doc(hidden)]
 pub mod text;
 #[doc(hidden)]
 pub mod validate;
-mod value;
-mod warn;
 
-#[cfg(feature = "batch")]
-#[doc(hidden)]
-pub mod ahead;
-#[cfg(feature = "batch")]
+// What the binding alone needs.
+#[cfg(feature = "binding")]
 #[doc(hidden)]
 pub mod batch;
-#[cfg(feature = "batch")]
+#[cfg(feature = "binding")]
 #[doc(hidden)]
-pub mod blind;
-#[cfg(feature = "batch")]
+pub mod blind_index;
+#[cfg(feature = "binding")]
 #[doc(hidden)]
 pub mod block;
-#[cfg(feature = "json")]
+#[cfg(feature = "binding")]
 #[doc(hidden)]
-pub mod jcs;
-#[cfg(feature = "json")]
-#[doc(hidden)]
-pub mod json;
-#[cfg(all(feature = "batch", feature = "json"))]
-#[doc(hidden)]
-pub mod jsonl;
-#[cfg(feature = "batch")]
-#[doc(hidden)]
-pub mod placed;
-#[cfg(feature = "batch")]
-#[doc(hidden)]
-pub mod tail;
-
-#[cfg(feature = "signatures")]
+pub mod byte_search;
+#[cfg(feature = "binding")]
 #[doc(hidden)]
 pub mod cose;
-#[cfg(feature = "signatures")]
-mod did;
-#[cfg(feature = "signatures")]
+#[cfg(feature = "binding")]
 #[doc(hidden)]
-pub mod signatures;
+pub mod extent;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod fingerprint;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod frames;
+#[cfg(feature = "binding")]
+mod hmac;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod index_rows;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod json;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod memtable;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod peek;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod seal;
+#[cfg(feature = "binding")]
+mod sha256_lanes;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod signature;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod vectors;
 
 #[doc(hidden)]
 pub use error::{Code, Result};

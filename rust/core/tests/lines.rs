@@ -4,7 +4,7 @@
 use omsgrain_core::batch::Batch;
 use omsgrain_core::codec::{Encoding, LIGHTWEIGHT};
 use omsgrain_core::encode::{Options, encode_into};
-use omsgrain_core::{Error, address, json, jsonl};
+use omsgrain_core::{Error, address, json, json::lines};
 
 const GOOD: [(&str, &str); 12] = [
     ("type", r#""belief""#),
@@ -272,7 +272,7 @@ fn lines_come_to_the_same_as_by_trees() {
     for seed in 0..150 {
         let text = Rng(seed).lines();
         let options = variants()[seed as usize % 5];
-        let (batch, expected) = (jsonl::encode_jsonl(&text, &options), by_trees(&text, &options));
+        let (batch, expected) = (lines::encode_jsonl(&text, &options), by_trees(&text, &options));
         assert_eq!(said(&batch), said(&expected), "seed {seed}: {:?}", String::from_utf8_lossy(&text));
         good += batch.len();
         bad += batch.refused.len();
@@ -294,7 +294,7 @@ fn values_of_every_spelling_are_what_they_are_in_a_tree() {
     }
     let options = Options::default();
     let (batch, expected) =
-        (jsonl::encode_jsonl(text.as_bytes(), &options), by_trees(text.as_bytes(), &options));
+        (lines::encode_jsonl(text.as_bytes(), &options), by_trees(text.as_bytes(), &options));
     assert_eq!(said(&batch), said(&expected));
     assert!(batch.len() > 2000 && batch.refused.len() > 500, "{} {}", batch.len(), batch.refused.len());
 }
@@ -312,7 +312,7 @@ fn strings_end_where_they_end() {
     }
     let options = Options::default();
     let (batch, expected) =
-        (jsonl::encode_jsonl(text.as_bytes(), &options), by_trees(text.as_bytes(), &options));
+        (lines::encode_jsonl(text.as_bytes(), &options), by_trees(text.as_bytes(), &options));
     assert_eq!(said(&batch), said(&expected));
     assert!(batch.len() > 600 && batch.refused.len() > 250);
 }

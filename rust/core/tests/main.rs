@@ -2,9 +2,9 @@
 //! The crate as its users see it.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod lane;
-mod lane_read;
 mod lines;
+mod memtable;
 mod round_trip;
-mod tail;
+mod shape_cache_read;
+mod shape_cache_write;
 mod vectors;

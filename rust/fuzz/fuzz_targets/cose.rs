@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use omsgrain_core::cose::Sign1;
 use omsgrain_core::extent;
-use omsgrain_core::signatures::{Verdict, prove, prove_many};
+use omsgrain_core::signature::{Verdict, prove, prove_many};
 
 fuzz_target!(|data: &[u8]| {
     if let Some(message) = Sign1::read(data) {

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use omsgrain_core::{jcs, json};
+use omsgrain_core::json::{self, jcs};
 
 fuzz_target!(|data: &[u8]| {
     let &[depth, ref text @ ..] = data else { return };

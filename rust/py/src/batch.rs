@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Encoding many: one arena of blobs, from which Python takes what it asks for.
 
+use omsgrain_core::batch;
 use omsgrain_core::batch::Batch as Core;
 use omsgrain_core::decode::Parsed;
 use omsgrain_core::encode::encode_into;
-use omsgrain_core::{ahead, jsonl};
+use omsgrain_core::json::lines;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
-use crate::borrowed::Exact;
+use crate::convert::Object;
 use crate::error::{exception, interrupt};
 use crate::functions::{PyOptions, hex};
-use crate::node::Object;
-use crate::{lane, like};
+use crate::pyref::Exact;
+use crate::{like, shape_cache};
 
 /// (position, line, exception)
 type Refused = (usize, Option<usize>, Py<PyAny>);
@@ -66,7 +67,7 @@ impl Batch {
             like.push(grain.is_ok_and(same));
             PyResult::Ok(())
         };
-        ahead::read_each(&blobs, |_, _| (), |work| py.detach(work), take)?;
+        batch::read_each(&blobs, |_, _| (), |work| py.detach(work), take)?;
         Ok(like)
     }
 
@@ -99,7 +100,7 @@ pub fn encode_many(
         if i.is_multiple_of(LOOK) {
             py.check_signals()?;
         }
-        if batch.put(i, |out| lane::encode(&item, &options, out)) {
+        if batch.put(i, |out| shape_cache::encode(&item, &options, out)) {
             continue;
         }
         let node = Object(item);
@@ -120,5 +121,5 @@ pub fn encode_many(
 pub fn encode_jsonl(py: Python<'_>, text: &Bound<'_, PyBytes>, options: PyOptions) -> PyResult<Batch> {
     let options = options.options()?;
     let text = text.as_bytes();
-    Ok(Batch(py.detach(|| jsonl::encode_jsonl(text, &options))))
+    Ok(Batch(py.detach(|| lines::encode_jsonl(text, &options))))
 }

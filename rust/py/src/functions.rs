@@ -2,21 +2,28 @@
 //! One grain, or a list of them. The GIL is released where the work is worth it.
 
 use std::borrow::Cow;
+use std::fs::{File, Metadata};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use omsgrain_core::address as hash;
+use omsgrain_core::byte_search::ByteSearch;
 use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
 use omsgrain_core::decode::Parsed;
 use omsgrain_core::encode::{Options, encode_into};
-use omsgrain_core::{Error, Header, ahead, batch, decode as read, fingerprint as semantic, registry};
+use omsgrain_core::header::COMPRESSED;
+use omsgrain_core::vectors::Query;
+use omsgrain_core::{
+    Code, Error, Header, address as hash, batch, datetime, decode as read, fingerprint as semantic, registry,
+    vectors,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyMappingProxy, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PyMappingProxy, PyString, PyTuple};
 
+use crate::convert::Object;
 use crate::error::{exception, raise};
-use crate::lane;
-use crate::node::Object;
-use crate::object;
-use crate::shape::{self, Maker};
+use crate::shape_cache::Maker;
+use crate::{convert, shape_cache};
 
 /// Below this many bytes, releasing the GIL costs more than it gives; CPython's hashlib has the
 /// same bound.
@@ -77,7 +84,7 @@ pub fn encode<'py>(
 /// The blob of some fields, with no options; None if they are not for the lane.
 #[pyfunction]
 pub fn encode_plain<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
-    lane::encode_one(fields)
+    shape_cache::encode_one(fields)
 }
 
 /// Checks a blob: its header, the type's 1.2 name (None if opaque), and warnings.
@@ -100,8 +107,8 @@ pub fn check<'py>(
 pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyDict>> {
     let mut payload = Cow::default();
     match read::read_one(blob.as_bytes(), &mut payload).map_err(|e| raise(py, &e))? {
-        Parsed::Plain(header, plan) => shape::fields(py, &plan, header, blob.as_bytes()),
-        Parsed::Other(grain) => object::fields(py, &grain),
+        Parsed::Plain(header, plan) => shape_cache::fields(py, &plan, header, blob.as_bytes()),
+        Parsed::Other(grain) => convert::fields(py, &grain),
     }
 }
 
@@ -120,7 +127,7 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
     let types = registry::TYPES.iter().map(|t| (t.name, PyTuple::empty(py)).into_pyobject(py));
     let types = types.collect::<PyResult<Vec<_>>>()?;
     let mut maker = Maker::new(py);
-    let take = |at: usize, one: omsgrain_core::Result<Parsed<'_>>, long: shape::Long| {
+    let take = |at: usize, one: omsgrain_core::Result<Parsed<'_>>, long: shape_cache::Long| {
         if at.is_multiple_of(HASHED) {
             py.check_signals()?;
         }
@@ -132,7 +139,7 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
             Ok(Parsed::Other(grain)) => {
                 let name = grain.grain_type.map(|t| t.name);
                 let said = (name, PyTuple::new(py, &grain.warnings)?).into_pyobject(py)?;
-                (object::fields(py, &grain)?, Some(said))
+                (convert::fields(py, &grain)?, Some(said))
             }
             Err(refused) => {
                 wrong.push((at, exception(py, &refused, None)?));
@@ -144,10 +151,10 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
         known.append(said)
     };
     let prepare = |grain: &Parsed<'_>, blob: &[u8]| match grain {
-        Parsed::Plain(header, plan) => shape::long_texts(plan, *header, blob),
+        Parsed::Plain(header, plan) => shape_cache::long_texts(plan, *header, blob),
         Parsed::Other(_) => Vec::new(),
     };
-    ahead::read_each(&views, prepare, |work| py.detach(work), take)?;
+    batch::read_each(&views, prepare, |work| py.detach(work), take)?;
     Ok((all, known, wrong))
 }
 
@@ -272,4 +279,139 @@ pub fn check_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<
 #[pyfunction]
 pub fn registry_json() -> &'static str {
     registry::JSON
+}
+
+// Times as nearly all are spelled.
+
+/// Seconds since 1970 of a time such as `2026-01-15T10:00:00Z`; None for any other spelling, for
+/// the year 0 and for a leap second.
+#[pyfunction]
+pub fn usual_seconds(text: &Bound<'_, PyString>) -> Option<i64> {
+    let text = text.to_str().ok()?;
+    let usual = text.len() == 20 && text.as_bytes()[10] == b'T' && text.ends_with('Z');
+    if !usual || text.starts_with("0000") || text.as_bytes()[17] == b'6' {
+        return None;
+    }
+    datetime::parse_rfc3339(text).map(|ms| ms.div_euclid(1000))
+}
+
+/// Ms since 1970 as text, with a fraction where it is not whole; None beyond the years 1 to 9999.
+#[pyfunction]
+pub fn spell_time(millis: i64) -> Option<String> {
+    datetime::spell(millis)
+}
+
+// A file that is held open, to see whether it still has a name. Python's `os.fstat` makes an object
+// of all that the system says, which costs as much as all else that a snapshot needs.
+
+/// An open file.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct HeldFile(Mutex<Option<File>>);
+
+#[pymethods]
+impl HeldFile {
+    #[new]
+    fn new(path: PathBuf) -> PyResult<Self> {
+        Ok(HeldFile(Mutex::new(Some(File::open(path)?))))
+    }
+
+    /// Whether it is still in a directory: neither replaced nor removed. Of a closed one, false.
+    fn has_name(&self) -> PyResult<bool> {
+        self.file().as_ref().map_or(Ok(false), |file| Ok(is_linked(&file.metadata()?)))
+    }
+
+    /// Closes it; a second call does nothing.
+    fn close(&self) {
+        drop(self.file().take());
+    }
+}
+
+impl HeldFile {
+    fn file(&self) -> MutexGuard<'_, Option<File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(unix)]
+fn is_linked(metadata: &Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::nlink(metadata) > 0
+}
+
+/// Elsewhere an open file cannot be removed.
+#[cfg(not(unix))]
+fn is_linked(_: &Metadata) -> bool {
+    true
+}
+
+// Embeddings that came as arrays of numbers.
+
+/// The bytes of a list of floats, little-endian, and whether they are float32: that is so where
+/// each is the shortest text of one, else they are float64. None if it holds anything but floats.
+#[pyfunction]
+pub fn pack_floats<'py>(values: &Bound<'py, PyList>) -> Option<(Bound<'py, PyBytes>, bool)> {
+    let mut wide = Vec::with_capacity(values.len());
+    for item in values {
+        wide.push(item.cast_exact::<PyFloat>().ok()?.value());
+    }
+    let narrow = vectors::narrowed(&wide);
+    let bytes: Vec<u8> = match &narrow {
+        Some(narrow) => narrow.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        None => wide.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    };
+    Some((PyBytes::new(values.py(), &bytes), narrow.is_some()))
+}
+
+/// The floats of float32 bytes, little-endian: of each what its shortest text says.
+#[pyfunction]
+pub fn unpack_floats(data: &[u8]) -> Vec<f64> {
+    let values = data.chunks_exact(4).filter_map(|four| Some(f32::from_le_bytes(four.try_into().ok()?)));
+    vectors::widened(values).collect()
+}
+
+// Vectors of a store, compared with one.
+
+/// Rows of a table: a key that ends in a sequence number, and a vector.
+type Rows<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
+
+/// (cosine, sequence number) of the rows whose cosine is not below a floor, the nearest first.
+#[pyfunction]
+pub fn nearest(
+    py: Python<'_>,
+    query: &Bound<'_, PyBytes>,
+    rows: Rows<'_>,
+    floor: f64,
+) -> PyResult<Vec<(f64, u64)>> {
+    let numbered: Option<Vec<(u64, &[u8])>> = rows
+        .iter()
+        .map(|(key, row)| Some((u64::from_be_bytes(*key.as_bytes().last_chunk()?), row.as_bytes())))
+        .collect();
+    let work = || {
+        let wrong = || Error::new(Code::Schema, "a row whose key has no sequence number");
+        let query = Query::new(query.as_bytes())?;
+        Ok((query, numbered.ok_or_else(wrong)?))
+    };
+    let (query, numbered) = work().map_err(|e| raise(py, &e))?;
+    Ok(py.detach(|| vectors::nearest(&query, &numbered, floor)))
+}
+
+// Looking through many blobs.
+
+/// Byte strings that are looked for, of two bytes or more.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct Marks(ByteSearch);
+
+#[pymethods]
+impl Marks {
+    #[new]
+    fn new(marks: Vec<Vec<u8>>) -> Self {
+        Marks(ByteSearch::new(marks))
+    }
+
+    /// The positions of the blobs in which one of them stands, or which are compressed and may
+    /// hide it.
+    fn find(&self, blobs: Vec<Bound<'_, PyBytes>>) -> Vec<usize> {
+        let hides = |blob: &[u8]| blob.get(1).is_some_and(|flags| flags & COMPRESSED != 0);
+        let has = |blob: &Bound<'_, PyBytes>| hides(blob.as_bytes()) || self.0.are_in(blob.as_bytes());
+        blobs.iter().enumerate().filter(|(_, blob)| has(blob)).map(|(i, _)| i).collect()
+    }
 }

@@ -10,7 +10,7 @@ use omsgrain_core::header::{COMPRESSED, LEN};
 use omsgrain_core::registry::{self, Nested, UNKNOWN};
 use omsgrain_core::{Node, View};
 
-use crate::borrowed::{Exact, declined};
+use crate::pyref::{Exact, declined};
 
 /// Whether a grain has these fields and no others; `ordered` asks for the order of keys in the
 /// objects inside of them too.

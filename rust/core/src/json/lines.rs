@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! JSON lines straight to blobs: no objects of any other language in between.
+
+use rayon::prelude::*;
+use simdutf8::basic::from_utf8;
+
+use crate::batch::{Batch, pool_if};
+use crate::encode::{Options, encode_into};
+use crate::shape_cache::Lines;
+use crate::{Result, json};
+
+/// Lines go to a thread in pieces of about this many bytes.
+const PIECE: usize = 128 << 10;
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Encodes every line. Blank lines are skipped; a byte order mark before the first is too. Offsets
+/// of malformed JSON count from the start of `text`.
+pub fn encode_jsonl(text: &[u8], options: &Options) -> Batch {
+    let start = if text.starts_with(BOM) { BOM.len() } else { 0 };
+    let pieces = split(&text[start..]);
+    match pool_if(pieces.len() > 1) {
+        Some(pool) if pool.current_num_threads() > 1 => {
+            let encode = |(from, piece): &(usize, &[u8])| {
+                let mut part = Part::of(piece.len());
+                part.encode(piece, start + from, options);
+                part
+            };
+            join(pool.install(|| pieces.par_iter().with_max_len(1).map(encode).collect()))
+        }
+        _ => {
+            let mut all = Part::of(text.len());
+            pieces.iter().for_each(|(from, piece)| all.encode(piece, start + from, options));
+            all.batch
+        }
+    }
+}
+
+fn join(parts: Vec<Part>) -> Batch {
+    let (mut all, mut items, mut lines) = (Batch::default(), 0, 0);
+    all.reserve(parts.iter().map(|part| &part.batch));
+    for part in parts {
+        all.append(part.batch, items, lines);
+        items += part.items;
+        lines += part.lines;
+    }
+    all
+}
+
+/// Pieces of whole lines, with their offsets.
+fn split(text: &[u8]) -> Vec<(usize, &[u8])> {
+    let (mut pieces, mut from) = (Vec::new(), 0);
+    while from < text.len() {
+        let at_least = text.len().min(from + PIECE);
+        let end = line_end(text, at_least);
+        pieces.push((from, &text[from..end]));
+        from = end;
+    }
+    pieces
+}
+
+/// Behind the next line feed.
+fn line_end(text: &[u8], from: usize) -> usize {
+    text[from..].iter().position(|b| *b == b'\n').map_or(text.len(), |n| from + n + 1)
+}
+
+/// What some pieces in a row came to.
+#[derive(Default)]
+struct Part {
+    batch: Batch,
+    items: usize,
+    lines: usize,
+    lane: Lines,
+}
+
+impl Part {
+    fn of(bytes: usize) -> Part {
+        let mut part = Part::default();
+        // Blobs are shorter than their lines, but for rare ones.
+        part.batch.bytes.reserve(bytes);
+        part
+    }
+
+    fn encode(&mut self, piece: &[u8], offset: usize, options: &Options) {
+        // Seen to once for all lines. Where it does not hold, the parser says which line is at fault.
+        let text = from_utf8(piece).ok();
+        let mut at = 0;
+        while at < piece.len() {
+            self.lines += 1;
+            let (out, mut messages) = (&mut self.batch.bytes, Vec::new());
+            let read = text.and_then(|text| self.lane.encode(text, at, options, out, &mut messages));
+            let (end, written) = match read {
+                Some((end, written)) => (end, Some(written)),
+                None => {
+                    let end = line_end(piece, at);
+                    let line = Some(&piece[at..end]).filter(|line| !line.trim_ascii().is_empty());
+                    (end, line.map(|line| parsed(line, offset + at, options, out, &mut messages)))
+                }
+            };
+            if let Some(written) = written {
+                self.batch.took(self.items, Some(self.lines), written, messages);
+                self.items += 1;
+            }
+            at = end;
+        }
+        self.batch.hash_here();
+    }
+}
+
+/// Encodes a line by way of a tree.
+fn parsed(
+    line: &[u8],
+    offset: usize,
+    options: &Options,
+    out: &mut Vec<u8>,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let value = json::parse(line).map_err(|e| e.shifted(offset))?;
+    encode_into(&&value, options, out, warnings)
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index rows of the grains that came last, in memory: what stands beyond the watermark of a
+//! store's index. Queries merge it with the rows on disk; a flush writes it out in sorted order.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use smallvec::SmallVec;
+
+use crate::address::Digest;
+use crate::batch::on_all_cores;
+use crate::index_rows::{Key, Place, rows};
+use crate::{Code, Error, Result};
+
+/// Rows by key. Keys are sorted when they are first walked, and the places of a key when they are
+/// first asked for: nearly every grain brings keys of its own, and a tree that is always in order
+/// would cost each of them a walk through it.
+#[derive(Debug, Default)]
+pub struct Memtable {
+    /// By the first byte of the key.
+    kinds: BTreeMap<u8, Terms>,
+    rows: usize,
+}
+
+#[derive(Debug, Default)]
+struct Terms {
+    places: HashMap<Key, Places>,
+    /// The same keys; those that came since the last walk stand at the end as they came.
+    keys: Vec<Key>,
+    sorted: bool,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    list: SmallVec<[Place; 1]>,
+    sorted: bool,
+}
+
+impl Places {
+    fn push(&mut self, place: Place) {
+        self.sorted = self.list.is_empty() || self.sorted && self.list.last() < Some(&place);
+        self.list.push(place);
+    }
+
+    fn sorted(&mut self) -> &[Place] {
+        if !self.sorted {
+            self.list.sort_unstable();
+            self.sorted = true;
+        }
+        &self.list
+    }
+}
+
+impl Terms {
+    fn push(&mut self, key: &Key, place: Place) {
+        if let Some(places) = self.places.get_mut(key) {
+            return places.push(place);
+        }
+        self.sorted = self.keys.is_empty() || self.sorted && self.keys.last() < Some(key);
+        self.keys.push(key.clone());
+        self.places.entry(key.clone()).or_default().push(place);
+    }
+
+    /// The keys after one, in order.
+    fn after(&mut self, key: &[u8]) -> &[Key] {
+        if !self.sorted {
+            self.keys.sort(); // the front is in order, which this sort makes use of
+            self.sorted = true;
+        }
+        &self.keys[self.keys.partition_point(|one| &one[..] <= key)..]
+    }
+}
+
+/// The index rows of some grains, not yet among the others.
+#[derive(Debug)]
+pub struct Made(Vec<(Vec<Key>, Place)>);
+
+/// Makes the rows of grains whose sequence numbers are those beside them. A blob that is damaged
+/// gets no rows: it must not keep the others from being found, and a check of the store names it.
+///
+/// # Errors
+/// `ERR_RANGE` for a number beyond 32 bits.
+pub fn make(grains: &[(u64, &Digest, &[u8])]) -> Result<Made> {
+    let size = grains.iter().map(|(_, _, blob)| blob.len()).sum();
+    in_range(grains.last().map_or(0, |(sequence, ..)| *sequence))?;
+    let made = on_all_cores(size, grains.len(), |i| {
+        let (sequence, digest, blob) = grains[i];
+        let mut keys = Vec::with_capacity(12);
+        rows(blob, digest, sequence as u32, |key| keys.push(key)).map(|place| (keys, place))
+    });
+    Ok(Made(made.into_iter().flatten().collect()))
+}
+
+/// Whether a sequence number fits into a place.
+///
+/// # Errors
+/// `ERR_RANGE` if not.
+pub fn in_range(sequence: u64) -> Result<()> {
+    match u32::try_from(sequence) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::new(Code::Range, "a store holds at most 2^32 - 1 grains")),
+    }
+}
+
+/// Rows in order, as they go into a table: whole keys, and the values of each.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// Each with the end of its values.
+    pub keys: Vec<(Key, usize)>,
+    /// One behind the other.
+    pub places: Vec<Place>,
+}
+
+/// Which grains' rows are walked, by the sequence numbers in a place.
+#[derive(Debug)]
+pub enum Only<'s> {
+    /// Those of these.
+    These(&'s HashSet<u32>),
+    /// Those of all but these.
+    Others(&'s HashSet<u32>),
+}
+
+impl Only<'_> {
+    fn takes(&self, place: &Place) -> bool {
+        let [.., a, b, c, d] = *place;
+        let number = u32::from_be_bytes([a, b, c, d]);
+        match self {
+            Only::These(set) => set.contains(&number),
+            Only::Others(set) => set.is_empty() || !set.contains(&number),
+        }
+    }
+}
+
+impl Memtable {
+    /// Makes rows and takes them.
+    ///
+    /// # Errors
+    /// As [`make`]; nothing is added then.
+    pub fn add(&mut self, grains: &[(u64, &Digest, &[u8])]) -> Result<()> {
+        self.take(&make(grains)?);
+        Ok(())
+    }
+
+    /// Takes rows that were made.
+    pub fn take(&mut self, made: &Made) {
+        for (keys, place) in &made.0 {
+            self.rows += keys.len();
+            for key in keys {
+                let kind = key.first().copied().unwrap_or_default();
+                self.kinds.entry(kind).or_default().push(key, *place);
+            }
+        }
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many grains are under a key.
+    pub fn count(&self, key: &[u8]) -> usize {
+        let terms = key.first().and_then(|kind| self.kinds.get(kind));
+        terms.and_then(|terms| terms.places.get(key)).map_or(0, |places| places.list.len())
+    }
+
+    fn sorted(&mut self, key: &[u8]) -> Option<&[Place]> {
+        let terms = key.first().and_then(|kind| self.kinds.get_mut(kind));
+        terms.and_then(|terms| terms.places.get_mut(key)).map(Places::sorted)
+    }
+
+    /// Whether a place is under a key.
+    pub fn has(&mut self, key: &[u8], place: &Place) -> bool {
+        self.sorted(key).is_some_and(|list| list.binary_search(place).is_ok())
+    }
+
+    /// The next places under a key: after `after`, downwards if `newest` comes first.
+    pub fn page(&mut self, key: &[u8], after: Option<&[u8]>, newest: bool, limit: usize) -> Vec<Place> {
+        let Some(list) = self.sorted(key) else { return Vec::new() };
+        if newest {
+            let end = after.map_or(list.len(), |after| list.partition_point(|place| &place[..] < after));
+            list[..end].iter().rev().take(limit).copied().collect()
+        } else {
+            let start = after.map_or(0, |after| list.partition_point(|place| &place[..] <= after));
+            list[start..].iter().take(limit).copied().collect()
+        }
+    }
+
+    /// The rows of the keys after `after`, whole keys at a time, about `limit` rows; none at the
+    /// end. A key of which no row is wanted stands there without places.
+    pub fn rows_after(&mut self, after: Option<&[u8]>, limit: usize, only: &Only<'_>) -> Part {
+        let after = after.unwrap_or_default();
+        let first = after.first().copied().unwrap_or_default();
+        let (mut part, mut taken) = (Part::default(), 0);
+        for (_, terms) in self.kinds.range_mut(first..) {
+            let mut keys: Vec<Key> = Vec::new();
+            for key in terms.after(after) {
+                if taken + keys.len() >= limit {
+                    break;
+                }
+                keys.push(key.clone());
+            }
+            for key in keys {
+                if taken >= limit {
+                    return part;
+                }
+                let places = terms.places.get_mut(&key).map_or(&[][..], Places::sorted);
+                taken += places.len();
+                part.places.extend(places.iter().filter(|place| only.takes(place)));
+                part.keys.push((key, part.places.len()));
+            }
+        }
+        part
+    }
+}

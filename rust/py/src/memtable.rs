@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tail of a store's index, and the keys of its terms.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use omsgrain_core::address::Digest;
+use omsgrain_core::index_rows::{self, Key, Kind, Place};
+use omsgrain_core::memtable::{self, Made, Memtable as Core, Only, Part};
+use omsgrain_core::{Code, Error, Node as _, check};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::convert::Object;
+use crate::error::raise;
+use crate::index::Rows;
+
+/// The key of a term: its kind by the name of a query's filter, and its value.
+#[pyfunction]
+#[pyo3(signature = (kind, value, second = None))]
+pub fn term<'py>(
+    py: Python<'py>,
+    kind: &str,
+    value: Bound<'py, PyAny>,
+    second: Option<&str>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    make_key(kind, value, second).map(|key| PyBytes::new(py, &key)).map_err(|e| raise(py, &e))
+}
+
+fn make_key(kind: &str, value: Bound<'_, PyAny>, second: Option<&str>) -> Result<Key, Error> {
+    let not_text = || Error::new(Code::Schema, "this term is a string");
+    Ok(match index_rows::kind(kind)? {
+        Kind::All => index_rows::of_all(),
+        Kind::Sealed => index_rows::of_sealed(),
+        Kind::Type => index_rows::of_type(value.extract().map_err(|_| not_text())?),
+        Kind::SubjectRelation => {
+            let subject: String = value.extract().map_err(|_| not_text())?;
+            let nfc = omsgrain_core::text::nfc;
+            index_rows::pair(&nfc(&subject)?, &nfc(second.ok_or_else(not_text)?)?)
+        }
+        Kind::Fingerprint => {
+            let wrong = |_| Error::new(Code::Schema, "a fingerprint has 16 bytes");
+            index_rows::of_fingerprint(&value.extract().map_err(wrong)?)
+        }
+        Kind::Object => index_rows::of_node(Kind::Object, &Object(value))?,
+        kind => {
+            let text: String = value.extract().map_err(|_| not_text())?;
+            kind.of_str(&omsgrain_core::text::nfc(&text)?)
+        }
+    })
+}
+
+/// A time as ms since 1970, from ms, an aware datetime or RFC 3339 text.
+#[pyfunction]
+pub fn millis(py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<i64> {
+    let node = Object(value);
+    node.view().and_then(|view| check::millis(&view)).map_err(|e| raise(py, &e))
+}
+
+/// The rows beyond the watermark. All methods may be called from any thread.
+///
+/// Grains that are added `later` are taken in by a thread beside; whoever asks waits for it.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct Tail(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Held by the one thread that takes in what waits.
+    turn: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    rows: Core,
+    waiting: VecDeque<Arc<Grains>>,
+}
+
+/// Grains whose rows are made by a thread beside, or else by whoever needs them first.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct Coming(Arc<Grains>);
+
+/// Copies of blobs: the thread beside cannot hold Python's.
+struct Grains {
+    sequences: Vec<u64>,
+    digests: Vec<Digest>,
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+    made: OnceLock<Result<Made, Error>>,
+}
+
+/// Begins to make the rows of grains with rising sequence numbers.
+#[pyfunction]
+pub fn coming(
+    py: Python<'_>,
+    sequences: Vec<u64>,
+    blobs: Vec<Bound<'_, PyBytes>>,
+    digests: Vec<Bound<'_, PyBytes>>,
+) -> PyResult<Coming> {
+    let size = blobs.iter().map(|blob| blob.as_bytes().len()).sum();
+    let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(blobs.len()));
+    for blob in &blobs {
+        bytes.extend_from_slice(blob.as_bytes());
+        ends.push(bytes.len());
+    }
+    let digests = digests.iter().map(|digest| whole(py, digest).copied()).collect::<PyResult<_>>()?;
+    let grains = Arc::new(Grains { sequences, digests, ends, bytes, made: OnceLock::new() });
+    let own = Arc::clone(&grains);
+    beside(move || _ = own.made());
+    Ok(Coming(grains))
+}
+
+/// Has a thread do what is done by whoever waits for it, if there can be none.
+fn beside(work: impl FnOnce() + Send + 'static) {
+    drop(std::thread::Builder::new().name("omsgrain-rows".to_owned()).spawn(work));
+}
+
+#[pymethods]
+impl Tail {
+    #[new]
+    fn new() -> Self {
+        Tail(Arc::default())
+    }
+
+    /// Adds grains with rising sequence numbers.
+    fn add(
+        &self,
+        py: Python<'_>,
+        sequences: Vec<u64>,
+        blobs: Vec<Bound<'_, PyBytes>>,
+        digests: Vec<Bound<'_, PyBytes>>,
+    ) -> PyResult<()> {
+        let digests = digests.iter().map(|digest| whole(py, digest)).collect::<PyResult<Vec<&Digest>>>()?;
+        let grains: Vec<(u64, &Digest, &[u8])> = sequences
+            .into_iter()
+            .zip(digests)
+            .zip(&blobs)
+            .map(|((sequence, digest), blob)| (sequence, digest, blob.as_bytes()))
+            .collect();
+        py.detach(|| memtable::make(&grains).map(|made| self.0.lock().rows.take(&made)))
+            .map_err(|e| raise(py, &e))
+    }
+
+    /// Adds those whose rows are coming, some time before the next question.
+    fn add_later(&self, coming: &Coming) {
+        self.0.lock().waiting.push_back(Arc::clone(&coming.0));
+        let shared = Arc::clone(&self.0);
+        beside(move || shared.settle());
+    }
+
+    /// How many grains are under a key.
+    fn count(&self, py: Python<'_>, key: &[u8]) -> usize {
+        self.settled(py).rows.count(key)
+    }
+
+    /// Whether a place is under a key.
+    fn has(&self, py: Python<'_>, key: &[u8], value: &[u8]) -> bool {
+        Place::try_from(value).is_ok_and(|place| self.settled(py).rows.has(key, &place))
+    }
+
+    /// The next places under a key.
+    #[pyo3(signature = (key, after, newest, limit))]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        after: Option<&[u8]>,
+        newest: bool,
+        limit: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let places = self.settled(py).rows.page(key, after, newest, limit);
+        PyList::new(py, places.iter().map(|place| PyBytes::new(py, place)))
+    }
+
+    /// How many rows there are.
+    fn rows(&self, py: Python<'_>) -> usize {
+        self.settled(py).rows.rows()
+    }
+
+    /// The rows of the keys after `key`, whole keys at a time, about `limit` rows.
+    #[pyo3(signature = (key, limit))]
+    fn rows_after<'py>(
+        &self,
+        py: Python<'py>,
+        key: Option<&[u8]>,
+        limit: usize,
+    ) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyList>)>> {
+        let part = self.after(py, key, limit, &Only::Others(&HashSet::new()));
+        let mut start = 0;
+        let python = |(key, end): &(Key, usize)| {
+            let places = part.places[start..*end].iter().map(|place| PyBytes::new(py, place));
+            start = *end;
+            Ok((PyBytes::new(py, key), PyList::new(py, places)?))
+        };
+        part.keys.iter().map(python).collect()
+    }
+
+    /// The same as key and value each, and the last key; of the grains with some sequence numbers
+    /// only, or of all others.
+    #[pyo3(signature = (key, limit, numbers, inside))]
+    fn part<'py>(
+        &self,
+        py: Python<'py>,
+        key: Option<&[u8]>,
+        limit: usize,
+        numbers: HashSet<u32>,
+        inside: bool,
+    ) -> Option<(Rows, Bound<'py, PyBytes>)> {
+        let only = if inside { Only::These(&numbers) } else { Only::Others(&numbers) };
+        let part = self.after(py, key, limit, &only);
+        let last = PyBytes::new(py, &part.keys.last()?.0);
+        Some((Rows::of_part(part), last))
+    }
+}
+
+impl Tail {
+    /// All rows, when those that were to come later have come.
+    fn settled(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+        loop {
+            let state = self.0.lock();
+            if state.waiting.is_empty() {
+                return state;
+            }
+            drop(state);
+            py.detach(|| self.0.settle());
+        }
+    }
+
+    /// Copied: making Python lists may run the garbage collector and so other threads, and one
+    /// that waits here for the lock would do so with the GIL.
+    fn after(&self, py: Python<'_>, key: Option<&[u8]>, limit: usize, only: &Only<'_>) -> Part {
+        self.settled(py).rows.rows_after(key, limit, only)
+    }
+}
+
+impl Shared {
+    /// A thread that panicked in here left rows that are whole: each is pushed in one step.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in all that waits.
+    fn settle(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(grains) = self.first() {
+            let made = grains.made();
+            let mut state = self.lock();
+            if let Ok(made) = made {
+                state.rows.take(made);
+            }
+            state.waiting.pop_front();
+        }
+    }
+
+    fn first(&self) -> Option<Arc<Grains>> {
+        self.lock().waiting.front().cloned()
+    }
+}
+
+impl Grains {
+    fn made(&self) -> &Result<Made, Error> {
+        self.made.get_or_init(|| self.make())
+    }
+
+    fn make(&self) -> Result<Made, Error> {
+        let mut start = 0;
+        let numbered = self.sequences.iter().zip(&self.digests).zip(&self.ends);
+        let grains: Vec<(u64, &Digest, &[u8])> = numbered
+            .map(|((sequence, digest), end)| {
+                let blob = &self.bytes[start..*end];
+                start = *end;
+                (*sequence, digest, blob)
+            })
+            .collect();
+        memtable::make(&grains)
+    }
+}
+
+fn whole<'d>(py: Python<'_>, digest: &'d Bound<'_, PyBytes>) -> PyResult<&'d Digest> {
+    let wrong = |_| raise(py, &Error::new(Code::HashLength, "a digest has 32 bytes"));
+    digest.as_bytes().try_into().map_err(wrong)
+}

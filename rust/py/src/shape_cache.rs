@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lane for Python dicts: those of a shape seen before, of the common types alone.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use omsgrain_core::codec::cbor::Cbor;
+use omsgrain_core::codec::msgpack::Msgpack;
+use omsgrain_core::codec::{Cursor, Encoding, Head, Wire};
+use omsgrain_core::encode::Options;
+use omsgrain_core::fields::Side;
+use omsgrain_core::header::{Header, LEN};
+use omsgrain_core::registry::{Nested, UNKNOWN};
+use omsgrain_core::shape_cache::{Cache, Plan, Step, write};
+use omsgrain_core::{Code, Error, codec};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use crate::convert;
+use crate::error::raise;
+use crate::pyref::Exact;
+
+/// The keys of a shape by their places in memory. They are owned, so that a place cannot come to
+/// mean another key.
+struct Keys {
+    places: Vec<usize>,
+    _owned: Vec<Py<PyAny>>,
+}
+
+/// The plans of the shapes seen last by this thread. (PyO3 lets no second interpreter in.)
+#[derive(Default)]
+struct DictCache {
+    cache: Cache<Keys>,
+    /// Where one blob is written before its length is known.
+    scratch: Vec<u8>,
+}
+
+/// Bytes that the scratch keeps from one grain to the next.
+const KEPT: usize = 4096;
+
+thread_local! {
+    static LANE: RefCell<DictCache> = RefCell::default();
+}
+
+/// Appends the blob of a dict; on false it was declined, and `out` is as it was. No Python code
+/// runs here, so that nothing else can ask for the lane of this thread meanwhile.
+pub fn encode(fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
+    LANE.with_borrow_mut(|lane| lane.encode(fields, options, out))
+}
+
+/// The blob of a dict, with no options; none if it was declined.
+pub fn encode_one<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    LANE.with_borrow_mut(|lane| {
+        let mut out = std::mem::take(&mut lane.scratch);
+        let accepted = lane.encode(fields, &Options::default(), &mut out);
+        let blob = accepted.then(|| PyBytes::new(fields.py(), &out));
+        out.clear();
+        out.shrink_to(KEPT);
+        lane.scratch = out;
+        blob
+    })
+}
+
+impl DictCache {
+    fn encode(&mut self, fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
+        let dict = Exact::new(fields);
+        let (mut keys, mut nodes, mut count) = ([dict; Plan::MAX_KEYS], [dict; Plan::MAX_KEYS], 0);
+        let mut places = [0; Plan::MAX_KEYS];
+        dict.entries(|key, value| {
+            if count < Plan::MAX_KEYS {
+                (places[count], keys[count], nodes[count]) = (key.place(), key, value);
+            }
+            count += 1;
+            count <= Plan::MAX_KEYS
+        });
+        if !(1..=Plan::MAX_KEYS).contains(&count) {
+            return false;
+        }
+        let (keys, nodes, places) = (&keys[..count], &nodes[..count], &places[..count]);
+        let text = |place: usize| nodes[place].text();
+        if let Some(plan) = self.cache.find(|held, plan| held.places == places && plan.has_texts(text)) {
+            return write(plan, nodes, options, out);
+        }
+        // Other objects with the same text, such as a parser makes for each line.
+        let named = |plan: &Plan, i: usize| keys[i].text().is_some_and(|name| name == &*plan.names[i]);
+        let same = |plan: &Plan| plan.names.len() == count && (0..count).all(|i| named(plan, i));
+        if let Some(plan) = self.cache.find(|_, plan| same(plan) && plan.has_texts(text)) {
+            return write(plan, nodes, options, out);
+        }
+        if !self.cache.is_worth_learning() {
+            return false;
+        }
+        let names: Option<Vec<&str>> = keys.iter().map(|key| key.text()).collect();
+        let plan = names.and_then(|names| Plan::learn(Side::Write, &names, text));
+        let written = plan.as_ref().is_some_and(|plan| write(plan, nodes, options, out));
+        let owned = keys.iter().map(|key| key.owned(fields.py())).collect();
+        self.cache.hold(Keys { places: places.to_vec(), _owned: owned }, plan);
+        written
+    }
+}
+
+// Grains that a plan of the lane took, as Python dicts: straight from their payloads, and what the
+// last grain of the shape had already is taken from there.
+
+/// The fields of one blob that this plan took.
+pub fn fields<'py>(
+    py: Python<'py>,
+    plan: &Plan,
+    header: Header,
+    blob: &[u8],
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    each_field(py, plan, header, blob, &mut |_, step, cursor| {
+        dict.set_item(name(py, plan, step), field(py, header, step, cursor)?)
+    })?;
+    Ok(dict)
+}
+
+/// Makes the dicts of many grains. It shares among them what cannot change: texts and numbers.
+pub struct Maker<'py, 'p> {
+    py: Python<'py>,
+    shapes: Vec<Shape<'py, 'p>>,
+}
+
+struct Shape<'py, 'p> {
+    plan: Arc<Plan>,
+    encoding: Encoding,
+    names: Vec<Bound<'py, PyString>>,
+    /// The values of the last grain, as they are written; none for those that are made anew.
+    last: Vec<&'p [u8]>,
+    /// Those of them that are lists of texts, never given away.
+    lists: Vec<Option<Bound<'py, PyList>>>,
+    /// The last grain. To copy it costs less than to fill another.
+    dict: Bound<'py, PyDict>,
+}
+
+impl<'py, 'p> Maker<'py, 'p> {
+    pub fn new(py: Python<'py>) -> Self {
+        Maker { py, shapes: Vec::new() }
+    }
+
+    /// The fields of the next blob, which this plan took.
+    pub fn fields(
+        &mut self,
+        plan: &Arc<Plan>,
+        header: Header,
+        blob: &'p [u8],
+        long: &Long,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (py, encoding) = (self.py, header.encoding());
+        let same = |shape: &Shape<'_, '_>| Arc::ptr_eq(&shape.plan, plan) && shape.encoding == encoding;
+        let at = match self.shapes.iter().rposition(same) {
+            Some(at) => at,
+            None => {
+                let steps = plan.steps(encoding);
+                let names = steps.iter().map(|step| name(py, plan, step)).collect();
+                let (last, lists) = (vec![&[][..]; steps.len()], vec![None; steps.len()]);
+                let (plan, dict) = (Arc::clone(plan), PyDict::new(py));
+                self.shapes.push(Shape { plan, encoding, names, last, lists, dict });
+                self.shapes.len() - 1
+            }
+        };
+        let Shape { names, last, lists, dict, .. } = &mut self.shapes[at];
+        each_field(py, plan, header, blob, &mut |i, step, cursor| {
+            let rest = cursor.rest();
+            let same = !last[i].is_empty() && rest.starts_with(last[i]);
+            let value = match (same, &lists[i]) {
+                (true, None) => return cursor.take(last[i].len()).map(drop).map_err(|e| raise(py, &e)),
+                (true, Some(list)) => {
+                    cursor.take(last[i].len()).map_err(|e| raise(py, &e))?;
+                    list.get_slice(0, list.len()).into_any()
+                }
+                (false, _) => {
+                    let value = match long.iter().find(|(at, _)| *at == i) {
+                        Some((_, units)) => {
+                            skip(header.encoding(), cursor);
+                            convert::from_utf16(py, units)?.into_any()
+                        }
+                        None => field(py, header, step, cursor)?,
+                    };
+                    let whole = &rest[..rest.len() - cursor.left()];
+                    (last[i], lists[i]) = (&[], None);
+                    match value.cast::<PyList>() {
+                        Ok(list) if list.iter().all(|item| item.is_exact_instance_of::<PyString>()) => {
+                            (last[i], lists[i]) = (whole, Some(list.get_slice(0, list.len())));
+                        }
+                        Err(_) if !value.is_exact_instance_of::<PyDict>() => last[i] = whole,
+                        _ => {}
+                    }
+                    value
+                }
+            };
+            dict.set_item(&names[i], value)
+        })?;
+        dict.copy()
+    }
+}
+
+/// Long texts of a grain in UTF-16, each with the number of its step.
+pub type Long = Vec<(usize, Vec<u8>)>;
+
+/// Those of a blob that this plan took, but for what stands in lists and maps: made without the GIL.
+pub fn long_texts(plan: &Plan, header: Header, blob: &[u8]) -> Long {
+    let mut found = Vec::new();
+    if blob.len() < LEN + convert::LONG {
+        return found;
+    }
+    let encoding = header.encoding();
+    let mut cursor = Cursor::new(&blob[LEN..]);
+    let _ = head(encoding, &mut cursor);
+    for (i, step) in plan.steps(encoding).iter().enumerate() {
+        let _ = cursor.take(step.key.as_bytes().len());
+        if let Some(text) = skip(encoding, &mut cursor).filter(|text| convert::is_long(text)) {
+            found.push((i, convert::utf16(text)));
+        }
+    }
+    found
+}
+
+/// Goes past a value that the lane has let pass, and tells which text it was, if it was one.
+fn skip<'p>(encoding: Encoding, cursor: &mut Cursor<'p>) -> Option<&'p [u8]> {
+    let head = head(encoding, cursor).ok()?;
+    if let Head::Str(len) = head {
+        return cursor.take(len).ok();
+    }
+    let skipped = match encoding {
+        Encoding::Msgpack => codec::skip::<Msgpack>(cursor, head),
+        Encoding::Cbor => codec::skip::<Cbor>(cursor, head),
+    };
+    skipped.ok().and(None)
+}
+
+/// Visits the values of a payload, each with the cursor before it.
+fn each_field<'p>(
+    py: Python<'_>,
+    plan: &Plan,
+    header: Header,
+    blob: &'p [u8],
+    visit: &mut dyn FnMut(usize, &Step, &mut Cursor<'p>) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut cursor = Cursor::new(&blob[LEN..]);
+    head(header.encoding(), &mut cursor).map_err(|e| raise(py, &e))?;
+    for (i, step) in plan.steps(header.encoding()).iter().enumerate() {
+        cursor.take(step.key.as_bytes().len()).map_err(|e| raise(py, &e))?;
+        visit(i, step, &mut cursor)?;
+    }
+    Ok(())
+}
+
+fn name<'py>(py: Python<'py>, plan: &Plan, step: &Step) -> Bound<'py, PyString> {
+    if step.id == UNKNOWN {
+        PyString::new(py, &plan.names[step.from])
+    } else {
+        convert::known_name(py, step.id)
+    }
+}
+
+fn field<'py>(
+    py: Python<'py>,
+    header: Header,
+    step: &Step,
+    cursor: &mut Cursor<'_>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let items = step.field.and_then(|field| field.nested);
+    match header.encoding() {
+        Encoding::Msgpack => value::<Msgpack>(py, cursor, None, items),
+        Encoding::Cbor => value::<Cbor>(py, cursor, None, items),
+    }
+}
+
+fn head(encoding: Encoding, cursor: &mut Cursor<'_>) -> omsgrain_core::Result<Head> {
+    match encoding {
+        Encoding::Msgpack => Msgpack::head(cursor),
+        Encoding::Cbor => Cbor::head(cursor),
+    }
+}
+
+/// Any value that the lane has let pass, which bounds its depth. Maps have the names of `table`; the
+/// maps of a list those of `items`.
+fn value<'py, W: Wire>(
+    py: Python<'py>,
+    cursor: &mut Cursor<'_>,
+    table: Option<&'static Nested>,
+    items: Option<&'static Nested>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let refused = |e: Error| raise(py, &e);
+    Ok(match W::head(cursor).map_err(refused)? {
+        Head::Nil => py.None().into_bound(py),
+        Head::Bool(b) => PyBool::new(py, b).to_owned().into_any(),
+        Head::Int(i) => PyInt::new(py, i).into_any(),
+        Head::UInt(u) => PyInt::new(py, u).into_any(),
+        Head::Float(f) => PyFloat::new(py, f).into_any(),
+        Head::Str(len) => convert::text(py, cursor.take(len).map_err(refused)?)?.into_any(),
+        Head::Bytes(len) => PyBytes::new(py, cursor.take(len).map_err(refused)?).into_any(),
+        Head::Array(len) => {
+            let list = PyList::empty(py);
+            for _ in 0..len {
+                list.append(value::<W>(py, cursor, items, None)?)?;
+            }
+            list.into_any()
+        }
+        Head::Map(len) => {
+            let dict = PyDict::new(py);
+            for _ in 0..len {
+                let Head::Str(len) = W::head(cursor).map_err(refused)? else { return Err(no_name(py)) };
+                let key = cursor.take(len).map_err(refused)?;
+                let full = table.and_then(|table| table.by_short(std::str::from_utf8(key).ok()?));
+                let key = full.map_or(key, |field| field.name.as_bytes());
+                dict.set_item(PyString::from_bytes(py, key)?, value::<W>(py, cursor, None, None)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}
+
+#[cold]
+fn no_name(py: Python<'_>) -> PyErr {
+    raise(py, &Error::new(Code::Corrupt, "a map key is not a string"))
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signatures of many signed grains, and of data that come in pieces.
+
+use omsgrain_core::seal::How;
+use omsgrain_core::signature as core;
+use omsgrain_core::signature::{Proof, Verdict};
+use omsgrain_core::{Error, Header, seal};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::error::raise;
+
+/// How many are verified between two looks at whether Ctrl-C was pressed: a tenth of a second.
+const PART: usize = 4096;
+
+/// For each envelope (blob, the signer's DID, iat); False if only its signature is wrong; None if
+/// the reference, `omsgrain.crypto.envelope.prove`, has to tell.
+#[pyfunction]
+pub fn prove_many<'py>(py: Python<'py>, envelopes: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
+    let out = PyList::empty(py);
+    for part in envelopes.chunks(PART) {
+        py.check_signals()?;
+        let views: Vec<&[u8]> = part.iter().map(|envelope| envelope.as_bytes()).collect();
+        for verdict in py.detach(|| core::prove_many(&views)) {
+            match verdict {
+                Verdict::Holds(Proof { blob, signer, iat }) => {
+                    out.append((PyBytes::new(py, blob), signer, iat))?;
+                }
+                Verdict::Fails => out.append(false)?,
+                Verdict::Unknown => out.append(py.None())?,
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The check of one Ed25519 signature over data that come in pieces.
+#[pyclass(module = "omsgrain._core")]
+pub struct SignedPieces(Option<core::Pieces>);
+
+#[pymethods]
+impl SignedPieces {
+    #[new]
+    fn new(key: [u8; 32], signature: [u8; 64]) -> Self {
+        SignedPieces(Some(core::Pieces::new(&key, &signature)))
+    }
+
+    /// Take the next piece.
+    fn update(&mut self, py: Python<'_>, piece: &Bound<'_, PyBytes>) -> PyResult<()> {
+        let begun = self.0.as_mut().ok_or_else(ended)?;
+        let piece = piece.as_bytes();
+        py.detach(|| begun.update(piece));
+        Ok(())
+    }
+
+    /// Whether the signature is one over all pieces. No piece can come after that.
+    fn hold(&mut self) -> PyResult<bool> {
+        Ok(self.0.take().ok_or_else(ended)?.hold())
+    }
+}
+
+fn ended() -> PyErr {
+    PyValueError::new_err("the check has ended")
+}
+
+// What stands around the cipher of a sealed grain.
+
+/// The header of the sealed grain, and where in the blob that begins which is to be sealed.
+#[pyfunction]
+pub fn sealed_header<'py>(
+    py: Python<'py>,
+    blob: &Bound<'py, PyBytes>,
+    whole: bool,
+    hidden: bool,
+    signed: bool,
+) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+    let how = How { whole, hidden, signed };
+    let (header, start) = seal::header(blob.as_bytes(), how).map_err(|e| raise(py, &e))?;
+    Ok((PyBytes::new(py, &header.to_bytes()), start))
+}
+
+/// What stands before the inner bytes of a sealed grain to give what was sealed.
+#[pyfunction]
+pub fn plain_header<'py>(
+    py: Python<'py>,
+    sealed: &Bound<'py, PyBytes>,
+    inner: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let work = || seal::before(Header::read(sealed.as_bytes())?, inner.as_bytes());
+    let before = work().map_err(|e: Error| raise(py, &e))?;
+    Ok(PyBytes::new(py, &before))
+}
