@@ -105,7 +105,7 @@ def _commit(path: Path, made: list[bytes]) -> None:
 
 
 def _site(kind: str, directory: Path) -> Any:
-    from bridge_processes import MqttSite, NatsSite
+    from support.bridge_processes import MqttSite, NatsSite
 
     site: Any = MqttSite(directory) if kind == "mqtt" else NatsSite(directory)
     site.start()
@@ -114,7 +114,7 @@ def _site(kind: str, directory: Path) -> Any:
 
 def _subscribed(site: Any, path: Path) -> bool:
     """Let the broker make the session, or the consumer."""
-    from bridge_processes import Bridging
+    from support.bridge_processes import Bridging
 
     with Bridging(path, *site.options, "--dead-letter", site.dead) as bridge:
         while "subscribed" not in bridge._read():
@@ -149,7 +149,7 @@ def _drain(site: Any, many: int) -> None:
 
 def _bridge(site: Any, path: Path, many: int) -> tuple[float, dict[str, Any]]:
     """Run a bridge until it has acknowledged so many; how long it took, and its last report."""
-    from bridge_processes import Bridging
+    from support.bridge_processes import Bridging
 
     with Bridging(path, *site.options, "--dead-letter", site.dead) as bridge:
         told = bridge.until(lambda told: bool(told["messages"]))

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-import bundle_files
-import child
-import kinds
 from omsgrain.crypto import publicfile
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store.base import Store
-from shell import Shell
-from signing import ALICE, BOB
+from support import aimem_files, child_process, store_kinds
+from support.shell import Shell
+from support.signers import ALICE, BOB
 
 if TYPE_CHECKING:
-    from servers.postgres import Postgres
+    from support.servers.postgres import Postgres
 
 settings.register_profile(
     "default",
@@ -114,12 +112,12 @@ def pytest_terminal_summary(
 def checks() -> Iterator[None]:
     """A check of a store needs a process of its own, but none that imports omsgrain anew.
 
-    tests/test_check.py asks the real one.
+    tests/storage/test_check.py asks the real one.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("omsgrain.store.check.check_in_child", child.check)
+        patch.setattr("omsgrain.store.check.check_in_child", child_process.check)
         yield
-    child.end()
+    child_process.end()
 
 
 @pytest.fixture(scope="session")
@@ -139,7 +137,7 @@ def long(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def postgres() -> Postgres:
     """A PostgreSQL server, for all tests that need one; it waits for no disk."""
-    return kinds.server()
+    return store_kinds.server()
 
 
 @pytest.fixture
@@ -149,10 +147,10 @@ def ring(tmp_path: Path) -> Iterator[KeyRing]:
         yield ring
 
 
-@pytest.fixture(params=["memory", "lmdb", kinds.POSTGRES])
+@pytest.fixture(params=["memory", "lmdb", store_kinds.POSTGRES])
 def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store of each kind, to be opened with keys and without."""
-    store = kinds.made(request.param, tmp_path / "s.omsg")
+    store = store_kinds.made(request.param, tmp_path / "s.omsg")
     yield store
     store.close()
 
@@ -172,7 +170,7 @@ def shell(
 def bundle_file(tmp_path: Path) -> Path:
     """A good bundle in a file."""
     path = tmp_path / "x.aimem.json"
-    path.write_bytes(bundle_files.made(bundle_files.chunk(1), bundle_files.chunk(2, "24 beds")))
+    path.write_bytes(aimem_files.made(aimem_files.chunk(1), aimem_files.chunk(2, "24 beds")))
     return path
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from bundle_files import chunk, made
-from http_sites import IMPORT, TYPED, Site
-from shell import Shell
+from support.aimem_files import chunk, made
+from support.http_server import IMPORT, TYPED, Site
+from support.shell import Shell
 
 PACKAGE = str(Path(og.__file__).parent)
 TIME = 1_768_471_200_000

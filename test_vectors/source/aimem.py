@@ -2,7 +2,8 @@
 """AIMEM bundles: good ones, and each rule broken once.
 
 The changes are those of omsgrain.conformance, which are data. What is wrong stands there as well,
-said by who wrote the change and not by what the validator found; checksums are made by jcs.py.
+said by who wrote the change and not by what the validator found; checksums are made by
+oracle_jcs.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import jcs
+from support import oracle_jcs
 from omsgrain.conformance.edits import edited
 from omsgrain.conformance.http.faults import FAULTS, TEXTS
 from omsgrain.conformance.http.goods import GOODS
@@ -94,7 +95,7 @@ def _small(
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
     """With its checksum."""
-    return document | {"checksum": jcs.checksum(document)}
+    return document | {"checksum": oracle_jcs.checksum(document)}
 
 
 def spelled(document: Any) -> str:

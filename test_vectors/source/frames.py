@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-import oracle
+from support import oracle
 from source.types import AT
 
 COMPRESSED, CBOR = 4, 32

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import mif1_documents as mif1
-import mif2_documents as mif2
+from support import mif1_documents as mif1
+from support import mif2_documents as mif2
 from omsgrain import formats
 from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-import mif_ld_examples as examples
+from support import mif_ld_examples as examples
 from omsgrain import formats
 from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-import oracle
+from support import oracle
 from source.forms import Vector, refused_read
 from source.frames import CBOR, MSGPACK, blob, cbor, msgpack
 

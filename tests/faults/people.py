@@ -15,8 +15,8 @@ from omsgrain.engine.rights import carrying
 from omsgrain.errors import ErasedError, NotFoundError
 from omsgrain.store.check import check
 from omsgrain.store.lmdb import LmdbStore
-from persons import ANN, NAMES, Clock, belief
-from rings import MASTER
+from support.invented_people import ANN, NAMES, Clock, belief
+from support.key_rings import MASTER
 
 
 @contextmanager

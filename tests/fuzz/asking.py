@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+from test_sync_bounds import GOOD as SYNC
 
 import omsgrain as og
 from fuzz.target import Run, Target
-from http_sites import BLOB, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 from omsgrain.services.http.options import Options
 from omsgrain.services.http.routes import ROUTES
 from omsgrain.sync.message import MEDIA, QUESTIONS, pack
-from test_sync_bounds import GOOD as SYNC
+from support.http_server import BLOB, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 
 _LIMITS: Final = {"limit": 20}
 
@@ -186,8 +186,8 @@ def _mcp(room: Path) -> Iterator[Run]:
 
 
 def _calls() -> list[bytes]:
-    from mif1_documents import MINIMAL as MIF1
-    from mif2_documents import MINIMAL as MIF2
+    from support.mif1_documents import MINIMAL as MIF1
+    from support.mif2_documents import MINIMAL as MIF2
 
     calls: list[tuple[str, dict[str, Any]]] = [
         ("remember", {"content": "The zebra prefers oat milk", "tags": ["a"], "importance": 0.5}),

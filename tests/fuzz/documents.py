@@ -13,8 +13,6 @@ from zlib import crc32
 
 from fuzz import seeds
 from fuzz.target import Run, Target
-from mif1_documents import EXAMPLES as MIF1
-from mif_ld_examples import CORPUS, FULL, ONTOLOGY, REINFORCED
 from omsgrain import formats
 from omsgrain.errors import OmsError
 from omsgrain.formats import ontology
@@ -25,6 +23,8 @@ from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.sniff import sniff_file
 from omsgrain.privacy.presets import Preset, explain
 from omsgrain.privacy.reading import read_rules
+from support.mif1_documents import EXAMPLES as MIF1
+from support.mif_ld_examples import CORPUS, FULL, ONTOLOGY, REINFORCED
 
 _KEY = bytes(range(32))
 _CHEAP = Limits(memory_kib=64, iterations=2, parallelism=2)

@@ -15,7 +15,7 @@ from omsgrain.crypto import did
 from omsgrain.errors import OmsError
 from omsgrain.formats import times
 from omsgrain.header import read_header
-from rewrite import rewrite
+from support.rewritten_blobs import rewrite
 
 
 @contextmanager

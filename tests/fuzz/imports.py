@@ -9,7 +9,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from containers import reclosed
 from fuzz import seeds
 from fuzz.documents import with_checksum
 from fuzz.target import Run, Target
@@ -19,6 +18,7 @@ from omsgrain.formats.aimem import bundle
 from omsgrain.gateways.aimem import export_bundle, import_bundle
 from omsgrain.gateways.mif import export_document, import_document
 from omsgrain.store.memory import MemoryStore
+from support.container_files import reclosed
 
 _USER: Final = "ada"
 Step: TypeAlias = Callable[[GrainStore, bytes], object]

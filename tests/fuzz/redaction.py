@@ -12,7 +12,7 @@ from fuzz.target import Run, Target
 from omsgrain.privacy.detect import spans
 from omsgrain.privacy.detectors.folding import views
 from omsgrain.privacy.redact import marker, redact_text, redact_value
-from privacy_corpus import DISGUISES, corpus, disguised
+from support.privacy_corpus import DISGUISES, corpus, disguised
 
 
 @contextmanager

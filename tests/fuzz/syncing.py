@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgpack
+from test_sync_bounds import GOOD
 
 import omsgrain as og
-from containers import reclosed
 from fuzz.target import Run, Target
 from omsgrain import container
 from omsgrain.container.packed import pack_stream
@@ -30,8 +30,8 @@ from omsgrain.sync import (
     write_bundle,
 )
 from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldTurn, Right, Tombstone
-from sync_stores import TIME, belief, memory, told
-from test_sync_bounds import GOOD
+from support.container_files import reclosed
+from support.sync_stores import TIME, belief, memory, told
 
 _NAMES: Final = tuple(GOOD)
 

@@ -21,7 +21,7 @@ from omsgrain.engine import GrainStore
 from omsgrain.ops import ingest, source
 from omsgrain.ops.taking import Refusal, Taken, take
 from omsgrain.store.memory import MemoryStore
-from signing import ALICE, GRAIN, IAT
+from support.signers import ALICE, GRAIN, IAT
 
 _CUT: Final = b"\n%%\n"
 """Between the messages of an input."""

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import cbor2
+from test_web import NAME as DID
+from test_web import document, jwk, method
 
 import omsgrain as og
 from fuzz import seeds
@@ -24,10 +26,8 @@ from omsgrain.engine.rights.erasing import ErasureReport
 from omsgrain.errors import IntegrityError, OmsError
 from omsgrain.grain import Grain
 from omsgrain.store.audit import Checkpoint
-from rings import MASTER, all_of, keys_of
-from signing import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
-from test_web import NAME as DID
-from test_web import document, jwk, method
+from support.key_rings import MASTER, all_of, keys_of
+from support.signers import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
 
 _DATA = b"what was signed"
 _FORMATS: tuple[keyfile.Format, ...] = ("pem", "jwk", "cose")

@@ -14,9 +14,9 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from fuzz.target import Run, Target
-from http_sites import BUNDLE, bundle, chunk, site
 from omsgrain.services.http.connection import HEAD, patient
 from omsgrain.services.http.options import Options
+from support.http_server import BUNDLE, bundle, chunk, site
 
 
 class _Pipe(asyncio.Transport):

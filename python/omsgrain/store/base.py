@@ -10,7 +10,7 @@ Reading and writing happen in transactions, and only there:
         blob = reader.get(digest)
     flags = store.write(lambda writer: writer.put([(digest, blob)]))    # all of it, or nothing
 
-``tests/store_contract.py`` is this contract as tests, for any implementation.
+``tests/support/store_contract.py`` is this contract as tests, for any implementation.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python tests/data/golden/make_stores.py
 
 Each is a zip of a store as LMDB left it, its key file if it has one, and what was exported from
-it in every codec; `*.answers.json` is what `tests/golden.py` asked of it then.
+it in every codec; `*.answers.json` is what `tests/support/golden.py` asked of it then.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-import golden  # noqa: E402
 import omsgrain as og  # noqa: E402
-from bundle_files import chunk, made  # noqa: E402
 from omsgrain.cli import run  # noqa: E402
 from omsgrain.crypto.keyring import KeyRing  # noqa: E402
-from signing import ALICE, BOB  # noqa: E402
+from support import golden  # noqa: E402
+from support.aimem_files import chunk, made  # noqa: E402
+from support.signers import ALICE, BOB  # noqa: E402
 
 T = golden.TIME
 

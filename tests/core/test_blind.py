@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blind tokens against HMACs of the index rows, and whose a grain is."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import cbor2
+import pytest
+
+import omsgrain as og
+from conftest import Scale
+from omsgrain import _core
+from omsgrain.crypto.seal import seal
+from omsgrain.errors import CorruptError, KeyMissingError
+from support import oracle_seal as oracle
+from support.random_grains import random_grain
+from support.random_values import random_text
+
+KEYS = [bytes((n,)) * 32 for n in range(5)]
+FIELDS: dict[str, Any] = {"type": "event", "content": "x", "created_at": 1768471200999}
+
+
+def envelope(blob: bytes) -> bytes:
+    return cbor2.dumps(cbor2.CBORTag(18, [b"\xa0", {"iat": 1}, blob, b"signed"]))
+
+
+def flagged(blob: bytes) -> bytes:
+    return blob[:1] + bytes((blob[1] | 1,)) + blob[2:]
+
+
+def test_vectors() -> None:
+    vectors = json.loads(oracle.DATA.read_text(encoding="utf-8"))
+    key, words = bytes.fromhex(vectors["token_key"]), [w.encode() for w in vectors["words"]]
+    plain = [bytes.fromhex(grain["plain"]) for grain in vectors["grains"]]
+    found = _core.blind(plain, [words] * len(plain), [key] * len(plain))
+    assert [(tokens.hex(), time) for tokens, time in found] == [
+        (grain["tokens"], grain["time"]) for grain in vectors["grains"]
+    ]
+
+
+def test_against_the_index_rows(scale: Scale) -> None:
+    """Of a batch that is large enough for all cores."""
+    rng = Random(32)
+    plain, words, keys = [], [], []
+    for _ in range(scale.grains // 2):
+        blob = og.encode(
+            random_grain(rng),
+            encoding=rng.choice(("msgpack", "cbor")),
+            compress=rng.random() < 0.2,
+            keep_type_name=True,
+        )
+        plain.append(rng.choice((blob, flagged(blob), envelope(flagged(blob)))))
+        words.append([random_text(rng).encode() for _ in range(rng.choice((0, 1, 6, 30)))])
+        keys.append(rng.choice(KEYS))
+    expected = [oracle.blind(*row) for row in zip(keys, plain, words, strict=True)]
+    assert _core.blind(plain, words, keys) == expected
+    one = [_core.blind([b], [w], [k])[0] for b, w, k in zip(plain, words, keys, strict=True)]
+    assert one[:200] == expected[:200]
+
+
+def test_a_query_finds_what_was_put() -> None:
+    """The tokens of a query's terms are among those of the grain, and no others."""
+    fields = FIELDS | {"user_id": "ann", "structural_tags": ["a", "b"], "session_id": "long " * 30}
+    key = KEYS[1]
+    [(tokens, time)] = _core.blind([og.encode(fields)], [[b"tea"]], [key])
+    there = {tokens[at : at + 16] for at in range(0, len(tokens), 16)}
+    assert time == fields["created_at"]
+    terms = [
+        _core.term("user_id", "ann"),
+        _core.term("tag", "a"),
+        _core.term("tag", "b"),
+        _core.term("session_id", "long " * 30),
+        _core.term("type", 2),
+        _core.term("all", None),
+        b"wtea",
+    ]
+    assert set(_core.tokens(key, terms)) < there
+    assert len(there) == len(terms) + 1  # and the fingerprint
+    absent = [_core.term("user_id", "bob"), b"wte", b"wteas", _core.term("subject", "a")]
+    assert there.isdisjoint(_core.tokens(key, absent))
+    assert there.isdisjoint(_core.tokens(KEYS[2], terms))
+
+
+def test_tokens() -> None:
+    rng = Random(33)
+    for count in (0, 1, 2, 7, 8, 9, 1500):
+        terms = [rng.randbytes(rng.choice((0, 5, 32, 54, 55, 56, 64, 500))) for _ in range(count)]
+        expected = [oracle.token(KEYS[3], term) for term in terms]
+        assert _core.tokens(KEYS[3], terms) == expected
+        keys = [rng.randbytes(32) for _ in range(count)]
+        for term in (b"", bytes(32), bytes(55), bytes(56), bytes(500)):
+            expected = [oracle.token(key, term) for key in keys]
+            assert _core.tokens_many(keys, term) == expected
+
+
+def test_words_are_no_index_rows() -> None:
+    """No kind of row begins as the term of a word does."""
+    tail = _core.Tail()
+    blob = og.encode(FIELDS | {"user_id": "wtea", "subject": "w", "relation": "w", "object": "w"})
+    tail.add([1], [blob], [bytes(32)])
+    assert all(key[:1] != b"w" for key, _ in tail.rows_after(None, 100))
+
+
+def test_times() -> None:
+    late = 1 << 50
+    for fields, type_byte, time in (
+        (FIELDS, None, FIELDS["created_at"]),
+        (FIELDS | {"created_at": 0}, None, 0),
+        ({"created_at": -5}, 240, 0),
+        ({"created_at": late}, 240, (1 << 47) - 1),
+        ({"created_at": "never"}, 240, 0),
+        ({"x": 1}, 240, 0),
+    ):
+        blob = og.encode(fields, type_byte=type_byte)
+        assert _core.blind([blob], [[]], [KEYS[0]])[0][1] == time
+
+
+def test_refusals() -> None:
+    good = og.encode(FIELDS)
+    sealed = seal(good, KEYS[0], whole=False)
+    for blob, error in (
+        (sealed, KeyMissingError),
+        (envelope(flagged(sealed)), KeyMissingError),
+        (good[:-1], CorruptError),
+        (envelope(good)[:-1], CorruptError),
+    ):
+        with pytest.raises(error):
+            _core.blind([good, blob], [[], []], KEYS[:2])
+    for key in (b"", bytes(31), bytes(64)):
+        with pytest.raises(KeyMissingError):
+            _core.blind([good], [[]], [key])
+        with pytest.raises(KeyMissingError):
+            _core.tokens(key, [])
+        for keys in ([key], [*KEYS, key]):
+            with pytest.raises(KeyMissingError):
+                _core.tokens_many(keys, b"")
+    none: list[list[bytes]] = []
+    empty: list[list[bytes]] = [[]]
+    for words, keys in ((none, KEYS[:1]), (empty, [])):
+        with pytest.raises(ValueError, match="each grain"):
+            _core.blind([good], words, keys)
+    assert _core.blind([], [], []) == []
+
+
+def test_user_ids(scale: Scale) -> None:
+    rng = Random(34)
+    blobs, expected = [], []
+    for _ in range(scale.grains // 4):
+        user = {"user_id": random_text(rng)} if rng.random() < 0.5 else {}
+        fields = random_grain(rng)
+        if "user_id" in fields.get("_elided", {}):
+            user = {}  # a field is shown or elided
+        blob = og.encode(
+            fields | user,
+            encoding=rng.choice(("msgpack", "cbor")),
+            compress=rng.random() < 0.2,
+            keep_type_name=True,
+        )
+        blobs.append(rng.choice((blob, flagged(blob), envelope(flagged(blob)))))
+        expected.append(og.decode(blob).get("user_id"))
+    assert None in expected and len(set(expected)) > 10
+    assert _core.user_ids(blobs) == expected
+    deep = {"type": "state", "context": {"user": "not me", "a": [{"user_id": 1}]}, "created_at": 1}
+    assert _core.user_ids([og.encode(deep)]) == [None]
+    assert _core.user_ids([og.encode({"user_id": 7}, type_byte=240)]) == [None]
+    assert _core.user_ids([og.encode(deep | {"user_id": ""})]) == [""]
+    ann = og.encode(FIELDS | {"user_id": "ann"})
+    assert _core.user_ids([seal(ann, KEYS[0], whole=w) for w in (True, False)]) == [None] * 2
+    for bad in (ann[:-1], ann + b"\x00", envelope(ann)[:-1]):
+        with pytest.raises(CorruptError):
+            _core.user_ids([ann, bad])

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page about ontologies says is what the code has."""
+
+from __future__ import annotations
+
+from omsgrain.formats.ontology.discover import PROGRAMS
+from omsgrain.formats.ontology.load import DEPTH, LARGEST
+from omsgrain.formats.ontology.patterns import INSTRUCTIONS
+from omsgrain.formats.ontology.rules import RULES, WARNINGS
+from omsgrain.formats.ontology.traits import MOST
+from support.markdown_page import table
+from support.paths import ROOT
+
+PAGE = ROOT / "docs/ontologies.md"
+
+
+def test_rules() -> None:
+    rows = table(PAGE, "rule", "what is wrong")
+    assert {row[0].strip("`"): row[1] for row in rows} == RULES
+    rows = table(PAGE, "warning", "what is told")
+    assert {row[0].strip("`"): row[1] for row in rows} == WARNINGS
+
+
+def test_limits() -> None:
+    text = " ".join(PAGE.read_text("utf-8").split())
+    assert f"at most {LARGEST >> 20} MiB and {DEPTH} levels" in text
+    assert f"{MOST:,} fields" in text and f"at most {PROGRAMS:,}" in text
+    assert f"more than {INSTRUCTIONS:,} instructions" in text

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the pages about store, policies, search and security are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain.crypto import derive
+from omsgrain.engine import following, reading
+from omsgrain.engine.rights.erasing import ErasureReport
+from omsgrain.index.conditions import TESTED
+from omsgrain.index.policy import modes
+from omsgrain.privacy import presets, rules
+from omsgrain.search import vectors
+from omsgrain.store import audit, mentions, opening, sealing, state, tables, tombstones
+from omsgrain.store.audit import entry
+from omsgrain.text import fields as searched
+from support.markdown_page import fences, table
+from support.paths import TESTS
+
+DOCS = TESTS.parent / "docs"
+OPERATIONS, POLICIES, SEARCH, SECURITY, STORE = (
+    DOCS / f"{name}.md" for name in ("operations", "policies", "search", "security", "store")
+)
+FIELDS = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1}
+BELIEF: dict[str, Any] = FIELDS | {"created_at": 1768471200123}
+
+
+def test_tables_of_the_store() -> None:
+    rows = [row[:2] for row in table(STORE, "table", "life", "key", "value")]
+    assert rows == [[each.name.decode(), each.life.name] for each in tables.TABLES]
+    records = {row[0]: int(row[1]) for row in table(STORE, "record of `meta-0", "size", "value")}
+    assert records == {
+        tables.FORMAT_RECORD.decode(): tables.FORMAT_VALUE.size,
+        tables.HEAD_RECORD.decode(): tables.HEAD.size,
+        entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
+        entry.KEY_RECORD.decode(): entry.KEY_BYTES,
+        tombstones.KEY_RECORD.decode(): 32,
+        mentions.NAMED_RECORD.decode(): tables.SEQUENCE.size,
+        sealing.SEALS_RECORD.decode(): 1,
+        f"{following.PREFIX.decode()}NAME": tables.SEQUENCE.size,
+    }
+    assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")
+    lives = {each.life.name for each in tables.TABLES}
+    assert set(re.findall(r"^- \*\*([A-Z]+)\*\*", STORE.read_text("utf-8"), re.MULTILINE)) == lives
+
+
+def test_files_of_the_store() -> None:
+    drawn = next(fences(STORE)).text
+    names = {"text.db", f"vectors-{1}.usearch"}
+    names |= {getattr(opening, n) for n in dir(opening) if n.endswith(("_FILE", "_DIRECTORY"))}
+    assert set(re.findall(r"^        ([\w.-]+)  ", drawn, re.MULTILINE)) == names
+
+
+def test_events_and_states() -> None:
+    kinds = {
+        row[0].encode(): row[1]
+        for row in table(STORE, "kind", "in `changes()", "what happened to the grain")
+    }
+    assert kinds == {k: reading._KINDS.get(k, "other") for k in get_args(tables.Kind)}
+    named = {
+        "superseded": state.SUPERSEDED, "retracted": state.RETRACTED,
+        "restricted": state.RESTRICTED, "contested": state.CONTESTED, "verified": state.VERIFIED,
+    }  # fmt: skip
+    rows = table(STORE, "bit", "set when", "the grain is")
+    assert {says.split()[-1]: int(bit) for bit, says, _ in rows} == named
+    assert sum(int(bit) for bit, _, becomes in rows if becomes == "past") == state.PAST
+
+
+def test_audit_entries() -> None:
+    keys = {
+        key: holds
+        for names, holds in table(STORE, "key", "holds")
+        for key in re.findall(r"\w", names)
+    }
+    assert keys.keys() == entry._KINDS.keys()
+    assert set(re.findall(r"\w+", keys["o"])) - {"operation"} == audit.OPERATIONS
+
+
+def test_modes_and_presets() -> None:
+    rows = table(POLICIES, "mode", "lets a grain be superseded, contested, retracted, deleted")
+    named = {re.findall(r"\w+", row[0])[0] for row in rows} - {"anything"}
+    assert named == {*get_args(modes.Mode), "timed"}
+    scopes = [
+        re.findall(r"\w+", row[0])[0]
+        for row in table(POLICIES, "scope", "the policy also reaches")
+    ]
+    assert set(scopes) - {"anything"} == modes._SCOPES.keys()
+    kinds = {row[0] for row in table(POLICIES, "kind", "asks", "checked at", "refusal")}
+    loaded = presets.load(presets.BUILT_IN)
+    assert {rule.kind for rule in loaded.rules} <= kinds
+    page = POLICIES.read_text("utf-8")
+    assert all(f"`{purpose}` (" in page for purpose in rules.PURPOSES)
+    header = ("preset", "encrypted", "must be there", "kept at least", "may leave", "looked at")
+    assert sorted(row[0] for row in table(OPERATIONS, *header)) == list(presets.BUILT_IN)
+
+
+def test_a_file_of_rules(tmp_path: Path) -> None:
+    shown = [fence.text for fence in fences(OPERATIONS) if fence.language == "toml"]
+    file = tmp_path / "house.toml"
+    file.write_text(*shown)
+    assert {rule.id for rule in presets.load(file).rules} >= {"house.room", "house.events"}
+
+
+def test_filters_that_no_index_answers() -> None:
+    rows = table(STORE, "filter", "matches a grain if")
+    named = [re.findall(r"\w+", row[0])[0] for row in rows]
+    assert [name for name in dict.fromkeys(named) if name != "current"] == sorted(
+        TESTED, key=named.index
+    )
+
+
+def test_what_is_searched() -> None:
+    rows = table(SEARCH, "column", "weight", "fields")
+    assert [(name, float(weight)) for name, weight, _ in rows] == list(
+        zip(searched.COLUMNS, searched.WEIGHTS, strict=True)
+    )
+    named = [set(re.findall(r"\w+", listed)) for _, _, listed in rows]
+    assert named[:2] == [searched.SAYS, searched.ABOUT]
+    assert f"at most {vectors.DIMENSIONS:,}" in SEARCH.read_text("utf-8")
+
+
+def test_keys_and_places_of_the_index() -> None:
+    """Of a grain with every term: the kinds are those of the table, and no others."""
+    terms = {
+        "namespace": "n", "user_id": "u", "session_id": "i", "run_id": "r", "subject": "a",
+        "relation": "b", "object": "c", "processing_basis": "consent", "tag": "x",
+        "derived_from": "ab" * 32, "link": "cd" * 32, "origin": "urn:example:7",
+    }  # fmt: skip
+    lists = {"structural_tags": ["x"], "derived_from": ["ab" * 32], "depends_on": ["cd" * 32]}
+    named = {name: terms[name] for name in terms if name not in ("tag", "link", "origin")}
+    fields: dict[str, Any] = named | lists
+    fields["x_src"] = b'{"f":"example","k":"note","id":"urn:example:7"}'
+    blob = og.encode(BELIEF | fields)
+    made_of: dict[str, Any] = terms | {"fingerprint": _core.fingerprint(blob)}
+    digest = bytes.fromhex(og.address(blob))
+    tail = _core.Tail()
+    tail.add([7], [blob], [digest])
+    made = {key for key, _ in tail.rows_after(None, 100)}
+    keys = {name: _core.term(name, value) for name, value in made_of.items()}
+    keys |= {"all": _core.term("all", None), "type": _core.term("type", 1)}
+    keys |= {"subject relation": _core.term("subject relation", "a", "b")}
+    kinds = {row[0]: row[1].encode() for row in table(STORE, "filter", "kind", "term")}
+    assert kinds == {name: key[:1] for name, key in keys.items()}
+    assert made == set(keys.values())
+    assert keys["subject relation"] == b"q\x01ab"
+    (place,) = tail.page(keys["all"], None, True, 10)
+    parts = {
+        "created_at": BELIEF["created_at"],
+        "address": int.from_bytes(bytes(~byte & 0xFF for byte in digest[:6]), "big"),
+        "sequence": 7,
+    }
+    end = 0
+    for offset, size, name, _ in table(STORE, "offset", "size", "part of a place", "holds"):
+        assert int(offset) == end
+        end += int(size)
+        assert int.from_bytes(place[int(offset) : end], "big") == parts.pop(name), name
+    assert (end, parts) == (len(place), {})
+
+
+def test_each_claim_about_security_names_tests_that_there_are() -> None:
+    texts = [file.read_text("utf-8") for file in TESTS.rglob("test_*.py")]
+    there = {name for text in texts for name in re.findall(r"^ *def (test_\w+)\(", text, re.M)}
+    for who, _, shown in table(SECURITY, "who", "is kept from", "shown by"):
+        named = set(re.findall(r"test_\w+", shown))
+        assert named, who
+        assert named <= there, who
+
+
+def test_what_each_table_shows() -> None:
+    rows = table(SECURITY, "table of `data.mdb", "what it shows of sealed grains without keys")
+    named = [name for names, _ in rows for name in re.findall(r"[a-z]+-\d", names)]
+    assert sorted(named) == sorted(each.name.decode() for each in tables.TABLES)
+
+
+def test_keys_of_a_user() -> None:
+    drawn = next(fence.text for fence in fences(SECURITY) if "user key" in fence.text)
+    assert tuple(re.findall(r"\+-- (\w+)", drawn)) == derive._NAMES
+
+
+def test_what_makes_an_erasure_incomplete() -> None:
+    told = re.sub(r".*incomplete:", "", ErasureReport.__doc__ or "", flags=re.DOTALL)
+    rows = table(SECURITY, "in `incomplete", "why")
+    assert {row[0] for row in rows} == set(re.findall(r"``(\w+)``", told))

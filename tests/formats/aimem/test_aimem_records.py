@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles to grains and back: every valid bundle comes back, checksum included."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain import errors as err
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.engine.base import Settings
+from omsgrain.formats.aimem import bundle, convert, embedding, native
+from omsgrain.formats.aimem.records import from_grain, to_grain
+from omsgrain.grain import make
+from omsgrain.store.memory import MemoryStore
+from support import oracle_jcs
+from support.aimem_strategies import TENANT, documents
+from support.conversion_pairs import FEWER
+
+
+def text_of(document: dict[str, Any]) -> bytes:
+    return json.dumps(document).encode()
+
+
+def with_checksum(document: dict[str, Any]) -> bytes:
+    return text_of(document | {"checksum": oracle_jcs.checksum(document)})
+
+
+@FEWER
+@given(documents())
+def test_records_come_back(document: dict[str, Any]) -> None:
+    read = bundle.read(with_checksum(document))
+    for kind, records in read.records.items():
+        for record in records:
+            built = to_grain(kind, record, tenant=document["tenant_id"])
+            found = from_grain(built.grain, {p.address: p for p in built.parts}.__getitem__)
+            assert found is not None and found[0] == kind
+            if built.vector is not None:
+                found[1]["embedding"] = embedding.encode(built.vector)
+            assert _core.canonical_json(text_of(found[1])) == _core.canonical_json(text_of(record))
+
+
+@given(documents())
+def test_a_bundle_comes_back_through_grains(document: dict[str, Any]) -> None:
+    data = with_checksum(document)
+    loaded = convert.load(data)
+    again = convert.dump(loaded.grains, loaded.vectors, embeddings=True)
+    assert again.losses == []
+    assert _core.canonical_json(again.data) == _core.canonical_json(data)
+
+
+def test_parts_of_somebody_else_are_none() -> None:
+    """Whoever writes a grain can name any address as that of a part."""
+    document = {"id": "urn:aimem:p:1", "content": "x", "memory_type": "fact"}
+    large = document | {"created_at": "2026-04-01T09:30:00Z", "note": "secret " * 200_000}
+    built = to_grain("chunk", large, tenant=TENANT)
+    assert built.parts
+    mine = make(dict(built.grain) | {"user_id": "did:web:mallory.example"})
+    with pytest.raises(err.FormatError):
+        convert.dump([mine, *built.parts], {}, tenant_id=TENANT)
+    with pytest.raises(err.NotFoundError):
+        convert.dump([built.grain], {})
+    dumped = convert.dump([built.grain, *built.parts], {})
+    assert (bundle.read(dumped.data).records["chunk"], dumped.losses) == ([large], [])
+
+
+def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
+    event = {"type": "event", "content": "It rained.", "created_at": 3, "user_id": TENANT}
+    with og.GrainStore(MemoryStore(), Settings(keys=ring)) as store:
+        grain = store.get(store.put(event))
+    assert grain.address != og.Grain(grain.blob).address
+    (found,) = bundle.read(convert.dump([grain], {}).data).records["chunk"]
+    (again,) = bundle.read(convert.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
+    assert found == again and native.carried(found) == og.Grain(grain.blob)
+
+
+def test_native_grains_become_chunks_and_come_back() -> None:
+    grains = [
+        og.Belief(subject="Ada", relation="mg:prefers", object="tea", created_at=1),
+        og.Belief(
+            subject="lamp", relation="mg:perceives", object="on", created_at=2, importance=0.5
+        ),
+        og.Event(content="It rained.", created_at=3),
+    ]
+    dumped = convert.dump(grains, {}, tenant_id=TENANT, producer="robot-7")
+    read = bundle.read(dumped.data)
+    assert [native.carried(chunk) for chunk in read.records["chunk"]] == grains
+    assert [chunk["memory_type"] for chunk in read.records["chunk"]] == [
+        "preference",
+        "fact",
+        "episodic",
+    ]
+    strict = convert.dump(grains, {}, tenant_id=TENANT, strict=True)
+    assert {loss.field for loss in strict.losses} == {"confidence", "importance"}

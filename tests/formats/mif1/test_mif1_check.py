@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a MIF 1.0 document: each rule broken once, and what hostile ones cost."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from omsgrain.formats import DocumentError
+from omsgrain.formats.mif1 import convert, document
+from omsgrain.formats.mif1.limits import Limits
+from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from support.edited_documents import GONE, edited, rules
+from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
+from support.mif2_documents import spelled
+
+FAULTS = [
+    ("/mif_version", GONE, "missing_field"),
+    ("/mif_version", "2.0", "unsupported_version"),
+    ("/mif_version", "10.0", "unsupported_version"),
+    ("/mif_version", "1.x", "unsupported_version"),
+    ("/mif_version", 2.0, "unsupported_version"),
+    ("/mif_version", None, "unsupported_version"),
+    ("/mif_version", True, "unsupported_version"),
+    ("/export", "x", "invalid_type"),
+    ("/memories", {}, "invalid_type"),
+    ("/todos", "x", "invalid_type"),
+    ("/graph", [], "invalid_type"),
+    ("/graph/edges", {}, "invalid_type"),
+    ("/consent", [], "invalid_type"),
+    ("/consent/sharing_allowed", "no", "invalid_type"),
+    ("/consent/retention_days", "30", "invalid_type"),
+    ("/consent/retention_days", 1.5, "invalid_type"),
+    ("/consent/retention_days", -1, "out_of_range"),
+]
+PROBLEMS = [
+    ("/memories/0", 7, "not_object"),
+    ("/memories/0/id", GONE, "missing_field"),
+    ("/memories/0/id", None, "invalid_type"),
+    ("/memories/0/content", GONE, "missing_field"),
+    ("/memories/0/content", 7, "invalid_type"),
+    ("/memories/0/type", GONE, "missing_field"),
+    ("/memories/0/created_at", GONE, "missing_field"),
+    ("/memories/0/created_at", 1_772_352_000, "invalid_type"),
+    ("/memories/0/created_at", "yesterday", "invalid_timestamp"),
+    ("/memories/0/importance", 1.1, "out_of_range"),
+    ("/memories/0/importance", "high", "invalid_type"),
+    ("/memories/0/access_count", True, "invalid_type"),
+    ("/memories/0/tags", "lmdb", "invalid_type"),
+    ("/memories/0/tags/1", 7, "invalid_type"),
+    ("/memories/0/source", "chat", "invalid_type"),
+    ("/memories/0/source/agent", 7, "invalid_type"),
+    ("/memories/0/entities/0", "LMDB", "invalid_type"),
+    ("/memories/0/entities/0/text", GONE, "missing_field"),
+    ("/memories/0/embedding", [], "invalid_type"),
+    ("/memories/0/embedding/vector", "AAAA", "invalid_type"),
+    ("/memories/0/embedding/dimensions", 1.5, "invalid_type"),
+    ("/memories/1/redactions", {}, "invalid_type"),
+    ("/memories/1/redactions/0/position", "12", "invalid_type"),
+    ("/todos/0/status", GONE, "missing_field"),
+    ("/todos/0/created_at", "", "invalid_timestamp"),
+    ("/todos/0/project", "Garden", "invalid_type"),
+    ("/graph/edges/0/source", GONE, "missing_field"),
+    ("/graph/edges/0/target", 7, "invalid_type"),
+    ("/graph/edges/0/weight", "0.7", "invalid_type"),
+]
+TEXTS = [
+    (b'{"mif_version":"1.0","memories":[', "not_json"),
+    (b"\xef\xbb\xbf" * 2 + spelled(MINIMAL), "not_json"),
+    (b'{"mif_version":"1.0","memories":[],"memories":[]}', "not_json"),
+    (b'{"mif_version":"1.0","memories":[],"x":NaN}', "not_json"),
+    (b'{"mif_version":"1.0","memories":[],"x":1e999}', "not_json"),
+    (b'{"mif_version":"1.0","memories":[],"x":"\\ud800"}', "not_json"),
+    (b'{"mif_version":"1.0","memories":[],"x":"\xff"}', "not_json"),
+    (
+        b'{"mif_version":"1.0","memories":[],"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        "too_deep",
+    ),
+    (b'{"a":' * 1_000_000, "too_deep"),
+    (spelled({"mif_version": "1.0", "encryption": {}}), "encrypted"),
+]
+WARNED = [
+    (SEP, {"/mif_version": "1.3"}, "later_version", "/mif_version"),
+    (SEP, {"/mif_version": 1.0}, "version_as_number", "/mif_version"),
+    (SEP, {"/memories": GONE}, "missing_field", "/memories"),
+    (SEP, {"/export/user_id": GONE}, "missing_field", "/export/user_id"),
+    (SEP, {"/graph/edges/0/weight": GONE}, "missing_field", "/graph/edges/0/weight"),
+    (SEP, {"/generator": "shodh"}, "invalid_type", "/generator"),
+    (SEP, {"/metadata/privacy": []}, "invalid_type", "/metadata/privacy"),
+    (SEP, {"/graph/node_count": "many"}, "invalid_type", "/graph/node_count"),
+    (SEP, {"/export/user_id": 7}, "invalid_type", "/export/user_id"),
+    (SEP, {"/graph": None}, "null_value", "/graph"),
+    (SEP, {"/memories/0/tags": None}, "null_value", "/memories/0/tags"),
+    (SEP, {"/memories/0/updated_at": "soon"}, "invalid_timestamp", "/memories/0/updated_at"),
+    (SEP, {"/graph/edges/0/weight": 1.5}, "out_of_range", "/graph/edges/0/weight"),
+    (SEP, {"/memories/0/access_count": -1}, "out_of_range", "/memories/0/access_count"),
+    (SEP, {"/memories/0/type": "Dream"}, "unknown_value", "/memories/0/type"),
+    (SEP, {"/todos/0/status": "inprogress"}, "unknown_value", "/todos/0/status"),
+    (SEP, {"/todos/0/priority": "!!!"}, "unknown_value", "/todos/0/priority"),
+    (SEP, {"/memories/0/source/type": "dream"}, "unknown_value", "/memories/0/source/type"),
+    (SEP, {}, "id_form", "/memories/1/id"),
+    (SEP, {}, "id_form", "/todos/0/id"),
+    (SEP, {"/export/id": "export-1"}, "id_form", "/export/id"),
+    (SEP, {}, "invalid_checksum", "/export/checksum"),
+    (PUBLISHED, {}, "unknown_checksum", "/export/checksum"),
+    (SEP, {"/memories/0/content": ""}, "content_length", "/memories/0/content"),
+    (SEP, {"/memories/0/content": "x" * 100_001}, "content_length", "/memories/0/content"),
+    (SEP, {}, "invalid_vector", "/memories/0/embedding/vector"),
+    (
+        SEP,
+        {"/memories/0/embedding/vector/3": 0.5},
+        "dimension_mismatch",
+        "/memories/0/embedding/vector",
+    ),
+    (
+        SEP,
+        {"/memories/1/redactions/0/position/1": 45},
+        "redaction_span",
+        "/memories/1/redactions/0/position",
+    ),
+    (SEP, {"/memories/1/id": "mem_c3d4..."}, "duplicate_id", "/memories/2/id"),
+    (
+        SEP,
+        {"/memories/2/content": "API key is [REDACTED:api_key]"},
+        "duplicate_content",
+        "/memories/2/content",
+    ),
+    (SEP, {}, "unknown_end", "/graph/edges/0/source"),
+    (
+        SEP,
+        {"/memories/0/relations": {"related_memories": ["mem_none"]}},
+        "unknown_reference",
+        "/memories/0/relations/related_memories/0",
+    ),
+    (SEP, {}, "count_differs", "/graph/edge_count"),
+    (SEP, {}, "count_differs", "/metadata/total_todos"),
+    (SEP, {"/export/user_id": "\ufeff"}, "owner_not_kept", "/export/user_id"),
+]
+
+
+@pytest.mark.parametrize(("pointer", "value", "rule"), FAULTS)
+def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> None:
+    data = spelled(edited(SEP, {pointer: value}))
+    verdict = document.validate(data)
+    assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
+    with pytest.raises(DocumentError) as caught:
+        convert.load(data)
+    assert (caught.value.code, caught.value.rule) == ("ERR_FORMAT", rule)
+
+
+@pytest.mark.parametrize("whole", [[], None, 7])
+def test_what_is_no_object_is_no_document(whole: Any) -> None:
+    assert rules(document.validate(spelled(whole), layout="json").faults) == [("not_object", "")]
+
+
+@pytest.mark.parametrize(("pointer", "value", "rule"), PROBLEMS)
+def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> None:
+    data = spelled(edited(SEP, {pointer: value}))
+    verdict = document.validate(data)
+    assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
+    loaded = convert.load(data)
+    assert rules(loaded.problems) == [(rule, pointer)]
+    # All but the one are taken, and come back.
+    parts = pointer.split("/")
+    record = "/".join(parts[: next(i for i, part in enumerate(parts) if part.isdigit()) + 1])
+    assert json.loads(convert.dump(loaded.grains).data) == edited(SEP, {record: GONE})
+
+
+@pytest.mark.parametrize(("data", "rule"), TEXTS)
+def test_what_is_no_document(data: bytes, rule: str) -> None:
+    assert [problem.rule for problem in document.validate(data, layout="json").faults] == [rule]
+    with pytest.raises(DocumentError) as caught:
+        convert.load(data, layout="json")
+    assert caught.value.rule == rule
+
+
+@pytest.mark.parametrize(("whole", "edits", "rule", "pointer"), WARNED)
+def test_what_is_taken_and_told(
+    whole: dict[str, Any], edits: dict[str, Any], rule: str, pointer: str
+) -> None:
+    whole = edited(whole, edits)
+    loaded = convert.load(spelled(whole))
+    assert (rule, pointer) in rules(loaded.warnings)
+    assert loaded.problems == ()
+    assert json.dumps(json.loads(convert.dump(loaded.grains).data)) == json.dumps(whole)
+
+
+def test_a_good_document_has_no_warnings() -> None:
+    assert convert.load(spelled(MINIMAL)).warnings == ()
+
+
+@given(DOCUMENTS)
+def test_what_is_accepted_has_no_problems(whole: dict[str, Any]) -> None:
+    verdict = document.validate(spelled(whole))
+    assert (verdict.faults, verdict.problems, verdict.total) == ((), (), 0)
+
+
+def test_every_rule_is_broken_here_or_beside() -> None:
+    """The rest is what lines, YAML and envelopes break, in their own files."""
+    here = {rule for *_, rule in FAULTS} | {rule for *_, rule in PROBLEMS}
+    here |= {rule for _, rule in TEXTS} | {"too_large"}
+    beside = {"not_yaml", "no_header", "no_footer", "count_mismatch", "checksum_mismatch"}
+    beside |= {"unknown_line", "unknown_algorithm", "invalid_encryption", "kdf_missing"}
+    assert here | beside | {"kdf_too_costly", "too_many_bad"} == set(RULES)
+    assert {rule for _, _, rule, _ in WARNED} | {"line_member"} == set(WARNINGS)
+
+
+def test_one_bad_record_of_a_thousand() -> None:
+    memory = MINIMAL["memories"][0]
+    memories = [memory | {"id": f"mem_{i:04x}", "content": f"Note {i}"} for i in range(1_000)]
+    del memories[500]["content"]
+    loaded = convert.load(spelled(MINIMAL | {"memories": memories}))
+    assert rules(loaded.problems) == [("missing_field", "/memories/500/content")]
+    del memories[500]
+    assert json.loads(convert.dump(loaded.grains).data)["memories"] == memories
+    assert len(loaded.grains) == 999 + 2  # a page of addresses, and the manifest
+
+
+def test_a_document_that_is_too_large_is_not_parsed() -> None:
+    data = b'{"mif_version":"1.0","memories":["' + b"x" * 4_000_000
+    tracemalloc.start()
+    verdict = document.validate(data, Limits(document=1_000_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rules(verdict.faults) == [("too_large", "")]
+    assert peak < 500_000
+
+
+def test_two_memories_of_one_short_id_are_two() -> None:
+    memory = SEP["memories"][0] | {"id": "a"}
+    verdict = document.validate(spelled(SEP | {"memories": [memory, memory]}))
+    told = [one.pointer for one in verdict.warnings if one.rule == "duplicate_content"]
+    assert told == ["/memories/1/content"]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checksums of MIF 2.0 documents: ours, that of counts, and those that nobody can tell."""
+
+from __future__ import annotations
+
+import copy
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from omsgrain.formats.mif2 import checksum, convert, document
+from omsgrain.formats.mif2.checksum import of_counts, of_document, verify_checksum
+from support import oracle_jcs
+from support.conversion_pairs import FEWER
+from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
+
+
+def test_what_was_made_of_counts() -> None:
+    counted = {"memories": [1, 2, 3], "todos": [1, 2], "projects": [1], "reminders": []}
+    three = "sha256:4a93ceb01d16106acc8cb437585cfbba045a997dd788b19e8f4995e237a421d2"
+    none = "sha256:fc6505fb34f1557709c934751b088712e77ccce474582669ba0ae1acb094d042"
+    assert (of_counts(counted), of_counts({"todos": 7})) == (three, none)
+
+
+@FEWER
+@given(DOCUMENTS)
+def test_ours_is_of_all_but_itself(whole: dict[str, Any]) -> None:
+    bare = copy.deepcopy(whole)
+    bare.get("export_meta", {}).pop("checksum", None)
+    expected = f"sha256:{sha256(oracle_jcs.canonical(bare).encode()).hexdigest()}"
+    assert of_document(whole) == expected
+    sealed = checksum.sealed(whole)
+    assert verify_checksum(sealed) == "matched-jcs"
+    assert list(sealed["export_meta"])[-1] == "checksum"
+    assert document.validate(spelled(sealed)).total == 0
+
+
+@pytest.mark.parametrize(("whole", "verdict"), [
+    (MINIMAL, None),
+    (PLACEHOLDERS, "unknown"),
+    (FULL, "unknown"),
+    (DIALECT, "matched-shodh-counts"),
+    (DIALECT | {"reminders": [1]}, "unknown"),
+    ({"export_meta": {"checksum": ""}}, None),
+    ({"export_meta": None}, None),
+])  # fmt: skip
+def test_what_a_checksum_was_made_of(whole: dict[str, Any], verdict: str | None) -> None:
+    assert verify_checksum(whole) == verdict
+
+
+def test_a_change_is_seen_and_the_case_of_digits_is_not() -> None:
+    sealed = copy.deepcopy(checksum.sealed(FULL))  # FULL is of all tests
+    shouted = copy.deepcopy(sealed)
+    shouted["export_meta"]["checksum"] = sealed["export_meta"]["checksum"].upper()
+    assert verify_checksum(shouted) == "matched-jcs"
+    sealed["memories"][0]["content"] += "!"
+    assert verify_checksum(sealed) == "unknown"
+
+
+def test_a_checksum_that_was_read_is_kept() -> None:
+    for whole in (PLACEHOLDERS, DIALECT, checksum.sealed(FULL)):
+        again = json.loads(convert.dump(convert.load(spelled(whole)).grains).data)
+        assert again["export_meta"]["checksum"] == whole["export_meta"]["checksum"]
+        assert verify_checksum(again) == verify_checksum(whole)
+
+
+def test_a_document_of_ours_that_is_written_in_part_has_a_checksum_of_that() -> None:
+    loaded = convert.load(spelled(checksum.sealed(FULL)))
+    whole = json.loads(convert.dump(loaded.grains).data)
+    part = json.loads(convert.dump(loaded.grains, embeddings=False).data)
+    assert "embeddings" in whole["memories"][0] and "embeddings" not in part["memories"][0]
+    assert verify_checksum(whole) == verify_checksum(part) == "matched-jcs"
+    assert whole["export_meta"]["checksum"] != part["export_meta"]["checksum"]
+    assert whole == checksum.sealed(FULL)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents by pieces: the same bytes, and the same digest, as in one piece."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omsgrain import _core
+from omsgrain.errors import OmsError
+from omsgrain.formats import texts
+from omsgrain.formats.exact import spell
+from omsgrain.formats.texts import Texts, digest, drained, pieces, whole
+from support.mif2_documents import ANY, OBJECT
+
+ARRAYS = st.lists(st.one_of(OBJECT, ANY), max_size=5)
+DOCUMENTS = st.dictionaries(
+    st.text(max_size=3), st.one_of(ANY, ARRAYS, st.dictionaries(st.text(max_size=2), ARRAYS)),
+    max_size=4,
+)  # fmt: skip
+
+
+def as_texts(value: Any, level: int = 0) -> Any:
+    if isinstance(value, list) and level < 3:
+        return Texts(value)
+    if isinstance(value, dict):
+        return {name: as_texts(one, level + 1) for name, one in value.items()}
+    return value
+
+
+@given(DOCUMENTS)
+def test_pieces_are_the_whole(document: dict[str, Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts, "_PAGE", 2)
+        by_texts = as_texts(document)
+        assert whole(by_texts) == document
+        for one in (document, by_texts):
+            assert b"".join(pieces(one)) == spell(document)
+            try:
+                expected = _core.canonical_json(json.dumps(document).encode())
+            except OmsError:
+                with pytest.raises(OmsError):
+                    digest(one)
+            else:
+                assert digest(one) == sha256(expected).hexdigest()
+
+
+def test_half_a_character_is_not_written_and_has_no_digest() -> None:
+    for document in ({"a": ["\ud800"]}, {"a": "\ud800"}, {"\ud800": 1}):
+        for ask in (digest, lambda document: b"".join(pieces(document))):
+            with pytest.raises(OmsError) as caught:
+                ask(document)
+            assert caught.value.code == "ERR_FORMAT"
+    with pytest.raises(OmsError):
+        Texts(["\ud800"])
+
+
+@given(st.lists(st.integers()), st.integers(1, 4))
+def test_what_is_drained_comes_in_its_order(values: list[int], size: int) -> None:
+    left = list(values)
+    found = list(drained(left, size))
+    assert [one for page in found for one in page] == values
+    assert not left
+    assert all(len(page) == size for page in found[:-1])

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of documents, and what other systems say in them: with its records, not longer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.errors import InvalidationDeniedError, NotFoundError
+from omsgrain.formats import FORMATS
+from omsgrain.formats.document import Manifest, manifest, open_manifest
+from omsgrain.formats.mif2 import convert
+from omsgrain.formats.source import Source
+from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
+from omsgrain.grain import make
+from omsgrain.ops import recall, removing
+from support.aimem_imports import holdings
+from support.mif_imports import MAKERS, USER, contents, current, opened, uuid
+
+MIF2 = MAKERS[0]
+GRAPH: dict[str, Any] = {
+    "entities": [{"id": "ent-1", "name": "Tea"}, {"id": "ent-2", "name": "Milk"}],
+    "relationships": [],
+}
+
+
+@pytest.fixture(params=["plain", "sealed"])
+def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
+    with opened(ring if request.param == "sealed" else None) as store:
+        yield store
+
+
+def vendors(*numbers: int, **more: Any) -> dict[str, Any]:
+    """What another system says of some memories, and of nothing in particular."""
+    said = {uuid(number): {"note": f"about {number}"} for number in numbers}
+    return {"other-memory": {"version": "1.2", "memory_metadata": said, **more}}
+
+
+def document(*numbers: int, **members: Any) -> dict[str, Any]:
+    memories = members.pop("memories", None)
+    if memories is None:
+        memories = [MIF2.memory(number, f"text {number}") for number in numbers]
+    return MIF2.document(*memories, **{"vendor_extensions": vendors(*numbers), **members})
+
+
+def rules(store: og.GrainStore, given: dict[str, Any], **options: Any) -> set[str]:
+    report = import_document(store, MIF2.load(given), **options)
+    return {one.rule for one in report.warnings if one.rule.startswith("document")}
+
+
+def said(store: og.GrainStore, **options: Any) -> dict[str, Any]:
+    """What a document that is written afresh has of other systems."""
+    written = json.loads(export_document(store, USER, **options)[0].data)
+    found: dict[str, Any] = written.get("vendor_extensions", {})
+    return found
+
+
+def kept(store: og.GrainStore) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(export_kept(store, USER, "exp_a1b2").data)
+    return found
+
+
+def test_a_document_with_a_bad_record_is_kept_without_it(store: og.GrainStore) -> None:
+    given = document(1, 2, 3, generator={"name": "other", "version": "1"}, x_more=[None])
+    del given["memories"][1]["content"]
+    assert "document_kept_in_part" in rules(store, given, dry_run=True)
+    assert rules(store, given) == {"document_kept_in_part"}
+    del given["memories"][1]
+    assert json.dumps(kept(store)) == json.dumps(given)
+    assert said(store) == vendors(1, 2, 3)
+
+
+def test_of_a_document_without_a_good_record_the_rest_is_kept(store: og.GrainStore) -> None:
+    given = document(1)
+    given["memories"][0]["content"] = None
+    assert rules(store, given) == {"document_kept_in_part"}
+    assert kept(store) == {**given, "memories": []}
+
+
+def test_what_is_refused_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+    MIF2.take(store, MIF2.memory(1, "tea"))
+    store.hold(current(store, uuid(1)).address, authority="court", reason_code="case")
+    assert rules(store, document(1, 2)) == {"document_kept_in_part"}
+    assert kept(store) == {**document(2)}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_other_systems_say_leaves(store: og.GrainStore, strict: bool) -> None:
+    rules(store, document(1, 2))
+    more = {
+        **vendors(2, version="2.0", memory_metadata={uuid(2): {"tier": "hot"}}),
+        "b": [1, None],
+    }
+    rules(store, document(2, 3, vendor_extensions=more))
+    found = said(store, strict=strict)
+    found.pop("omsgrain", None)
+    assert found == {
+        "other-memory": {
+            "version": "2.0",
+            "memory_metadata": {
+                uuid(1): {"note": "about 1"},
+                uuid(2): {"note": "about 2", "tier": "hot"},
+            },
+        },
+        "b": [1, None],
+    }
+    losses = export_document(store, USER, format="mif1")[1].losses
+    assert {one.field for one in losses} >= {
+        "vendor_extensions/other-memory",
+        "vendor_extensions/b",
+    }
+
+
+def test_what_is_said_goes_with_what_is_renamed(store: og.GrainStore) -> None:
+    node = {"id": uuid(1), "name": uuid(1), "types": ["memory"]}
+    graph = {"entities": [node], "relationships": []}
+    MIF2.take(store, MIF2.memory(1, "tea"), vendor_extensions=vendors(1), knowledge_graph=graph)
+    report = import_document(
+        store, MIF2.load(document(1, knowledge_graph=graph)), merge_strategy="rename"
+    )
+    # The entity stands for the memory still.
+    (new,) = {one.new_id for one in report.records if one.fate == "renamed"}
+    assert len(report.errors) == 0
+    found = said(store)["other-memory"]["memory_metadata"]
+    assert set(found) == {uuid(1), new}
+
+
+def test_grains_come_back_beside_what_other_systems_say(store: og.GrainStore) -> None:
+    rules(store, document(1))
+    event = {"type": "event", "content": "the door", "user_id": USER, "created_at": 5}
+    store.put(event)
+    data = export_document(store, USER)[0].data
+    with opened() as other:
+        report = import_document(other, data)
+        assert report.count("imported") == 2
+        assert make(event).address in {grain.address for grain in other}
+        assert said(other) == said(store)
+        assert (
+            json.loads(export_document(other, USER)[0].data)["memories"]
+            == (json.loads(data)["memories"])
+        )
+
+
+def test_what_we_say_of_a_memory_leaves_again(store: og.GrainStore) -> None:
+    of = {"memory_metadata": {uuid(1): {"importance": 0.7}}, "grains": {"0" * 64: "AAAA"}}
+    rules(store, document(1, vendor_extensions={"omsgrain": of}))
+    assert said(store) == {"omsgrain": {"memory_metadata": {uuid(1): {"importance": 0.7}}}}
+    assert said(store, strict=True) == {}
+
+
+def test_nothing_of_our_own_is_left_over(store: og.GrainStore) -> None:
+    MIF2.take(store, MIF2.memory(1, "tea"))
+    assert "vendor_extensions" not in json.loads(export_document(store, USER)[0].data)
+
+
+def test_what_is_said_stays_with_what_does_not_leave(store: og.GrainStore) -> None:
+    old = MIF2.memory(1, "old", created_at="2020-01-01T00:00:00Z")
+    said_of = vendors(1, 2, of={"ent-1": "hot", uuid(77): "a session"})
+    given = MIF2.document(old, MIF2.memory(2, "new"), knowledge_graph=GRAPH,
+                          vendor_extensions=said_of)  # fmt: skip
+    rules(store, given)
+    assert said(store) == said_of
+    found = said(store, since="2026-01-01T00:00:00Z", include_graph=False)["other-memory"]
+    assert found["memory_metadata"] == {uuid(2): {"note": "about 2"}}
+    assert found["of"] == {uuid(77): "a session"}
+    store.delete(current(store, uuid(2)).address)
+    assert set(said(store)["other-memory"]["memory_metadata"]) == {uuid(1)}
+
+
+def test_what_is_forgotten_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    rules(store, document(3, vendor_extensions=vendors(1)))  # of what is not in it
+    recall.forget(store, USER, uuid(1))
+    assert said(store) == vendors(2)
+    assert rules(store, document(1, 2)) == {"document_kept_in_part"}
+    assert said(store) == vendors(2)
+    before = holdings(store)
+    rules(store, document(1, 2))
+    assert holdings(store) == before
+    assert not any(b"about 1" in grain.blob for grain in store)
+    assert "document_kept_in_part" not in rules(store, document(1, 2), allow_erased=True)
+    assert said(store) == vendors(1, 2)
+
+
+def test_what_may_not_be_forgotten_stays_as_it_was(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    store.hold(current(store, uuid(1)).address, authority="court", reason_code="case")
+    before = holdings(store)
+    with pytest.raises(InvalidationDeniedError):
+        recall.forget(store, USER, uuid(1))
+    assert holdings(store) == before
+    assert said(store) == vendors(1, 2)
+
+
+def test_the_text_of_a_document_goes_with_what_is_forgotten(store: og.GrainStore) -> None:
+    data = json.dumps(document(1, 2)).replace(": ", " :  ").encode()
+    import_document(store, convert.load(data, exact=True))
+    recall.forget(store, USER, uuid(1))
+    assert not any(b"text 1" in grain.blob or b"about 1" in grain.blob for grain in store)
+    assert said(store) == vendors(2)
+
+
+def test_nothing_comes_back_of_who_was_erased(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    store.erase_subject([USER], reason_code="asked")
+    assert "document_not_kept" in rules(store, document(1, 2))
+    assert not documents(store, USER)
+    assert said(store) == {}
+
+
+# -- what is deleted ------------------------------------------------------------------------------
+
+
+def left(store: og.GrainStore, text: bytes) -> bool:
+    return any(text in grain.blob for grain in store)
+
+
+def test_what_is_deleted_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    removing.delete(store, current(store, uuid(1)).address)
+    assert not left(store, b"about 1")
+    assert said(store) == vendors(2)
+    # It is no erasure: it may come again.
+    rules(store, document(1, 2))
+    assert said(store) == vendors(1, 2)
+
+
+def test_what_may_not_be_deleted_stays_as_it_was(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    address = current(store, uuid(1)).address
+    store.hold(address, authority="court", reason_code="case")
+    before = holdings(store)
+    with pytest.raises(InvalidationDeniedError):
+        removing.delete(store, address)
+    assert holdings(store) == before
+    with pytest.raises(NotFoundError):
+        removing.delete(store, "f" * 64)
+
+
+def test_parts_and_duplicates_go_with_what_is_deleted(store: og.GrainStore) -> None:
+    text = "a long text " * 100_000
+    MIF2.take(store, MIF2.memory(1, text), MIF2.memory(2, text), MIF2.memory(3, "short"))
+    removing.delete(store, current(store, uuid(1)).address)
+    assert not left(store, b"a long text")
+    assert contents(store) == ["short"]
+
+
+def test_a_version_leaves_what_others_need(store: og.GrainStore) -> None:
+    long = "a long text " * 100_000
+    rules(store, document(1, memories=[MIF2.memory(1, long)]))
+    old = current(store, uuid(1)).address
+    rules(store, document(1, memories=[MIF2.memory(1, long + "!")]))
+    removing.delete(store, old)
+    assert said(store) == vendors(1)
+    written = json.loads(export_document(store, USER)[0].data)
+    assert [one["content"] for one in written["memories"]] == [long + "!"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: str) -> None:
+    MIF2.take(store, MIF2.memory(1, "tea"), keep_document=False)
+    grain = current(store, uuid(1))
+    plain = _core.address(grain.blob)
+    around = {
+        "x_said": {"deep": [{uuid(1): "about 1"}, {"id": uuid(1), "note": "about 1"}, 7]},
+        "x_grains": {plain: "about 1"},
+        "version": "1",
+    }
+    found = Manifest(format, "one", around, {"/memories": [plain]})
+    store.put_many(manifest(found, created_at=1, user_id=USER, text=b"about 1"))
+    removing.delete(store, grain.address)
+    assert not left(store, b"about 1")
+    (whole,) = [one for one in store if Source.of(one) is not None]
+    opened_ = open_manifest(whole, store.get)
+    assert opened_ is not None
+    assert opened_.envelope == {"x_said": {"deep": [{}, 7]}, "x_grains": {}, "version": "1"}
+
+
+def test_mentions_go_with_what_documents_of_others_say(store: og.GrainStore) -> None:
+    seen = MIF2.memory(1, "text 1", source={"agent_name": "ann"})
+    rules(store, document(1, 2, memories=[seen, MIF2.memory(9, "text 1"), MIF2.memory(2, "b")]))
+    removing.clear_mentions(store, ["ann"])
+    store.erase_subject(["ann"], reason_code="asked", mentions="erase")
+    assert not left(store, b"about 1")
+    assert not left(store, b"text 1")
+    assert said(store) == vendors(2)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any document of either version through a store: given back as it came, and taken in once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omsgrain.formats import Import
+from omsgrain.formats.mif1 import convert as mif1
+from omsgrain.formats.mif2 import convert as mif2
+from omsgrain.gateways.mif import documents, export_kept, import_document
+from support import mif1_documents, mif2_documents
+from support.aimem_imports import holdings
+from support.mif_imports import USER, opened
+
+EARLY = 1_000
+"""By this clock few consents are over."""
+EXAMPLES = [
+    *(
+        (mif2, one)
+        for one in (mif2_documents.MINIMAL, mif2_documents.FULL, mif2_documents.DIALECT)
+    ),
+    *((mif1, one) for one in mif1_documents.EXAMPLES),
+]
+
+
+def through_a_store(read: Import, document: dict[str, Any], **options: Any) -> None:
+    with opened(now=EARLY) as store:
+        report = import_document(store, read, user_id=USER, **options)
+        assert (report.stored, report.errors) == (True, ())
+        before = holdings(store)
+        again = import_document(store, read, user_id=USER, **options)
+        assert not again.count("imported", "updated", "renamed", "refused", "erased")
+        assert holdings(store) == before
+        if any(one.rule == "retention_over" for one in report.warnings):
+            assert documents(store, USER) == []
+            return
+        (kept,) = documents(store, USER)
+        data = export_kept(store, USER, kept.id, purpose="access").data
+        assert json.dumps(json.loads(data)) == json.dumps(document)
+
+
+@pytest.mark.parametrize(("convert", "document"), EXAMPLES)
+@pytest.mark.parametrize("atomic", [False, True])
+def test_documents_of_others(convert: Any, document: dict[str, Any], atomic: bool) -> None:
+    data = json.dumps(document).encode("utf-8")
+    through_a_store(convert.load(data), document, atomic=atomic)
+
+
+@settings(max_examples=15)
+@given(document=mif2_documents.DOCUMENTS, size=st.sampled_from([1, 2, 100]))
+def test_any_document_of_mif2(document: dict[str, Any], size: int) -> None:
+    read = mif2.load(mif2_documents.spelled(document))
+    through_a_store(read, document, batch_size=size)
+
+
+@settings(max_examples=15)
+@given(document=mif1_documents.DOCUMENTS, size=st.sampled_from([1, 2, 100]))
+def test_any_document_of_mif1(document: dict[str, Any], size: int) -> None:
+    read = mif1.load(json.dumps(document).encode("utf-8"))
+    through_a_store(read, document, batch_size=size)

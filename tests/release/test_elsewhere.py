@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Without POSIX: all that docs/operations.md does not name as missing works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path, PureWindowsPath
+
+import pytest
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats.mif_ld import corpus
+from support.paths import TESTS
+
+HERE = TESTS
+WORK = r"""
+import sys
+sys.path.insert(0, sys.argv[1])
+from support import without_posix
+from functools import partial
+from pathlib import Path
+import omsgrain as og
+from omsgrain.ops import keys as signing
+from omsgrain.crypto import KeyRing
+from omsgrain.services.http import crew
+from omsgrain.services.mcp.root import Root
+from omsgrain.services.mcp.stdio import Lines
+import os
+
+said = [{"type": "belief", "subject": "lamp", "relation": "is", "object": f"brass {n}",
+         "confidence": 1, "user_id": f"u-{n % 2}", "created_at": 1768471200000 + n}
+        for n in range(6)]
+
+def refused(work, code):
+    try:
+        work()
+    except og.OmsError as error:
+        assert error.code == code, error
+    else:
+        raise AssertionError(code)
+
+key = os.urandom(32)
+for keys in (None, KeyRing.create("people.keys", master=key)):
+    path = "sealed.omsg" if keys else "plain.omsg"
+    for number, half in enumerate((said[:3], said[3:])):  # the second time it is there already
+        with og.open(path, keys=keys) as store:
+            assert store.put_many(half).stored == 3
+            assert len(store.query(user_id="u-1").results) == (1, 3)[number]
+            assert keys or len(store.search("brass").results) == 3 * number + 3
+    with og.open(path, keys=keys, actor="ops") as store:
+        assert store.check().ok and store.audit.verify().ok
+        store.backup(f"{path}.backup")
+        refused(store.compact, "ERR_UNSUPPORTED")
+        assert store.put_many(said).duplicates == 6
+    og.restore(f"{path}.backup", f"{path}.restored", keys=keys)
+    with og.open(path, keys=keys) as store:
+        report = store.erase_subject(["u-1"], reason_code="gdpr17")
+        assert (report.erased or report.sealed, report.incomplete) == (3, ("scrub",))
+        assert store.check().ok
+    if keys is None:  # what is sealed need not be removed: its key is gone
+        again = partial(og.restore, f"{path}.backup", "again.omsg", tombstones_from=path)
+        refused(again, "ERR_UNSUPPORTED")
+        assert not Path("again.omsg").exists()
+    with og.open(f"{path}.restored", keys=keys, readonly=True) as store:
+        assert len(store) == 6
+keys.rewrap(os.urandom(32))
+keys.backup("copy.keys")
+refused(lambda: keys.rekey(key), "ERR_UNSUPPORTED")
+
+with og.open("plain.omsg") as store:
+    store.export_mg("all.mg")
+with og.open("other.omsg") as other:
+    assert other.import_mg("all.mg").stored == 3
+signing.keygen(Path("robot.pem"))
+signing.sign(Path("all.mg"), Path("robot.pem"))
+Path("root").mkdir()
+root = Root(Path("root"))
+root.write("a/../b.json", b"{}", field="x")
+assert root.read("b.json", 10, field="x") == b"{}"
+refused(lambda: root.read("../all.mg", 10, field="x"), "ERR_UNSUPPORTED")
+refused(lambda: crew.of(2, lambda: None, None), "ERR_UNSUPPORTED")
+reading, writing = os.pipe()
+os.write(writing, b"{}\n")
+assert Lines(reading, 100).readline() == "{}\n"
+from omsgrain.ops.measuring import memory_used
+assert (memory_used() is None) == (not Path("/proc/self/status").exists())
+"""
+
+
+def test_work_without_posix(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORK, str(HERE)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["C:/a.json", "C:a.json", "\\a.json", "..\\a.json", "a\\..\\..\\b"]
+)
+def test_paths_of_windows_stay_inside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(corpus._inside(name)) == name  # here it is but an odd name
+    monkeypatch.setattr(corpus, "PurePath", PureWindowsPath)
+    with pytest.raises(SchemaError):
+        corpus._inside(name)
+    assert str(corpus._inside("a/b.json")) == "a/b.json"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes over the wire to PostgreSQL for each verb: a round trip more is a slower store.
+
+It is counted at the boundary: the client library writes down every message that it sends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import IO, TYPE_CHECKING
+
+import pytest
+from psycopg.pq import Trace
+
+import omsgrain as og
+from omsgrain.store.postgres import PostgresStore
+from omsgrain.store.postgres.pool import Pool
+from omsgrain.store.postgres.wire import Wire
+
+if TYPE_CHECKING:
+    from support.servers.postgres import Postgres
+
+pytestmark = pytest.mark.services
+
+
+def belief(n: int) -> dict[str, object]:
+    return {
+        "type": "belief",
+        "subject": f"robot {n % 7}",
+        "relation": "sees",
+        "object": f"dock {n}",
+        "confidence": 0.9,
+        "user_id": f"user {n % 3}",
+        "namespace": f"zone:{n % 2}",
+        "created_at": 1768471200000 + n,
+    }
+
+
+class Traced:
+    """A store whose every message is written down."""
+
+    def __init__(self, store: og.GrainStore, trace: IO[bytes]) -> None:
+        self.store = store
+        self._trace = trace
+        self.addresses = store.put_many([belief(n) for n in range(300)]).addresses
+
+    def sent(self, call: Callable[[og.GrainStore], object]) -> list[list[str]]:
+        """What a call sends: for each round trip, the names of its statements."""
+        call(self.store)  # whatever is prepared or learnt once
+        call(self.store)
+        self._trace.seek(0, os.SEEK_END)
+        call(self.store)
+        return self.messages()
+
+    def messages(self) -> list[list[str]]:
+        """Messages since the end of before, in parts that end with one that asks for an answer."""
+        trips: list[list[str]] = [[]]
+        for line in self._trace.read().decode("latin-1").splitlines():
+            who, _, what, *rest = line.split("\t")
+            if who == "F" and what in ("Bind", "Query", "Parse", "CopyDone"):
+                trips[-1].append(f"{what} {rest[0] if rest else ''}")
+            if who == "F" and what in ("Sync", "Query", "Flush", "CopyDone"):
+                trips.append([])
+        return [trip for trip in trips if trip]
+
+
+@pytest.fixture(scope="module", params=["superuser", "service"])
+def traced(
+    request: pytest.FixtureRequest, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Traced]:
+    url = postgres.database()
+    if request.param == "service":
+        postgres.run("CREATE ROLE traced LOGIN")
+        postgres.run(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO traced")
+        url = url.replace("postgres@", "traced@")
+    path, made = tmp_path_factory.mktemp("trace") / "messages", Pool._made
+
+    def begun(pool: Pool) -> Wire:
+        wire = made(pool)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        wire.connection.pgconn.trace(descriptor)  # which closes it
+        wire.connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+        return wire
+
+    path.touch()
+    with pytest.MonkeyPatch.context() as patched, path.open("rb") as trace:
+        patched.setattr(Pool, "_made", begun)
+        with og.GrainStore(PostgresStore(url, partitions=2)) as store:
+            yield Traced(store, trace)
+
+
+#: The end of what only reads is sent apart, and not waited for.
+READS: dict[str, tuple[Callable[[Traced, og.GrainStore], object], int]] = {
+    "get": (lambda t, s: s.get(t.addresses[7] or ""), 1),
+    "exists": (lambda t, s: s.exists(t.addresses[7] or ""), 1),
+    "len": (lambda t, s: len(s), 1),
+    "state": (lambda t, s: s.state(t.addresses[7] or ""), 4),
+    "get_many": (lambda t, s: s.get_many([a or "" for a in t.addresses[:10]]), 1),
+    "query by one filter": (lambda t, s: s.query(subject="robot 3", limit=10), 1),
+    "query by two": (lambda t, s: s.query(subject="robot 3", user_id="user 1", limit=10), 2),
+    "query by state": (
+        lambda t, s: s.query(subject="robot 3", verification_status="unverified", limit=10),
+        1,
+    ),
+    "query by what is read": (
+        lambda t, s: s.query(subject="robot 3", min_confidence=0.5, limit=10),
+        1,
+    ),
+    "query and count": (lambda t, s: s.query(subject="robot 3", limit=1, count=True), 2),
+    "query by a beginning": (lambda t, s: s.query(namespace="zone:*", limit=10), 5),
+}
+
+
+@pytest.mark.parametrize("verb", list(READS))
+def test_round_trips_of_a_read(traced: Traced, verb: str) -> None:
+    call, trips = READS[verb]
+    *sent, last = traced.sent(lambda store: call(traced, store))
+    assert (len(sent), len(last)) == (trips, 1), sent
+    assert all(message.startswith("Bind") for trip in [*sent, last] for message in trip)
+
+
+def test_round_trips_of_a_write(traced: Traced) -> None:
+    numbers = count(10_000)
+    assert len(traced.sent(lambda s: s.put(belief(next(numbers))))) == 2
+    assert len(traced.sent(lambda s: s.put(belief(1)))) == 2  # it is there
+    many = traced.sent(lambda s: s.put_many([belief(next(numbers)) for _ in range(30)]))
+    assert len(many) == 2
+
+
+def test_nobody_waits_for_the_end_of_a_read(traced: Traced) -> None:
+    below = traced.store._store
+    assert isinstance(below, PostgresStore)
+    with below.read() as reader:
+        (((process,),),) = reader.ask(("SELECT pg_backend_pid()", ()))
+        os.kill(process, signal.SIGSTOP)
+    os.kill(process, signal.SIGCONT)
+    assert len(traced.store) >= 300

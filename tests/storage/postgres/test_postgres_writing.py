@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write transactions in PostgreSQL: what waits is sent in an order that the tables can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from omsgrain.errors import StoreError
+from omsgrain.store.base import Writer
+from omsgrain.store.postgres import PostgresStore, adding, counting, indexing, writing
+from omsgrain.store.postgres.adding import Added
+from omsgrain.store.postgres.wire import Wire
+from support.shared_commits import shared
+from support.small_grains import ALL, facts, put, seqs
+
+if TYPE_CHECKING:
+    from support.servers.postgres import Postgres
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def store(postgres: Postgres) -> Iterator[PostgresStore]:
+    store = PostgresStore(postgres.shared, tenant=postgres.tenant())
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("count", [3, 80])
+def test_what_is_removed_and_put_again_at_once_is_new(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, copies: bool, count: int
+) -> None:
+    """Many grains are copied, and some have their terms looked at: both ask before the commit."""
+    monkeypatch.setattr(counting, "_SEEN", 0)  # every grain
+    store._copies = copies
+    grains = facts(count)
+    put(store, *grains[:3])
+
+    def work(writer: Writer) -> list[bool]:
+        writer.remove(1)
+        writer.remove(3)
+        return writer.put(grains)
+
+    assert store.write(work) == [True, False, True] + [True] * (count - 3)
+    with store.read() as reader:
+        # A removal takes a number, too.
+        assert reader.find([digest for digest, _ in grains[:3]]) == [5, 2, 6]
+        assert sorted(seqs(reader)) == [2, *range(5, count + 4)]
+        assert reader.term_count(ALL) == count
+    assert store.check().ok
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_large_put_is_sent_in_parts(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, copies: bool
+) -> None:
+    """The server takes no statement of a gigabyte, and nobody has memory for many of them."""
+    monkeypatch.setattr(writing, "_GATHERED", 8 << 10)
+    monkeypatch.setattr(counting, "MANY", 20)
+    monkeypatch.setattr(counting, "_SEEN", 3)  # one grain of four: counts are made between parts
+    store._copies = copies
+    grains = facts(500)
+    put(store, grains[7])
+    sizes: list[int] = []
+    inner = adding.add
+
+    def add(wire: Wire, store_id: int, some: list[Added], *rest: Any, **more: Any) -> Any:
+        sizes.append(sum(len(blob) for _, _, blob in some))
+        return inner(wire, store_id, some, *rest, **more)
+
+    monkeypatch.setattr(indexing, "add", add)
+    given = grains + grains[::50] + facts(1, start=500)
+    flags = store.write(lambda writer: writer.put(given))
+    assert flags == [n != 7 for n in range(500)] + [False] * 10 + [True]
+    assert max(sizes) <= 9 << 10
+    assert store.stats().blob_bytes == sum(sizes) + len(grains[7][1])
+    with store.read() as reader:
+        assert reader.find([grains[0][0], grains[7][0], given[-1][0]]) == [2, 1, 501]
+        assert reader.term_count(ALL) == 501
+    assert store.check().ok
+
+
+def test_what_the_database_refuses_of_one_work_is_not_the_end_of_others(
+    store: PostgresStore,
+) -> None:
+    grains = facts(2)
+    outcomes = shared(
+        store,
+        lambda writer: writer.put(grains[:1]),
+        lambda writer: writer.one("SELECT 1 / (%b - %b)", store.store_id),
+        lambda writer: writer.put(grains[1:]),
+    )
+    assert outcomes[::2] == [[True], [True]]
+    refused = outcomes[1]
+    assert isinstance(refused, StoreError)
+    assert refused.found == "DivisionByZero (22012)"
+    assert store.stats().grains == 2

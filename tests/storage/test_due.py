@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of erasures, and doing what is due. On every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain import errors as err
+from omsgrain.engine.base import Settings
+from omsgrain.privacy import load
+from omsgrain.store import due
+from omsgrain.store.base import Writer
+from omsgrain.store.memory import MemoryStore
+from omsgrain.store.sealed import SealedStore
+from omsgrain.store.tables import BLOBS, DUE, SEQUENCE
+from support.invented_people import DAY, EVERYWHERE, NOW, Clock, belief, consent, current, opened
+
+CASCADE = {"mode": "consent_cascade"}
+USER: dict[str, Any] = {"user_id": "ann-17"}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
+    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
+        yield made
+
+
+def cascading(store: og.GrainStore, grant: str, what: str = "on", **fields: Any) -> str:
+    return store.put(
+        belief(what, processing_basis=grant, **{"invalidation_policy": CASCADE, **fields})
+    )
+
+
+# The rows
+
+
+def test_entries_come_back_by_their_deadlines() -> None:
+    store = MemoryStore()
+    rng = Random(7)
+    wanted = [(rng.randrange(5), {"kind": "consent", "seq": n, "consent": 1}) for n in range(50)]
+    wanted += [(rng.randrange(5), {"kind": "scrub", "left": [n]}) for n in range(20)]
+    keys = store.write(lambda w: [due.add(w, at, what) for at, what in wanted])
+    assert len(set(keys)) == len(wanted)
+    with store.read() as reader:
+        found = list(due.due(reader))
+        assert [entry.key for entry in found] == sorted(keys)
+        by_key = {entry.key: (entry.deadline, dict(entry.what)) for entry in found}
+        assert by_key == dict(zip(keys, wanted, strict=True))
+        assert [e for e in due.due(reader, 2)] == [e for e in found if e.deadline <= 2]
+    store.write(lambda w: due.done(w, keys[0]))
+    assert store.write(lambda w: due.drop(w, {1, 2, 60})) == 2
+    with store.read() as reader:
+        assert {entry.key for entry in due.due(reader)} == set(keys[3:])
+
+
+def test_a_writer_may_take_out_what_it_meets() -> None:
+    store = MemoryStore()
+
+    def work(writer: Writer) -> int:
+        for n in range(10):
+            due.add(writer, n, {"kind": "consent", "seq": n, "consent": 1})
+        for entry in due.due(writer):
+            due.done(writer, entry.key)
+        return len(list(due.due(writer)))
+
+    assert store.write(work) == 0
+
+
+def test_a_time_before_1970_is_refused() -> None:
+    with pytest.raises(err.RangeError):
+        MemoryStore().write(lambda w: due.add(w, -1, {"kind": "consent"}))
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        (b"short", b"\x80"),
+        (bytes(16), b"\x80"),
+        (bytes(16), b""),
+        (bytes(16), b"\xc1"),
+        (bytes(16), b"\x01"),
+        (bytes(16), b"\x81\xa4kind\x01"),
+        (bytes(16), b"\x82\xa4kind\xa1x\xa3seq\xa1y"),
+        (bytes(16), b"\x82\xa4kind\xa7consent\xa3seq\x01"),
+    ],
+)
+def test_a_damaged_row_is_told(key: bytes, row: bytes) -> None:
+    store = MemoryStore()
+    store.write(lambda w: w.set_row(DUE, key, row))
+    with store.read() as reader, pytest.raises(err.IntegrityError):
+        list(due.due(reader))
+
+
+# Withdrawn consents
+
+
+def test_what_is_due_is_erased_in_time(store: og.GrainStore, clock: Clock) -> None:
+    grant = store.put(consent())
+    gone = [cascading(store, grant), cascading(store, grant, "off", **USER)]
+    stays = store.put(belief("dim", processing_basis=grant))
+    report = store.withdraw_consent(grant, sla_days=10)
+    assert store.run_due_erasures().erased == 0
+    assert [entry.overdue for entry in store.due_erasures()] == [False, False]
+    clock.now = NOW + 10 * DAY
+    assert [entry.overdue for entry in store.due_erasures()] == [True, True]
+    done = store.run_due_erasures()
+    assert (done.erased, done.kept, done.complete) == (2, (), True)
+    # The free space of the files still has their bytes.
+    assert [entry.kind for entry in store.due_erasures()] == ["scrub"]
+    assert done.scrub_due == NOW + 40 * DAY
+    assert store.run_due_erasures().scrub_due == done.scrub_due
+    store.compact()
+    assert store.due_erasures() == [] and store.run_due_erasures().scrub_due is None
+    assert not any(store.exists(address) for address in gone)
+    assert store.exists(stays)
+    assert store.exists(grant)
+    assert store.exists(report.withdrawal)
+    assert store.run_due_erasures().erased == 0
+    (entry,) = store.audit.entries(operation="erase")
+    assert entry.reason_code == "consent_withdrawn"
+    assert store.audit.verify().ok
+    assert store.withdraw_consent(grant).queued == ()
+
+
+def test_everything_is_done_before_its_time(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    gone = cascading(store, grant, **USER)
+    deadline = store.withdraw_consent(grant).deadline
+    assert deadline is not None
+    assert store.due_erasures(deadline - 1) == []
+    assert len(store.due_erasures(deadline)) == 1
+    assert store.run_due_erasures(now=deadline - 1).erased == 0
+    assert store.run_due_erasures(everything=True).erased == 1
+    assert not store.exists(gone)
+
+
+@pytest.mark.parametrize("user", [{}, USER])
+def test_what_is_held_stays_restricted_and_named(
+    store: og.GrainStore, clock: Clock, user: dict[str, Any]
+) -> None:
+    grant = store.put(consent())
+    held = cascading(store, grant, **user)
+    store.hold(held, authority="court", reason_code="litigation")
+    store.withdraw_consent(grant)
+    done = store.run_due_erasures(everything=True)
+    assert (done.erased, done.kept, done.complete) == (0, ((held, "hold"),), False)
+    assert store.state(held).restricted
+    assert current(store, subject="lamp", **user) == []
+    assert len(store.due_erasures()) == 1
+    seen = store.stats().last_seq
+    assert store.run_due_erasures(everything=True).kept == ((held, "hold"),)
+    assert store.stats().last_seq == seen
+    store.release(held, authority="court", reason_code="over")
+    assert store.run_due_erasures(everything=True).erased == 1
+    assert not store.exists(held)
+
+
+def test_a_minimum_retention_is_kept(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    kept = cascading(store, grant, retention_policy={"minimum_retention_years": 2})
+    store.withdraw_consent(grant)
+    done = store.run_due_erasures(everything=True)
+    assert [address for address, _ in done.kept] == [kept]
+    assert store.run_due_erasures(now=NOW + 800 * DAY).erased == 1
+
+
+def test_a_consent_that_was_given_again_erases_nothing(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    kept = cascading(store, grant)
+    store.retract(store.withdraw_consent(grant).withdrawal, reason="a mistake")
+    done = store.run_due_erasures(everything=True)
+    assert (done.erased, done.dropped, done.complete) == (0, 1, True)
+    assert store.exists(kept)
+    assert store.due_erasures() == []
+
+
+def test_what_a_hold_kept_stays_restricted_when_the_consent_stands_again(
+    store: og.GrainStore,
+) -> None:
+    """The person may have asked for it since: only who has looked ends it."""
+    grant = store.put(consent())
+    kept = cascading(store, grant)
+    store.hold(kept, authority="court", reason_code="litigation")
+    withdrawal = store.withdraw_consent(grant).withdrawal
+    assert [address for address, _ in store.run_due_erasures(everything=True).kept] == [kept]
+    store.restrict(kept, reason_code="disputed")
+    store.retract(withdrawal, reason="a mistake")
+    store.release(kept, authority="court", reason_code="settled")
+    done = store.run_due_erasures(everything=True)
+    assert (done.erased, done.dropped, done.complete) == (0, 1, True)
+    assert store.state(kept).restricted and store.due_erasures() == []
+    store.unrestrict(kept, reason_code="looked_at")
+    assert kept in [hit.content_address for hit in store.query(subject="lamp").results]
+
+
+def test_each_of_two_consents_can_erase(store: og.GrainStore) -> None:
+    first, second = store.put(consent()), store.put(consent(1))
+    root = cascading(store, first, invalidation_policy={**CASCADE, "scope": "subtree"})
+    child = cascading(store, second, "child", derived_from=[root])
+    for grant in (second, first):
+        assert child in store.withdraw_consent(grant).queued
+    assert len(store.due_erasures()) == 3
+    undone = store.withdraw_consent(second).withdrawal
+    store.retract(undone, reason="a mistake")
+    done = store.run_due_erasures(everything=True)
+    assert (done.erased, done.dropped) == (2, 1)
+    assert not store.exists(child)
+
+
+def test_what_is_gone_already_is_dropped(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    gone = cascading(store, grant)
+    store.withdraw_consent(grant)
+    store.delete(gone)
+    assert [entry.address for entry in store.due_erasures()] in ([], [None])
+    store.run_due_erasures(everything=True)
+    assert store.due_erasures() == []
+
+
+def test_sealed_grains_wait_for_their_key(tmp_path: Path, clock: Clock) -> None:
+    with opened("sealed memory", tmp_path, Settings(clock=clock)) as store:
+        grant = store.put(consent())
+        sealed = cascading(store, grant, **USER)
+        store.withdraw_consent(grant)
+        assert isinstance(store._store, SealedStore)
+        closed = og.GrainStore(store._store.inner, Settings(clock=clock))
+        assert closed.run_due_erasures(everything=True).kept == ((sealed, "key"),)
+        store._store.ring.erase(["ann-17"])
+        done = store.run_due_erasures(everything=True)
+        assert (done.dropped, done.complete) == (1, True)
+
+
+def test_a_consent_that_is_gone_does_not_save_what_it_allowed(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    gone = cascading(store, grant)
+    withdrawal = store.withdraw_consent(grant).withdrawal
+    for address in (withdrawal, grant):
+        store.delete(address, reason="erased with the person")
+    assert store.run_due_erasures(everything=True).erased == 1
+    assert not store.exists(gone)
+
+
+def test_a_damaged_grain_holds_up_no_other(clock: Clock) -> None:
+    inner = MemoryStore()
+    store = og.GrainStore(inner, Settings(clock=clock))
+    grant = store.put(consent())
+    damaged, good = cascading(store, grant), cascading(store, grant, "off")
+    store.withdraw_consent(grant)
+
+    def flip(writer: Writer) -> None:
+        (seq,) = writer.find([bytes.fromhex(damaged)])
+        key = SEQUENCE.pack(seq or 0)
+        blob = writer.row(BLOBS, key) or b""
+        writer.set_row(BLOBS, key, blob[:-1] + b"\xc1")
+
+    inner.write(flip)
+    done = store.run_due_erasures(everything=True)
+    assert (done.erased, len(done.kept), done.complete) == (1, 1, False)
+    assert not store.exists(good)
+
+
+def test_what_is_under_privilege_is_kept(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    legal: dict[str, Any] = {
+        "structural_tags": ["profile:legal"],
+        "legal:privilege": "attorney_client",
+    }
+    kept = cascading(store, grant, **legal)
+    store.withdraw_consent(grant)
+    assert store.run_due_erasures(everything=True).kept == ((kept, "privilege"),)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sealed lmdb"])
+def test_many_are_erased_page_by_page(tmp_path: Path, clock: Clock, kind: str) -> None:
+    with opened(kind, tmp_path, Settings(clock=clock)) as store:
+        _erase_many(store)
+
+
+def _erase_many(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    wanted = [
+        belief(str(n), processing_basis=grant, invalidation_policy=CASCADE) for n in range(1_100)
+    ]
+    store.put_many(wanted)
+    assert len(store.withdraw_consent(grant).queued) == 1_100
+    assert store.run_due_erasures(everything=True).erased == 1_100
+    assert len(store) == 2
+
+
+def test_other_kinds_wait_where_nobody_does_them(store: og.GrainStore) -> None:
+    store._store.write(lambda w: due.add(w, NOW, {"kind": "unheard of"}))
+    assert [entry.kind for entry in store.due_erasures()] == ["unheard of"]
+    done = store.run_due_erasures()
+    assert (done.waiting, done.finished, done.complete) == (1, 0, False)
+    assert len(store.due_erasures()) == 1
+
+
+# Retention
+
+RULES = """
+name = "short"
+title = "Short memory"
+[[expire]]
+id = "week"
+days = 7
+reason = "Nothing is kept longer than it is needed."
+source = "house rule"
+"""
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+def test_what_a_preset_keeps_no_longer_goes(kind: str, tmp_path: Path, clock: Clock) -> None:
+    rules = tmp_path / "short.toml"
+    rules.write_text(RULES)
+    settings = Settings(actor="tester", clock=clock, preset=load([rules]))
+    with opened(kind, tmp_path, settings) as store:
+        old, sealed = store.put(belief("on")), store.put(belief("off", **USER))
+        held, locked = (
+            store.put(belief("dim")),
+            store.put(belief("red", invalidation_policy={"mode": "hold"})),
+        )
+        kept = store.put(belief("green", retention_policy={"minimum_retention_years": 1}))
+        young = store.put(belief("blue", created_at=NOW + DAY))
+        grant = store.put(consent())
+        store.hold(held, authority="court", reason_code="litigation")
+        assert list(store.retention_due()) == []
+        assert set(store.retention_due(NOW + 7 * DAY)) == {old, sealed, locked}
+        clock.now = NOW + 7 * DAY
+        done = store.run_due_erasures()
+        assert (done.expired, done.complete) == (2, True)
+        assert [store.exists(address) for address in (old, sealed)] == [False, False]
+        assert all(map(store.exists, (held, locked, kept, young, grant)))
+        assert store.put(belief("on"))  # nobody was erased, so it may come again
+        assert store.audit.verify().ok
+
+
+def test_without_such_rules_nothing_expires(store: og.GrainStore) -> None:
+    store.put(belief("on", created_at=0))
+    assert list(store.retention_due(NOW * 2)) == []

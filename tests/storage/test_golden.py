@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores and files that an earlier version wrote open, check and answer as they did then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lmdb
+import pytest
+
+import omsgrain as og
+from omsgrain.store.tables import TABLES
+from support import golden
+from support.golden import CODECS, STORES, answers, opened, unpack
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_golden_store_answers_as_it_did(name: str, tmp_path: Path) -> None:
+    expected = json.loads((golden.DATA / f"{name}.answers.json").read_text("utf-8"))
+    folder = unpack(name, tmp_path)
+    with opened(folder) as store:
+        found = json.loads(json.dumps(answers(store)))
+    assert found.keys() == expected.keys()
+    for question in expected:
+        assert found[question] == expected[question], question
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_golden_export_holds_the_grains_of_its_store(
+    name: str, codec: str, tmp_path: Path
+) -> None:
+    expected = json.loads((golden.DATA / f"{name}.answers.json").read_text("utf-8"))
+    folder = unpack(name, tmp_path)
+    with og.container.read(folder / f"{codec}.mg") as file:
+        assert file.verify().ok
+        found = {file.address(n) for n in range(len(file))}
+    assert found and found <= {*expected["grains"], *expected["erased"]}
+
+
+def test_the_golden_stores_use_every_table(tmp_path: Path) -> None:
+    used: set[bytes] = set()
+    for name in STORES:
+        path = unpack(name, tmp_path) / "store.omsg"
+        with lmdb.open(str(path), max_dbs=64, readonly=True, lock=False) as environment:
+            with environment.begin() as transaction:
+                names = [key for key, _ in transaction.cursor()]
+            for table in names:
+                database = environment.open_db(table, create=False)
+                with environment.begin(database) as transaction:
+                    if transaction.stat(database)["entries"]:
+                        used.add(bytes(table))
+    assert {table.name for table in TABLES} <= used

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a container, by every way of reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from omsgrain import container
+from omsgrain.container import Problem
+from omsgrain.errors import OmsError
+from support.container_files import saved
+
+
+def problems(room: Path, data: bytes) -> list[Problem]:
+    """What `verify` finds. Raising gives the first of it, and reading gives nothing but errors."""
+    path = saved(room, data)
+    found = container.verify(path, errors="collect").problems
+    if found:
+        with pytest.raises(OmsError) as caught:
+            container.verify(path)
+        assert (caught.value.code, str(caught.value)) == (found[0].error.code, str(found[0]))
+        assert all(0 <= (p.error.offset or 0) for p in found)
+    try:
+        with container.read(path) as opened:
+            for number in range(min(len(opened), 20)):
+                attempt(partial(opened.__getitem__, number))
+            attempt(lambda: list(opened))
+            attempt(lambda: opened.manifest)
+    except OmsError:
+        pass
+    return found
+
+
+def attempt(use: Callable[[], object]) -> None:
+    try:
+        use()
+    except OmsError as error:
+        assert error.offset is not None

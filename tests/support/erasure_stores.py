@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Erasing Ann, and looking at what a store still says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omsgrain import errors as err
+from omsgrain.engine import GrainStore
+from omsgrain.engine.rights.erasing import ErasureReport
+from omsgrain.store.base import Store
+from omsgrain.store.tables import TABLES, Life
+from support.invented_people import NAMES
+
+USER: dict[str, Any] = {"user_id": "ann-17"}
+BEN: dict[str, Any] = {"user_id": "ben"}
+
+
+def below(store: GrainStore) -> Store:
+    inner: Store = getattr(store._store, "inner", store._store)
+    return inner
+
+
+def is_sealed(store: GrainStore) -> bool:
+    return store._settings.keys is not None
+
+
+def erase(store: GrainStore, **options: Any) -> ErasureReport:
+    return store.erase_subject(NAMES, **{"reason_code": "gdpr17", **options})
+
+
+def is_gone(store: GrainStore, address: str) -> bool:
+    """Whether nobody can read a grain any more."""
+    try:
+        store.get(address)
+    except (err.NotFoundError, err.ErasedError):
+        return True
+    return False
+
+
+def rows(store: GrainStore) -> bytes:
+    """All that the store says, but its index, which is made of the blobs."""
+    with below(store).read() as reader:
+        tables = [t for t in TABLES if not t.places and t.life is not Life.BLOBS]
+        found = [key + row for table in tables for key, row in reader.rows(table)]
+        found += [blob for _, blob in reader.page(0, 10_000, 1 << 30)]
+    return b"".join(found)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores to be queried, and what asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import omsgrain as og
+from omsgrain.index.query import Page, Terms, run
+from omsgrain.store.base import Writer
+from omsgrain.store.state import PAST, State, Verification, pack
+from omsgrain.store.tables import SEQUENCE, STATES
+from support.store_kinds import POSTGRES, made
+
+TIME = 1_700_000_000_000
+NEW = "ab" * 32
+OLD_STATE = State(superseded_by=NEW, successors=(NEW,), system_valid_to=TIME + 50)
+
+
+def event(name: str, at: int, **fields: Any) -> dict[str, Any]:
+    return {"type": "event", "content": name, "created_at": TIME + at, **fields}
+
+
+def verified(status: Verification) -> State:
+    return State(verification_status=status)
+
+
+#: Filters that no index answers.
+TESTS: list[dict[str, Any]] = [
+    {"valid_at": TIME},
+    {"known_at": TIME},
+    {"verification_status": "retracted"},
+    {"min_confidence": 0.5},
+]
+
+
+def put(store: og.GrainStore, fields: Any, state: State | None = None) -> str:
+    address = store.put(fields)
+    if state is not None:
+        set_state(store, address, state)
+    return address
+
+
+def set_state(store: og.GrainStore, address: str, state: State) -> None:
+    def work(writer: Writer) -> None:
+        [seq] = writer.find([bytes.fromhex(address)])
+        assert seq is not None
+        writer.set_row(STATES, SEQUENCE.pack(seq), pack(state))
+        writer.set_past(seq, bool(state.bits & PAST))
+
+    store._store.write(work)
+
+
+def ask(store: og.GrainStore | Terms, limit: int = 50, **asked: Any) -> Page:
+    """Answer a query on a store, or on a snapshot."""
+    options = ("order", "cursor", "count", "explain", "scan")
+    given = {name: asked.pop(name) for name in options if name in asked}
+    if not isinstance(store, og.GrainStore):
+        return run(store, asked, limit=limit, **given)
+    with store._store.read() as reader:
+        return run(reader, asked, limit=limit, **given)
+
+
+def names(page: Page) -> list[str]:
+    return [hit.grain["content"] for hit in page.results]
+
+
+KINDS = ["memory", "tail", "flushed", POSTGRES]
+
+
+@contextmanager
+def opened(kind: str, path: Path) -> Iterator[og.GrainStore]:
+    """A store in memory, or on disk with nothing in the index yet, or with everything in it."""
+    if kind in ("memory", "postgres"):
+        with og.GrainStore(made(kind, path / "memory.omsg")) as store:
+            yield store
+        return
+    with og.open(path / "memory.omsg", durability="relaxed") as store:
+        write = store._store.write
+
+        def write_and_flush(work: Any, **given: Any) -> Any:
+            result = write(work, **given)
+            store._store.flush()
+            return result
+
+        if kind == "flushed":
+            store._store.write = write_and_flush  # type: ignore[method-assign]
+        yield store
+
+
+def remove(store: og.GrainStore, seq: int) -> None:
+    store._store.write(lambda writer: writer.remove(seq))
+
+
+def numbers(store: og.GrainStore, *addresses: str) -> list[int]:
+    with store._store.read() as reader:
+        found = reader.find([bytes.fromhex(address) for address in addresses])
+    return [seq for seq in found if seq is not None]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store of each kind: in memory, on disk, and with `--services` in PostgreSQL."""
+
+from __future__ import annotations
+
+import atexit
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from omsgrain.store.base import Store
+from omsgrain.store.home import home_of
+from omsgrain.store.lmdb import LmdbStore
+from omsgrain.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from support.servers.postgres import Postgres
+
+#: For `params` beside the other kinds.
+POSTGRES = pytest.param("postgres", marks=pytest.mark.services)
+SEALED_POSTGRES = pytest.param("sealed postgres", marks=pytest.mark.services)
+
+_numbers = count(1)
+
+
+def server() -> Postgres:
+    """A PostgreSQL server for the whole run; it waits for no disk."""
+    made = _started()
+    if isinstance(made, str):
+        pytest.skip(made)
+    return made
+
+
+@cache
+def _started() -> Postgres | str:
+    """The server, or why there is none."""
+    from support.servers.debian import Unavailable
+    from support.servers.postgres import Postgres
+
+    try:
+        made = Postgres()
+    except Unavailable as reason:
+        return str(reason)
+    atexit.register(made.__exit__)
+    return made
+
+
+@cache
+def database() -> str:
+    """A database for the stores of many tests, each a tenant of its own."""
+    from omsgrain.store.postgres import PostgresStore
+
+    url = server().database()
+    PostgresStore(url, partitions=2).close()
+    return url
+
+
+@cache
+def url_of(path: Path) -> str:
+    """The URL of a store that stands for one at a path: the same one each time."""
+    return f"{database()}?tenant=t{next(_numbers)}"
+
+
+def made(kind: str, path: Path) -> Store:
+    """Open a store; of a kind that lasts, the one that belongs to the path."""
+    if "memory" in kind:
+        return MemoryStore()
+    return home_of(url_of(path)).open() if "postgres" in kind else LmdbStore(path)

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sync over HTTP: what a token lets another store do, and that both sides come to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.errors import KeyMissingError, UnsupportedError
+from omsgrain.services.http.options import Options
+from omsgrain.sync import LocalPeer, message, sync
+from omsgrain.sync.http_peer import HttpPeer
+from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item, Taken
+from support.container_files import sealed as noise
+from support.http_server import TIME, Site, lamp, site
+from support.sync_lines import Bridge, dialled
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path / "hub.omsg") as found:
+        yield found
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Iterator[og.GrainStore]:
+    with og.open(tmp_path / "robot.omsg") as store:
+        yield store
+
+
+def at(site: Site) -> og.GrainStore:
+    return site.service.stores.main
+
+
+def told(store: og.GrainStore) -> dict[str, tuple[Any, ...]]:
+    """All addresses, with what became of each."""
+    found = {}
+    for grain in store:
+        state = store.state(grain.address)
+        found[grain.address] = (state.successors, state.verification_status, state.restricted)
+    return found
+
+
+def filled(store: og.GrainStore, name: str, count: int, size: int = 0) -> list[str]:
+    """Grains, of which some supersede others, or are contested; each with so much noise."""
+    rng = Random(name)
+    grains = [lamp(f"{name} {n} {rng.randbytes(size).hex()}") for n in range(count)]
+    made = list(map(str, store.put_many(grains).addresses))
+    for old in rng.sample(made, count // 4):
+        later = lamp(f"later than {old[:9]}", created_at=TIME + 1)
+        made += [store.supersede(old, later)]
+    for address in rng.sample(made, count // 6):
+        store.contest(address, reason="seen otherwise")
+    return made
+
+
+def test_both_ways(hub: Site, robot: og.GrainStore) -> None:
+    filled(robot, "robot", 30)
+    filled(at(hub), "hub", 20)
+    peer = dialled(hub, hub.sync_token())
+    report = sync(LocalPeer(robot), peer)
+    assert not report.refused
+    assert told(robot) == told(at(hub))
+    assert (report.sent.grains, report.received.grains) == (37, 25)
+    bridge = Bridge(hub)
+    again = dialled(hub, hub.sync_token("again"), transport=bridge)
+    assert not sync(LocalPeer(robot), again).changed
+    assert not {name for name, _ in bridge.asked} & {"give", "listing"}
+    robot.put(lamp("last"))
+    assert sync(LocalPeer(robot), again).sent.grains == 1
+    assert "token:robot" in {entry.actor for entry in at(hub).audit.entries()}
+    assert peer.sent > 0 and peer.received > 0
+    peer.close()
+
+
+def test_what_was_just_sent_is_not_listed(hub: Site, robot: og.GrainStore) -> None:
+    """Whether two stores that never met share anything is asked before anything crosses."""
+    robot.put_many([lamp(f"robot {n}") for n in range(600)])
+    at(hub).put(lamp("hub"))
+    peer = dialled(hub, hub.sync_token())
+    report = sync(LocalPeer(robot), peer)
+    assert (report.sent.grains, report.received.grains) == (600, 1)
+    assert peer.received < 2_000
+
+
+def test_histories_that_differ(hub: Site, robot: og.GrainStore) -> None:
+    """Stores that have the same from elsewhere are compared by ranges."""
+    shared = [lamp(f"shared {n}") for n in range(300)]
+    robot.put_many(shared)
+    at(hub).put_many(reversed(shared))
+    filled(robot, "robot", 10)
+    bridge = Bridge(hub)
+    report = sync(LocalPeer(robot), dialled(hub, hub.sync_token(), transport=bridge))
+    assert told(robot) == told(at(hub))
+    assert report.sent.compared and report.sent.grains == 12
+    sent = sum(len(body) for name, body in bridge.asked if name == "take")
+    assert sent < 10_000
+
+
+def test_what_scopes_let_do(hub: Site, robot: og.GrainStore) -> None:
+    filled(robot, "robot", 4)
+    filled(at(hub), "hub", 4)
+    reader = dialled(hub, hub.sync_token("reader", ["sync:read"]))
+    writer = dialled(hub, hub.sync_token("writer", ["sync:write"]))
+    with pytest.raises(UnsupportedError):
+        sync(LocalPeer(robot), reader, direction="push")
+    with pytest.raises(UnsupportedError):
+        sync(LocalPeer(robot), writer, direction="pull")
+    assert sync(LocalPeer(robot), reader, direction="pull").received.grains == 5
+    assert sync(LocalPeer(robot), writer, direction="push").sent.grains == 5
+    assert told(robot) == told(at(hub))
+    with pytest.raises(KeyMissingError) as refused:
+        reader.take(Batch(b"", grains=(og.encode(lamp("hidden")),)))
+    assert refused.value.rule == "missing_scope"
+    with pytest.raises(KeyMissingError):
+        writer.changes(START, Hello())
+
+
+def test_who_is_not_let_in(hub: Site) -> None:
+    hub.token("tenant")
+    for token, rule in (
+        (None, "missing_token"),
+        ("omg_" + "a" * 43, "invalid_token"),
+        (hub.token("ada"), "missing_scope"),
+    ):
+        with pytest.raises(KeyMissingError) as refused:
+            dialled(hub, token).greet(Hello())
+        assert refused.value.rule == rule
+        assert token is None or token not in str(refused.value)
+
+
+def test_erasures_go_with_their_scope(hub: Site, robot: og.GrainStore) -> None:
+    first, second = (robot.put(lamp(what, user_id="nobody")) for what in ("on", "off"))
+    modest = dialled(hub, hub.sync_token("modest", ["sync:read", "sync:write"]))
+    trusted = dialled(hub, hub.sync_token("trusted"))
+    sync(LocalPeer(robot), modest)
+    robot.erase_subject(["nobody"], reason_code="asked")
+    sync(LocalPeer(robot), modest)
+    assert first in at(hub) and second in at(hub)
+    sync(LocalPeer(robot), trusted)
+    assert first not in at(hub) and second not in at(hub)
+    kept = at(hub).put(lamp("red", user_id="nobody else"))
+    sync(LocalPeer(robot), modest)
+    assert kept in robot
+    at(hub).erase_subject(["nobody else"], reason_code="asked")
+    sync(LocalPeer(robot), modest)
+    assert kept not in robot
+
+
+def test_sealed_grains_travel_sealed(
+    hub: Site, robot: og.GrainStore, ring: KeyRing, tmp_path: Path
+) -> None:
+    with og.open(tmp_path / "closed.omsg", keys=ring) as closed:
+        address = closed.put(lamp("violet", user_id="somebody"))
+        sync(LocalPeer(closed), dialled(hub, hub.sync_token()))
+        there = at(hub).get(address)
+        assert there.sealed
+        with og.open(tmp_path / "twin.omsg", keys=ring) as twin:
+            sync(LocalPeer(twin), dialled(hub, hub.sync_token("twin")))
+            assert twin.get(address)["object"] == "violet"
+    data = (tmp_path / "hub.omsg" / "data.mdb").read_bytes()
+    assert b"violet" not in data
+
+
+class TestNamespaces:
+    """A token of some namespaces."""
+
+    @pytest.fixture
+    def grains(self, hub: Site) -> dict[str, str]:
+        names = ("hall", "hall:door", "attic")
+        return {name: at(hub).put(lamp("on", namespace=name)) for name in names}
+
+    def peer(self, hub: Site, *namespaces: str) -> HttpPeer:
+        return dialled(hub, hub.sync_token(f"t{len(namespaces)}", ALL, *namespaces))
+
+    def test_only_these(self, hub: Site, robot: og.GrainStore, grains: dict[str, str]) -> None:
+        mine = robot.put(lamp("off", namespace="hall"))
+        robot.put(lamp("off", namespace="attic"))
+        peer = self.peer(hub, "hall")
+        with pytest.raises(UnsupportedError, match="hall"):
+            sync(LocalPeer(robot), peer)
+        for asked in (["attic"], ["hall", "attic"], ["hall:*"]):
+            with pytest.raises(UnsupportedError):
+                sync(LocalPeer(robot), peer, namespaces=asked)
+        report = sync(LocalPeer(robot), peer, namespaces=["hall"])
+        assert not report.refused
+        assert set(told(at(hub))) == {*grains.values(), mine}
+        assert grains["hall"] in robot and grains["attic"] not in robot
+
+    def test_a_family(self, hub: Site, robot: og.GrainStore, grains: dict[str, str]) -> None:
+        peer = self.peer(hub, "hall:*", "attic")
+        sync(LocalPeer(robot), peer, namespaces=["hall:door", "attic"])
+        assert set(told(robot)) == {grains["hall:door"], grains["attic"]}
+
+    def test_nothing_is_told_of_others(self, hub: Site, grains: dict[str, str]) -> None:
+        at(hub).put(lamp("gone", user_id="nobody"))
+        at(hub).erase_subject(["nobody"], reason_code="asked")
+        peer, hello = self.peer(hub, "hall"), Hello(b"", ("hall",))
+        hidden, open_ = (bytes.fromhex(grains[name]) for name in ("attic", "hall"))
+        greeting = peer.greet(hello)
+        assert (greeting.grains, greeting.tombstones, greeting.keys) == (1, b"", b"")
+        assert [one.key for one in peer.listing("grains", [""], hello)] == [open_]
+        assert [one.count for one in peer.ranges("grains", ["", "f" * 64], hello)] == [1, 0]
+        assert list(peer.lacking("grains", [Item(hidden), Item(open_)])) == [LACKS, HAS]
+        assert list(peer.lacking("states", [Item(hidden, b"v" * 8)])) == [HAS]
+        assert len(peer.give("grains", [hidden, open_], hello).grains) == 1
+        assert len(peer.changes(START, hello).grains) == 1
+        assert peer.share([b"k" * 32]) == ()
+        assert peer.listing("tombstones", [""], hello) == ()
+        assert peer.ranges("tombstones", [""], hello)[0].count == 0
+        assert not peer.give("tombstones", [hidden], hello).tombstones
+
+    def test_nothing_of_others_is_taken(self, hub: Site, grains: dict[str, str]) -> None:
+        peer = self.peer(hub, "hall")
+        hidden = bytes.fromhex(grains["attic"])
+        good, bad = (og.encode(lamp("new", namespace=name)) for name in ("hall", "attic"))
+        states = (GrainState(hidden, status="retracted", restricted=1),)
+        batch = Batch(b"", ("hall",), (good, bad, noise(1), og.encode(lamp("none"))), states)
+        taken = peer.take(batch)
+        assert taken.stored == 1
+        assert [(one.part, one.rule) for one in taken.refused] == [("grain", "namespace")] * 3
+        assert at(hub).state(grains["attic"]).verification_status == "unverified"
+        assert not at(hub).state(grains["attic"]).restricted
+
+    def test_who_tells_of_others_hears_nothing(self, hub: Site, grains: dict[str, str]) -> None:
+        """Or whoever guesses an address would learn whether there is such a grain."""
+        peer = self.peer(hub, "hall")
+        mine = bytes.fromhex(grains["hall"])
+
+        def answers(other: bytes) -> list[Taken]:
+            told = (
+                GrainState(other, status="retracted", restricted=1),
+                GrainState(other, (mine,)),
+                GrainState(mine, (other,)),
+            )
+            return [peer.take(Batch(b"", ("hall",), states=(one,))) for one in told]
+
+        assert answers(bytes.fromhex(grains["attic"])) == answers(b"k" * 32) == [Taken()] * 3
+
+
+ALL = ("sync:read", "sync:write", "sync:admin")
+
+
+def test_one_question_of_a_token_at_a_time(hub: Site) -> None:
+    """Others do not wait; and those beyond some are told to come back."""
+    import asyncio
+
+    token = hub.service.tokens.find(hub.sync_token())
+    other = hub.service.tokens.find(hub.sync_token("other"))
+    assert token is not None and other is not None
+    peers = hub.service.peers
+
+    async def act() -> list[str]:
+        done: list[str] = []
+
+        async def ask(name: str) -> None:
+            try:
+                async with peers.turn(token):
+                    done.append(name)
+            except Exception as refusal:
+                done.append(str(refusal))
+
+        async with peers.turn(token) as peer:
+            assert peer() is peer()
+            asking = [asyncio.ensure_future(ask(str(n))) for n in range(9)]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            async with peers.turn(other):
+                done.append("other")
+            asking[0].cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        return done
+
+    done = hub.loop.run_until_complete(act())
+    assert done == ["too_many_requests"] * 2 + ["other"] + [str(n) for n in range(1, 7)]
+
+
+def test_peers_that_are_not_asked_are_let_go(hub: Site) -> None:
+    for n in range(12):
+        dialled(hub, hub.sync_token(f"r{n}")).greet(Hello())
+    assert len(hub.service.peers._kept) == 8
+
+
+def test_who_goes_away_before_his_turn_is_not_heard(tmp_path: Path) -> None:
+    with site(tmp_path / "hub.omsg", Options(at_work=1)) as hub:
+        body = message.pack(Batch(b"", grains=(og.encode(lamp("on")),)))
+        headers = {
+            "authorization": f"Bearer {hub.sync_token()}",
+            "content-type": message.MEDIA,
+            "content-length": str(len(body)),
+        }
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/sync/take",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        coming = iter([{"type": "http.request", "body": body, "more_body": False}])
+        said: list[Any] = []
+
+        async def receive() -> Any:
+            return next(coming, {"type": "http.disconnect"})
+
+        async def send(sent: Any) -> None:
+            said.append(sent)
+
+        async def act() -> None:
+            async with hub.service.work.inside():  # somebody works
+                await hub.app(scope, receive, send)
+
+        hub.loop.run_until_complete(act())
+        assert not said and len(at(hub)) == 0
+        assert dialled(hub, hub.sync_token("next")).greet(Hello()).grains == 0

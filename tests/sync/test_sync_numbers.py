@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that nobody can have counted to: no other store poisons this one with them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgpack
+import pytest
+
+import omsgrain as og
+from omsgrain.store import toggles, tombstones
+from omsgrain.store.base import Store, Writer
+from omsgrain.store.tables import SEQUENCE, TOGGLES, TOMBSTONES
+from omsgrain.sync import LocalPeer, bounds, message, states, sync
+from omsgrain.sync.peer import Batch, GrainState, HoldTurn, Taken, Tombstone
+from support.sync_stores import belief, memory, together, told
+
+OTHER = b"o" * 16
+HUGE = [2**32 + 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+
+
+@pytest.fixture
+def store(below: Store) -> og.GrainStore:
+    return og.GrainStore(below)
+
+
+def tell(store: og.GrainStore, *states: GrainState) -> Taken:
+    """Take over states as another store tells them, through the bytes of a message."""
+    batch = message.unpack(Batch, message.pack(Batch(OTHER, states=states)))
+    return LocalPeer(store).take(batch)
+
+
+def refusals(taken: Taken) -> list[tuple[str, str]]:
+    return [(one.part, one.code) for one in taken.refused]
+
+
+def sendable(store: og.GrainStore) -> None:
+    """Whatever it tells is taken by others, whole."""
+    for state in told(store).values():
+        bounds.check(state)
+        assert all(hold.turn <= toggles.MOST for hold in state.holds)
+        assert state.restricted <= toggles.MOST
+    with memory() as other:
+        assert together(store, other, direction="push", full=True).refused == ()
+
+
+def held(turn: int, address: str, reason: str = "case") -> GrainState:
+    reason, since = (reason, 7) if turn % 2 else ("", 0)
+    return GrainState(bytes.fromhex(address), holds=(HoldTurn("court", turn, reason, since),))
+
+
+@pytest.mark.parametrize("turn", HUGE)
+def test_holds(store: og.GrainStore, turn: int) -> None:
+    address = store.put(belief("0"))
+    assert refusals(tell(store, held(turn, address))) == [("hold", "ERR_RANGE")]
+    assert store.state(address).held == bool(turn % 2), "to keep what is held is never wrong"
+    sendable(store)
+    store.hold(address, authority="court", reason_code="appeal")
+    store.release(address, authority="court", reason_code="settled")
+    assert not store.state(address).held
+    assert store.check().ok
+    sendable(store)
+
+
+@pytest.mark.parametrize("turn", HUGE)
+def test_an_end_with_such_a_number_ends_nothing(store: og.GrainStore, turn: int) -> None:
+    address = store.put(belief("0"))
+    store.hold(address, authority="court", reason_code="case")
+    taken = tell(store, held(turn - turn % 2, address))
+    assert refusals(taken) == [("hold", "ERR_RANGE")] and store.state(address).held
+    tell(store, held(2, address))
+    assert not store.state(address).held
+
+
+@pytest.mark.parametrize("turn", HUGE)
+def test_restrictions(store: og.GrainStore, turn: int) -> None:
+    address = store.put(belief("0"))
+    taken = tell(store, GrainState(bytes.fromhex(address), restricted=turn))
+    assert refusals(taken) == [("restriction", "ERR_RANGE")]
+    assert store.state(address).restricted == bool(turn % 2)
+    sendable(store)
+    store.restrict(address, reason_code="dispute")
+    store.unrestrict(address, reason_code="settled")
+    assert not store.state(address).restricted and store.check().ok
+    sendable(store)
+
+
+@pytest.mark.parametrize("turn", HUGE)
+def test_a_store_that_holds_such_a_number_works_again(store: og.GrainStore, turn: int) -> None:
+    """An earlier version took it over, or counted on from it."""
+    address = store.put(belief("0"))
+    if turn % 2:
+        store.hold(address, authority="court", reason_code="case")
+        store.restrict(address, reason_code="dispute")
+    for what, name in ((toggles.hold_of("court"), "court"), (toggles.RESTRICTION, "")):
+        store._store.write(partial(poison, address=address, what=what, row=[turn, name]))
+    assert store.check().ok
+    sendable(store)
+    for _ in range(3):
+        store.hold(address, authority="court", reason_code="appeal")
+        store.release(address, authority="court", reason_code="settled")
+        store.restrict(address, reason_code="dispute")
+        store.unrestrict(address, reason_code="settled")
+        assert not store.state(address).held and not store.state(address).restricted
+        sendable(store)
+    with memory() as other:
+        together(store, other)
+        other.hold(address, authority="court", reason_code="new")
+        assert together(store, other).refused == ()
+        assert store.state(address).held
+
+
+def poison(writer: Writer, *, address: str, what: bytes, row: list[Any]) -> None:
+    seq = writer.find([bytes.fromhex(address)])[0]
+    assert seq is not None
+    writer.set_row(TOGGLES, SEQUENCE.pack(seq) + what, msgpack.packb(row))
+
+
+def test_what_is_counted_to_is_believed() -> None:
+    """Stores that count by themselves for long agree when they meet."""
+    robot, hub = memory(), memory()
+    (address,) = {store.put(belief("0")) for store in (robot, hub)}
+    for _ in range(300):
+        robot.hold(address, authority="court", reason_code="case")
+        robot.release(address, authority="court", reason_code="settled")
+    assert together(robot, hub).refused == ()
+    assert told(robot) == told(hub)
+    assert toggles.taken(1, toggles.JUMP) == toggles.JUMP
+
+
+def test_the_highest_number_is_not_left() -> None:
+    robot = memory()
+    address = robot.put(belief("0"))
+    what = toggles.hold_of("court")
+    row = [toggles.MOST, "court"]
+    robot._store.write(partial(poison, address=address, what=what, row=row))
+    for _ in range(2):
+        robot.hold(address, authority="court", reason_code="case")
+        robot.release(address, authority="court", reason_code="settled")
+        assert max(hold.turn for hold in told(robot)[address].holds) <= toggles.MOST
+        assert not robot.state(address).held
+
+
+@pytest.mark.parametrize("times", [2**32 + 1, 2**63 - 1])
+def test_tombstones(store: og.GrainStore, times: int) -> None:
+    """How often a person was erased counts on from what is believed."""
+    store._store.write(
+        partial(tombstones.again, what="identity", value="ann", at=1, reason_code="x")
+    )
+    with store._store.read() as reader:
+        (mark,) = [mark for mark, _ in reader.rows(TOMBSTONES)]
+    LocalPeer(store).take(Batch(OTHER, tombstones=(Tombstone(mark, 1, "x", times),)))
+    for _ in range(2):
+        store._store.write(
+            partial(tombstones.again, what="identity", value="ann", at=1, reason_code="x")
+        )
+    with store._store.read() as reader:
+        ((_, row),) = reader.rows(TOMBSTONES)
+        stone = states.tombstone_of(mark, row)
+    bounds.check(stone)
+    assert 2 < stone.times <= toggles.MOST
+
+
+def test_nothing_else_of_the_batch_is_lost(store: og.GrainStore) -> None:
+    first, second = store.put(belief("0")), store.put(belief("1", 1))
+    taken = tell(store, held(2**64 - 1, first), held(1, second))
+    assert store.state(first).held and store.state(second).held and len(taken.refused) == 1
+    with pytest.raises(og.errors.RangeError):
+        LocalPeer(store).take(Batch(OTHER, states=(held(2**64, first),)))
+    with pytest.raises(og.errors.SchemaError):
+        LocalPeer(store).take(Batch(b"short"))
+
+
+@pytest.mark.parametrize(
+    ("authority", "reason"), [("", "case"), (" ", "case"), ("court", ""), ("court", "a b")]
+)
+def test_holds_that_nobody_could_end(store: og.GrainStore, authority: str, reason: str) -> None:
+    """What no authority could have given here, none could release either."""
+    address = store.put(belief("0"))
+    state = GrainState(bytes.fromhex(address), holds=(HoldTurn(authority, 1, reason, 7),))
+    assert refusals(tell(store, state)) == [("hold", "ERR_SCHEMA")]
+    assert not store.state(address).held
+
+
+def test_the_other_side_is_told_of_what_it_sent() -> None:
+    robot, hub = memory(), memory()
+    address = robot.put(belief("0"))
+    together(robot, hub)
+    what = toggles.hold_of("court")
+    robot.hold(address, authority="court", reason_code="case")
+    robot._store.write(partial(poison, address=address, what=what, row=[2**20 + 1, "court"]))
+    report = sync(LocalPeer(robot), LocalPeer(hub), full=True)
+    assert [(one.part, one.code) for one in report.refused] == [("hold", "ERR_RANGE")]
+    assert hub.state(address).held
